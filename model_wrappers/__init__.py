@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TextScorer,
         VQAModel,
     )
-    from .engine.runner import RunConfig, plan, predict, run, score
+    from .engine.runner import RunConfig, merge, plan, predict, run, score
 
 __all__ = [
     "CrossEncoder",
@@ -44,6 +44,7 @@ __all__ = [
     "demo_names",
     "family_names",
     "load_model",
+    "merge",
     "plan",
     "predict",
     "run",
@@ -53,7 +54,7 @@ __all__ = [
 _HOMES = {
     "check": "engine.checking",
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
-    **dict.fromkeys(("RunConfig", "plan", "predict", "run", "score"), "engine.runner"),
+    **dict.fromkeys(("RunConfig", "merge", "plan", "predict", "run", "score"), "engine.runner"),
 }
 
 

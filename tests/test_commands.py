@@ -32,6 +32,7 @@ COMMANDS = (
         "install",
         "leaderboard",
         "list",
+        "merge",
         "moderate",
     ),
     *(

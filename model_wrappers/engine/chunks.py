@@ -45,6 +45,15 @@ class ChunkStore:
         except (OSError, ValueError):
             return None
 
+    def copy(self, stage: str, number: int, other: ChunkStore) -> bool:
+        """Copy a finished chunk to another store; False if there is none or it is damaged."""
+        try:
+            content = read_sealed(self._path(stage, number))
+        except (OSError, ValueError):
+            return False
+        write_sealed(other._path(stage, number), content)
+        return True
+
     def claim(self, stage: str, number: int, session: str) -> bool:
         """Claim a chunk for this process; False if another process of the same session has claimed it."""
         path = self._path(stage, number).with_suffix(f".{session}")
@@ -99,8 +108,9 @@ def run_chunks(
     chunks: Sequence[Chunk],
     processes: Processes,
     compute: Callable[[Claims, int, Save], None],
+    wanted: Sequence[int],
 ) -> list[np.ndarray]:
-    """Compute the unfinished chunks, shared among the processes, and return the rows of all chunks in order.
+    """Compute the unfinished chunks, shared among the processes, and return the rows of all wanted chunks in order.
 
     Args:
         store: the finished chunks.
@@ -109,12 +119,13 @@ def run_chunks(
         processes: the processes of the run.
         compute: called once with an iterator over the numbered chunks of this process, which claims each as it is
             requested, the number of unfinished chunks of all processes, and a function that stores a finished one.
+        wanted: the numbers of the chunks to compute and return: all, or those of a shard.
 
     Raises:
         StorageError: a chunk that another process finished is not visible here.
     """
     session = processes.share_token()
-    left = [number for number in range(len(chunks)) if store.load(stage, number) is None]
+    left = [number for number in wanted if store.load(stage, number) is None]
     processes.wait()
 
     def claims() -> Claims:
@@ -127,7 +138,7 @@ def run_chunks(
     with processes.raise_on_all_ranks():
         compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
     finished = []
-    for number in range(len(chunks)):
+    for number in wanted:
         rows = store.load(stage, number)
         if rows is None:
             raise StorageError(

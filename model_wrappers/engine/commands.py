@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -113,12 +113,13 @@ class RunOptions:
             limit=self.limit,
         )
 
-    def predict(self, model: str, benchmarks: list[str] | None) -> PredictionFiles:
-        """Write the predictions of a model."""
+    def predict(self, model: str, benchmarks: list[str] | None, shard: str | None = None) -> PredictionFiles:
+        """Write the predictions of a model, or compute a shard of them."""
         from . import runner
 
         references = benchmarks or runner.DEFAULT_BENCHMARKS
-        return runner.predict(model, references, out=self.out, seeds=parse_seeds(self.seeds), config=self.config())
+        config = replace(self.config(), shard=shard)
+        return runner.predict(model, references, out=self.out, seeds=parse_seeds(self.seeds), config=config)
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -242,13 +243,44 @@ def check(
 @app.command("score", hidden=True)
 @app.command()
 @with_run_options
-def predict(model: ModelName = "demo-clip", benchmarks: Benchmarks = None, *, options: RunOptions) -> None:
+def predict(
+    model: ModelName = "demo-clip",
+    benchmarks: Benchmarks = None,
+    *,
+    options: RunOptions,
+    shard: Annotated[
+        str | None,
+        speed_option(metavar="I/N", help="Compute part I of N alone; `vl-assay merge` makes the predictions of all."),
+    ] = None,
+) -> None:
     """Write predictions only; `vl-assay report` evaluates them.
 
-    A run that was killed resumes when the same command is given again.
-    Example: `vl-assay predict demo-clip toy_scenes --out predictions`
+    A run that was killed resumes when the same command is given again. Machines that share nothing take a shard each.
+
+    Examples: `vl-assay predict demo-clip toy_scenes --out predictions` ·
+    `vl-assay predict demo-clip toy_scenes --shard 1/2 --out shard-1`
     """
-    files = options.predict(model, benchmarks)
+    files = options.predict(model, benchmarks, shard=shard)
+    if _is_main():
+        typer.echo("\n".join(str(file) for file in files) or f"shard {shard} is finished; merge all: vl-assay merge")
+
+
+@app.command()
+def merge(
+    shards: Annotated[list[Path], typer.Argument(help="Output folders of the shards, or folders that hold them.")],
+    out: Annotated[Path, typer.Option(help="Folder of the predictions.")] = Path("vl-assay-results/merged"),
+    data_dir: DataDir = None,
+) -> None:
+    """Make the predictions of a run from its shards: the same as without shards.
+
+    Says which shards are missing or damaged; these are run again, and merged with the others. Near-ties are re-checked
+    by the model, on a machine like those of the shards. `vl-assay report` evaluates the predictions.
+
+    Example: `vl-assay merge shard-1 shard-2 --out merged`
+    """
+    from . import runner
+
+    files = runner.merge(*shards, out=out, data_dir=data_dir)
     if _is_main():
         typer.echo("\n".join(str(file) for file in files))
 

@@ -43,7 +43,7 @@ def detect(model: Detector, plan: ScoringPlan, pipeline: Pipeline) -> dict[tuple
 
     costs = [len(queries) for queries in asked]
     chunks = cut_by_cost(costs, chunk_size(sum(costs), 16, _QUERIES_PER_CHUNK))
-    boxes = pipeline.run("boxes", chunks, load, compute)
+    boxes = pipeline.run("boxes", chunks, load, compute, rows=0)
     found = {(number, query): [] for number, queries in zip(numbers, asked, strict=True) for query in queries}
     for row in boxes:
         place = int(row[0])

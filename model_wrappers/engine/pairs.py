@@ -131,6 +131,7 @@ def _run(
         load_item,
         compute,
         batch_size=batch_size,
+        rows=wanted.shape[1],
     )
     if found.shape != (wanted.shape[1], 1):
         raise ModelError(f"the stage {stage} gave {found.shape} scores for {wanted.shape[1]} pairs")

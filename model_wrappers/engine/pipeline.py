@@ -19,6 +19,7 @@ from ._decoding import Decoder
 from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks
 from .distributed import Processes
 from .progress import Progress
+from .shards import Shard
 
 _DECODING_THREADS = 4
 # What a stage does, by the first word of its name.
@@ -40,6 +41,7 @@ class Pipeline:
     Attributes:
         batch_size: number of items in a batch; halved for the rest of the run when the device runs out of memory.
         decoder: prepares images.
+        chunks: for each stage the number of its chunks.
         seconds: for each stage the seconds in this process, those of them spent waiting for items, and the number of
             items.
     """
@@ -52,6 +54,7 @@ class Pipeline:
         progress: Progress,
         batch_size: int = 32,
         workers: int = 0,
+        shard: Shard | None = None,
     ) -> None:
         self._model = model
         self._store = store
@@ -59,6 +62,8 @@ class Pipeline:
         self._progress = progress
         self.batch_size = batch_size
         self.decoder = Decoder(workers)
+        self._shard = shard
+        self.chunks: dict[str, int] = {}
         self.seconds: dict[str, dict[str, float]] = {}
 
     def run(
@@ -69,8 +74,12 @@ class Pipeline:
         compute: Callable[[list[Item]], np.ndarray],
         *,
         batch_size: int | None = None,
+        rows: int | None = None,
     ) -> np.ndarray:
         """The rows that `compute` returns for the items of all chunks, in order.
+
+        A shard computes and stores its own chunks alone and returns zeros, of which nothing is kept. Near-ties are
+        known, and re-checked, when all shards are merged.
 
         Args:
             name: the name of the stage, for the progress bar and the files of the chunks.
@@ -78,16 +87,18 @@ class Pipeline:
             load: makes an item from its number; called ahead of time, in threads.
             compute: returns the rows of a batch of items, all of the same chunk.
             batch_size: replaces the batch size of the pipeline.
+            rows: the number of all rows, if it is known and not one for each item; 0 if it is not known.
 
         Raises:
             ModelError: `compute` returned NaN or infinity; such a chunk is not stored.
         """
         clock = {"total": 0.0, "waiting": 0.0, "items": 0}
+        wanted = range(len(chunks)) if self._shard is None else self._shard.of(len(chunks))
 
         def compute_own(own: Claims, left: int, save: Save) -> None:
             title = _title(name)
-            if left < len(chunks):
-                self._progress.say(f"{title}: resuming; some of the {len(chunks)} chunks are finished")
+            if left < len(wanted):
+                self._progress.say(f"{title}: resuming; some of the {len(wanted)} chunks are finished")
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
@@ -96,10 +107,16 @@ class Pipeline:
                     save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
 
+        unknown = np.zeros((sum(map(len, chunks)) if rows is None else rows, 1))
+        if self._shard is not None and name.startswith("recheck"):
+            return unknown
         start = time.perf_counter()
-        finished = run_chunks(self._store, name, chunks, self._processes, compute_own)
+        finished = run_chunks(self._store, name, chunks, self._processes, compute_own, wanted)
         clock["total"] = time.perf_counter() - start
         self.seconds[name] = {key: round(value, 3) for key, value in clock.items()}
+        self.chunks[name] = len(chunks)
+        if self._shard is not None:
+            return unknown
         return np.concatenate(finished) if finished else np.empty((0, 0))
 
     def _compute_chunk(

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
 from .results import PredictionsSource, score_plan
+from .shards import UNFINISHED, Shard, ShardRecord, collect
 
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 _LIBRARIES = (
@@ -77,13 +78,14 @@ class RunConfig:
     | `cache` | None | whether to use finished predictions and cached embeddings; None: only of models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
     | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
+    | `shard` | None | compute this part alone, such as ``"3/16"``, for `merge`; see `shards` |
     | `progress` | True | whether to show progress bars and a summary |
 
     In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
     they may change without changing their `info`. `check_precision` loads the model again, so it needs a name.
 
     Raises:
-        ModelError: a batch size or a limit below 1.
+        ModelError: a batch size or a limit below 1, or no shard.
         UnknownNameError: a dtype that does not exist.
     """
 
@@ -98,6 +100,7 @@ class RunConfig:
     cache: bool | None = None
     check_precision: int = 0
     limit: int | None = None
+    shard: str | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -106,6 +109,8 @@ class RunConfig:
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
         check_known("dtype", [self.dtype], DTYPES)
+        if self.shard is not None:
+            Shard.parse(self.shard)
 
     @classmethod
     def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -181,12 +186,23 @@ def predict(
 
     Returns:
         The paths of the files, by benchmark and seed, as a sequence that can be inspected and evaluated; the same in
-        every process, though only one writes.
+        every process, though only one writes. With ``shard`` there are none until all shards are merged.
 
     Raises:
         VLAssayError: an unknown name, unusable data or model, a full disk; finished chunks are kept.
     """
-    config = RunConfig.of(config, changes)
+    return _predict(model, benchmarks, out, seeds, RunConfig.of(config, changes))
+
+
+def _predict(
+    model: str | AnyModel,
+    benchmarks: str | Iterable[str],
+    out: str | Path | None,
+    seeds: Iterable[int],
+    config: RunConfig,
+    merged: ShardRecord | None = None,
+) -> PredictionFiles:
+    """See `predict`; `merged` is the run whose finished chunks are to be used."""
     if config.check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock, chosen = join(), _Clock(), list(dict.fromkeys(seeds))
@@ -199,7 +215,8 @@ def predict(
             _check_seeds(references)
         check_sources(references, data_dir=config.data_dir, options=config.options)
     bars = Progress(show=config.progress and processes.is_main)
-    key = _key(model, references, out, chosen, config) if processes.world == 1 else None
+    shard = Shard.parse(config.shard) if config.shard else None
+    key = _key(model, references, out, chosen, config) if processes.world == 1 and shard is None else None
     finished = finished_files(key)
     if finished:
         bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
@@ -209,8 +226,8 @@ def predict(
             bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if config.check_precision and isinstance(loaded, PredictionsSource):
-        raise ModelError(f"{loaded.info.name} has been computed elsewhere: check_precision cannot compute it again")
+    if (config.check_precision or shard) and isinstance(loaded, PredictionsSource):
+        raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is nothing to compute")
     with clock("data"):
         bars.say(f"loading {', '.join(references)}")
         tasks = _load_seeds(references, loaded, config, chosen, processes)
@@ -220,14 +237,20 @@ def predict(
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
     device, libraries = _device(loaded), _libraries()
-    identity = json.dumps(
-        [asdict(loaded.info), {**libraries, "device": device}, plan.fingerprint()], sort_keys=True, default=str
-    )
-    store = ChunkStore(out / ".unfinished" / hashlib.sha256(identity.encode()).hexdigest()[:16])
+    # Each process of a machine has another GPU, and all have the same chunks.
+    kind = device.partition(":")[0]
+    about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
+    identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    if merged is not None:
+        with processes.raise_on_all_ranks():
+            merged.check_same_run(
+                ShardRecord(**{**vars(merged), "shard": "here", "identity": identity, "about": about})
+            )
+    store = ChunkStore(out / UNFINISHED / identity)
     default_workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
     workers = default_workers if config.workers is None else config.workers
     batch_size = config.batch_size or _batch_size(device)
-    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers)
+    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers, shard)
     with clock("scores"), closing(pipeline.decoder):
         if isinstance(loaded, PredictionsSource):
             with processes.raise_on_all_ranks():
@@ -236,10 +259,18 @@ def predict(
         else:
             bars.say(plan.summary())
             is_cached = isinstance(model, str) if config.cache is None else config.cache
-            keep = is_cached and isinstance(loaded, DualEncoder)
+            # What is cached is not the same on every machine, and the chunks are of what is left.
+            keep = is_cached and isinstance(loaded, DualEncoder) and shard is None
             embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
             results, found = score_plan(loaded, plan, pipeline, embeddings)
     processes.wait()  # until every process has read all chunks
+    if shard is not None:
+        with processes.raise_on_all_ranks():
+            if processes.is_main:
+                arguments = {"model": str(model), "benchmarks": references, "seeds": chosen, "config": asdict(config)}
+                record = ShardRecord(str(shard), identity, **arguments, stages=pipeline.chunks, about=about)
+                record.write(store)
+        return PredictionFiles([], metrics_of, captions_of, parts_in)
     with processes.raise_on_all_ranks():
         if processes.is_main:
             if config.check_precision and not isinstance(loaded, PredictionsSource):
@@ -258,6 +289,33 @@ def predict(
 
 
 score = predict  # its older name
+
+
+def merge(
+    *folders: str | Path, out: str | Path, data_dir: str | Path | None = None, progress: bool = True
+) -> PredictionFiles:
+    """Write the predictions of a run from those of all its shards: the same as of `predict` without shards.
+
+    The model is loaded to re-check near-ties, so the machine has to be of the same kind as those of the shards.
+
+    Args:
+        folders: the output folders of the shards, or folders that hold them, in any order.
+        out: folder of the predictions.
+        data_dir: as for `predict`, where it is another folder here.
+        progress: whether to show progress bars.
+
+    Raises:
+        DataError: shards are missing or damaged; the message names them.
+        PredictionsError: they are not of one run, or of another kind of machine or data than here.
+        VLAssayError: as `predict`.
+    """
+    out = Path(out)
+    check_writable(out)
+    record = collect([Path(folder) for folder in folders], out)
+    known = {field.name for field in fields(RunConfig)}
+    given = {name: value for name, value in record.config.items() if name in known}
+    given |= {"shard": None, "cache": False, "progress": progress, "data_dir": data_dir or record.config["data_dir"]}
+    return _predict(record.model, record.benchmarks, out, record.seeds, RunConfig(**given), record)
 
 
 def plan(

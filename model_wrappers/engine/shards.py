@@ -1,0 +1,153 @@
+"""Shards: parts of a run for machines that share nothing, and merging them to the predictions of one run.
+
+Every shard makes the same scoring plan and computes every n-th chunk of each stage, which cost about the same; its
+folder holds these chunks and a record. Merging collects the chunks of all shards and runs `predict`, which finds them
+finished, re-checks near-ties and writes predictions: the same bits as without shards.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from ...metrics.common.errors import DataError, ModelError, PredictionsError
+from ...metrics.common.storage import read_sealed, write_sealed
+from .chunks import ChunkStore
+
+UNFINISHED = ".unfinished"
+_MOST_BYTES = 1 << 20
+
+
+class Shard(NamedTuple):
+    """Part number `number` of `count`, from 1."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """``"3/16"`` → shard 3 of 16.
+
+        Raises:
+            ModelError: anything else.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise ModelError(f"the shard is {text!r}; give its number from 1 and how many there are, such as 3/16")
+        return cls(int(match[1]), int(match[2]))
+
+    def of(self, chunks: int) -> range:
+        """The numbers of its chunks among so many."""
+        return range(self.number - 1, chunks, self.count)
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """What a finished shard says of itself.
+
+    Args:
+        shard: its number and count, such as ``"3/16"``.
+        identity: the hash over model, libraries, device and plan that names the folder of its chunks.
+        model, benchmarks, seeds, config: the arguments of `predict`, as JSON has them.
+        stages: the number of chunks of each stage, of all shards.
+        about: what the identity is the hash of, for messages.
+    """
+
+    shard: str
+    identity: str
+    model: str
+    benchmarks: list[str]
+    seeds: list[int]
+    config: dict[str, Any]
+    stages: dict[str, int]
+    about: dict[str, dict[str, Any]]
+
+    def write(self, store: ChunkStore) -> None:
+        """Write the record beside the chunks; the shard is finished then."""
+        name = f"shard-{self.shard.replace('/', '-of-')}.json"
+        write_sealed(store.folder / name, json.dumps(vars(self), default=str).encode())
+
+    def check_same_run(self, other: ShardRecord) -> None:
+        """Raise PredictionsError, which says what differs, unless another shard is of the same run."""
+        ours, theirs = (each._facts() for each in (self, other))
+        differ = {name: (ours.get(name), theirs.get(name)) for name in {**ours, **theirs}}
+        shown = [f"{name}: {one} and {two}" for name, (one, two) in differ.items() if one != two]
+        if shown:
+            raise PredictionsError(
+                f"shards {self.shard} and {other.shard} are not of one run: {'; '.join(shown[:5])}. Model, data, "
+                "libraries, batch size and kind of device must be the same"
+            )
+
+    def _facts(self) -> dict[str, Any]:
+        """What all shards of a run have in common."""
+        parts = {f"{part} {name}": value for part, facts in self.about.items() for name, value in facts.items()}
+        common = {"run": self.identity, "batch size": self.config["batch_size"], "stages": self.stages}
+        return {**json.loads(json.dumps(parts, default=str)), **common, "seeds": list(self.seeds)}
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The record in a file.
+
+        Raises:
+            PredictionsError: it is damaged, or no record.
+        """
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise ValueError("it is too large")
+            return cls(**json.loads(read_sealed(path)))
+        except (OSError, ValueError, TypeError) as error:
+            raise PredictionsError(f"{path} is no record of a shard ({error}); run that shard again") from error
+
+
+def collect(folders: Sequence[Path], out: Path) -> ShardRecord:
+    """Copy the chunks of all shards into the folder in which a run with the same arguments looks for them.
+
+    Args:
+        folders: the output folders of the shards, or folders of them, in any order.
+        out: the output folder of the run.
+
+    Returns:
+        The record of one of the shards, for the arguments of `predict`.
+
+    Raises:
+        DataError: shards are missing, or chunks of one are missing or damaged; the message names them.
+        PredictionsError: no shards, or of different runs.
+    """
+    found = {}
+    for path in sorted({path for folder in folders for path in folder.rglob(f"{UNFINISHED}/*/shard-*.json")}):
+        record = ShardRecord.read(path)
+        found[Shard.parse(record.shard)] = (record, ChunkStore(path.parent))
+    if not found:
+        raise PredictionsError(
+            f"no finished shard in {', '.join(map(str, folders))}; make them with vl-assay predict … --shard 1/2"
+        )
+    records = [record for record, _ in found.values()]
+    for record in records[1:]:
+        records[0].check_same_run(record)
+    counts = {shard.count for shard in found}
+    if len(counts) > 1:
+        raise PredictionsError(
+            f"these are shards of {' and of '.join(map(str, sorted(counts)))}; merge those of one cut"
+        )
+    problems = [f"shard {number}" for number in range(1, counts.pop() + 1) if all(s.number != number for s in found)]
+    target = ChunkStore(out / UNFINISHED / records[0].identity)
+    for shard, (record, store) in sorted(found.items()):
+        for stage, chunks in record.stages.items():
+            broken = [number for number in shard.of(chunks) if not store.copy(stage, number, target)]
+            if broken:
+                problems.append(
+                    f"shard {shard.number} (chunks {', '.join(map(str, broken[:5]))} of {stage} are damaged)"
+                )
+    if problems:
+        raise DataError(
+            f"missing: {', '.join(problems)}. Run these again with the same command, and then merge again; "
+            f"what is there is kept in {target.folder}"
+        )
+    return records[0]

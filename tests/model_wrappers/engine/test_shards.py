@@ -1,0 +1,159 @@
+"""Shards of a run on machines that share nothing, and their merged predictions."""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+from console import invoke
+from support import UNVERIFIED
+
+from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import merge, predict
+from vl_assay.model_wrappers.engine.shards import Shard
+
+TASKS = ("sugarcrepe/add_att", "sugarcrepe/swap_obj")
+
+
+def options(folder, **changes):
+    return {"data_dir": folder, "options": UNVERIFIED, "progress": False, "cache": False, **changes}
+
+
+def rows(files):
+    """The rows as text, to the last bit; scores of retrieval are arrays."""
+    return [
+        [repr([np.asarray(v).tolist() for v in vars(row).values()]) for row in read_predictions(f).rows] for f in files
+    ]
+
+
+@pytest.fixture(scope="module")
+def blip(tmp_path_factory):
+    return tiny_models.CHECKPOINTS["blip"].build(tmp_path_factory.mktemp("shards") / "blip")
+
+
+@pytest.fixture
+def clip_shards(coco, tiny_clip, tmp_path):
+    """The sources, and the folder of three shards of a run on them."""
+    folder, shards = coco(rows=60, images=30), tmp_path / "shards"
+    for number in (1, 2, 3):
+        predict(f"clip:{tiny_clip}", TASKS, out=shards / str(number), **options(folder, shard=f"{number}/3"))
+    return folder, shards
+
+
+def test_shards_in_any_order_of_which_some_were_lost_give_the_bits_of_one_run(coco, tiny_clip, tmp_path):
+    folder, shards = coco(rows=240, images=120), tmp_path / "shards"
+    order = list(range(1, 17))
+    random.Random(0).shuffle(order)
+
+    def run(numbers):
+        for number in numbers:
+            out, shard = shards / str(number), f"{number}/16"
+            assert list(predict(f"clip:{tiny_clip}", TASKS, out=out, **options(folder, shard=shard))) == []
+
+    run(order)
+    for lost in (2, 7, 16):
+        shutil.rmtree(shards / str(lost))
+    with pytest.raises(DataError, match=r"missing: shard 2, shard 7, shard 16\. Run these again"):
+        merge(shards, out=tmp_path / "merged", progress=False)
+    run((16, 2, 7))
+    merged = merge(shards, out=tmp_path / "merged", progress=False)
+    whole = predict(f"clip:{tiny_clip}", TASKS, out=tmp_path / "whole", **options(folder))
+    assert rows(merged) == rows(whole)
+    assert [read_predictions(file).metadata["run"]["rechecked_pairs"] for file in (*merged, *whole)] == [
+        read_predictions(whole[0]).metadata["run"]["rechecked_pairs"]
+    ] * 4
+    assert not (tmp_path / "merged" / ".unfinished").exists()
+
+
+@pytest.mark.parametrize("model", ["blip", "demo-owlvit", "mock:oracle"])
+def test_cross_encoders_detectors_and_pair_scorers_have_shards_too(model, blip, toy, tmp_path):
+    name, tasks = {
+        "blip": (f"blip:{blip}", ["toy_scenes/groups"]),
+        "demo-owlvit": (model, ["toy_scenes/detection"]),
+        "mock:oracle": (model, ["toy_scenes/itm", "toy_scenes/vqa", "toy_scenes/detection", "toy_scenes/retrieval"]),
+    }[model]
+    chosen = {"limit": 12, "progress": False, "cache": False}
+    for number in (2, 1):
+        predict(name, tasks, out=tmp_path / f"shard-{number}", shard=f"{number}/2", **chosen)
+    merged = merge(tmp_path / "shard-1", tmp_path / "shard-2", out=tmp_path / "merged", progress=False)
+    assert rows(merged) == rows(predict(name, tasks, out=tmp_path / "whole", **chosen))
+
+
+def test_a_shard_computes_its_own_chunks_alone(clip_shards):
+    _, shards = clip_shards
+    names = [{path.name for path in (shards / number).rglob("*.npy")} for number in "123"]
+    assert all(names)
+    assert len(set().union(*names)) == sum(map(len, names))
+    assert not any(name.startswith("recheck") for own in names for name in own)
+
+
+def test_a_damaged_chunk_is_named_with_its_shard(clip_shards, tmp_path):
+    _, shards = clip_shards
+    chunk = min((shards / "2").rglob("images-*.npy"))
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    number = int(chunk.stem.rpartition("-")[2])
+    with pytest.raises(DataError, match=rf"missing: shard 2 \(chunks {number} of images are damaged\)"):
+        merge(shards, out=tmp_path / "merged", progress=False)
+
+
+def test_shards_of_different_runs_are_not_merged(clip_shards, tiny_clip, tmp_path):
+    folder, shards = clip_shards
+    shutil.rmtree(shards / "2")
+    other = options(folder, shard="2/3", dtype="bfloat16", batch_size=4)
+    predict(f"clip:{tiny_clip}", TASKS, out=shards / "2", **other)
+    with pytest.raises(PredictionsError, match=r"not of one run: model dtype: float32 and bfloat16; run: .*batch size"):
+        merge(shards, out=tmp_path / "merged", progress=False)
+    shutil.rmtree(shards / "2")
+    predict(f"clip:{tiny_clip}", TASKS, out=shards / "2", **options(folder, shard="2/2"))
+    with pytest.raises(PredictionsError, match="these are shards of 2 and of 3"):
+        merge(shards, out=tmp_path / "merged", progress=False)
+
+
+def test_merging_on_other_data_than_the_shards_saw_is_refused(clip_shards, coco, tmp_path):
+    folder, shards = clip_shards
+    shutil.rmtree(folder)
+    coco(rows=50, images=30)
+    with pytest.raises(PredictionsError, match="shards 1/3 and here are not of one run: the data: "):
+        merge(shards, out=tmp_path / "merged", progress=False)
+
+
+def test_a_damaged_record_and_a_folder_without_shards_are_told(clip_shards, tmp_path):
+    _, shards = clip_shards
+    with pytest.raises(PredictionsError, match="no finished shard in"):
+        merge(tmp_path / "nothing", out=tmp_path / "merged")
+    record = min(shards.rglob("shard-1-of-3.json"))
+    record.write_bytes(record.read_bytes()[:-1] + b"0")
+    with pytest.raises(PredictionsError, match=r"shard-1-of-3\.json is no record of a shard"):
+        merge(shards, out=tmp_path / "merged", progress=False)
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/4", "1/4/2"])
+def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
+    with pytest.raises(ModelError, match=re.escape(f"the shard is '{text}'; give its number")):
+        predict("demo-clip", "toy_scenes", out=tmp_path, shard=text)
+
+
+def test_shards_share_the_chunks_of_a_stage_evenly():
+    for chunks in (0, 1, 5, 16, 33):
+        shares = [list(Shard(number, 4).of(chunks)) for number in (1, 2, 3, 4)]
+        assert sorted(number for share in shares for number in share) == list(range(chunks))
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_recipes_in_the_guide_have_options_that_exist():
+    text = Path(__file__).parents[3].joinpath("docs", "guide.md").read_text(encoding="utf-8")
+    recipes = text.partition("### Machines that share nothing")[2].replace("\\\n", " ")
+    found = re.findall(r"(?:vl-assay|shard\.py) (predict|merge) ([^\n]*)", recipes)
+    assert len(found) == 6
+    for command, words in found:
+        help_text = invoke(command, "--help").output
+        assert all(word in help_text for word in shlex.split(words) if word.startswith("--"))
