@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,8 @@ def run_chunks(
     chunks: Sequence[Chunk],
     processes: Processes,
     compute: Callable[[Claims, int, Save], None],
-    wanted: Sequence[int],
 ) -> list[np.ndarray]:
-    """Compute the unfinished chunks, shared among the processes, and return the rows of all wanted chunks in order.
+    """Compute the unfinished chunks, shared among the processes, and return the rows of all chunks in order.
 
     Args:
         store: the finished chunks.
@@ -119,13 +119,12 @@ def run_chunks(
         processes: the processes of the run.
         compute: called once with an iterator over the numbered chunks of this process, which claims each as it is
             requested, the number of unfinished chunks of all processes, and a function that stores a finished one.
-        wanted: the numbers of the chunks to compute and return: all, or those of a shard.
 
     Raises:
         StorageError: a chunk that another process finished is not visible here.
     """
     session = processes.share_token()
-    left = [number for number in wanted if store.load(stage, number) is None]
+    left = [number for number in range(len(chunks)) if store.load(stage, number) is None]
     processes.wait()
 
     def claims() -> Claims:
@@ -138,7 +137,7 @@ def run_chunks(
     with processes.raise_on_all_ranks():
         compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
     finished = []
-    for number in wanted:
+    for number in range(len(chunks)):
         rows = store.load(stage, number)
         if rows is None:
             raise StorageError(
@@ -147,3 +146,22 @@ def run_chunks(
             )
         finished.append(rows)
     return finished
+
+
+def run_part(
+    store: ChunkStore,
+    stage: str,
+    chunks: Sequence[Chunk],
+    processes: Processes,
+    compute: Callable[[Claims, int, Save], None],
+    numbers: Iterable[int],
+) -> None:
+    """Compute the unfinished chunks among those with these numbers, which are asked for one by one.
+
+    The processes of a part take every n-th of them; arguments as of `run_chunks`.
+    """
+    own = itertools.islice(numbers, processes.rank, None, processes.world)
+    left = ((number, chunks[number]) for number in own if store.load(stage, number) is None)
+    most = len(numbers) if isinstance(numbers, Sized) else len(chunks)
+    with processes.raise_on_all_ranks():
+        compute(left, most, lambda number, rows: store.save(stage, number, rows))

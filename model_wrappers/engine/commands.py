@@ -94,6 +94,10 @@ class RunOptions:
         str | None,
         typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
     ] = None
+    engine: Annotated[
+        str,
+        speed_option(metavar="ray[:N]", help="Run on a Ray cluster, by default a worker for each GPU; ray:0.5 two."),
+    ] = ""
 
     def config(self) -> RunConfig:
         """The configuration of the run."""
@@ -111,6 +115,7 @@ class RunOptions:
             cache=not self.no_cache,
             check_precision=self.check_precision,
             limit=self.limit,
+            engine=self.engine,
         )
 
     def predict(self, model: str, benchmarks: list[str] | None, shard: str | None = None) -> PredictionFiles:

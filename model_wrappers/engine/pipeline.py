@@ -16,10 +16,10 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from ._decoding import Decoder
-from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks
+from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks, run_part
 from .distributed import Processes
 from .progress import Progress
-from .shards import Shard
+from .shards import Part
 
 _DECODING_THREADS = 4
 # What a stage does, by the first word of its name.
@@ -54,7 +54,7 @@ class Pipeline:
         progress: Progress,
         batch_size: int = 32,
         workers: int = 0,
-        shard: Shard | None = None,
+        part: Part | None = None,
     ) -> None:
         self._model = model
         self._store = store
@@ -62,7 +62,7 @@ class Pipeline:
         self._progress = progress
         self.batch_size = batch_size
         self.decoder = Decoder(workers)
-        self._shard = shard
+        self._part = part
         self.chunks: dict[str, int] = {}
         self.seconds: dict[str, dict[str, float]] = {}
 
@@ -78,8 +78,8 @@ class Pipeline:
     ) -> np.ndarray:
         """The rows that `compute` returns for the items of all chunks, in order.
 
-        A shard computes and stores its own chunks alone and returns zeros, of which nothing is kept. Near-ties are
-        known, and re-checked, when all shards are merged.
+        A part of a run computes and stores its own chunks alone and returns zeros, of which nothing is kept. Near-ties
+        are known, and re-checked, when all parts are merged.
 
         Args:
             name: the name of the stage, for the progress bar and the files of the chunks.
@@ -93,12 +93,11 @@ class Pipeline:
             ModelError: `compute` returned NaN or infinity; such a chunk is not stored.
         """
         clock = {"total": 0.0, "waiting": 0.0, "items": 0}
-        wanted = range(len(chunks)) if self._shard is None else self._shard.of(len(chunks))
 
         def compute_own(own: Claims, left: int, save: Save) -> None:
             title = _title(name)
-            if left < len(wanted):
-                self._progress.say(f"{title}: resuming; some of the {len(wanted)} chunks are finished")
+            if left < len(chunks) and self._part is None:
+                self._progress.say(f"{title}: resuming; some of the {len(chunks)} chunks are finished")
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
@@ -107,16 +106,15 @@ class Pipeline:
                     save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
 
-        unknown = np.zeros((sum(map(len, chunks)) if rows is None else rows, 1))
-        if self._shard is not None and name.startswith("recheck"):
-            return unknown
+        if self._part is not None:
+            if not name.startswith("recheck"):
+                self.chunks[name] = len(chunks)
+                run_part(self._store, name, chunks, self._processes, compute_own, self._part.claims(name, len(chunks)))
+            return np.zeros((sum(map(len, chunks)) if rows is None else rows, 1))
         start = time.perf_counter()
-        finished = run_chunks(self._store, name, chunks, self._processes, compute_own, wanted)
+        finished = run_chunks(self._store, name, chunks, self._processes, compute_own)
         clock["total"] = time.perf_counter() - start
         self.seconds[name] = {key: round(value, 3) for key, value in clock.items()}
-        self.chunks[name] = len(chunks)
-        if self._shard is not None:
-            return unknown
         return np.concatenate(finished) if finished else np.empty((0, 0))
 
     def _compute_chunk(

@@ -47,8 +47,9 @@ from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .ray_engine import predict_on_ray
 from .results import PredictionsSource, score_plan
-from .shards import UNFINISHED, Shard, ShardRecord, collect
+from .shards import UNFINISHED, Part, RunRecord, Shard, collect
 
 DEFAULT_BENCHMARKS = ("toy_scenes",)
 _LIBRARIES = (
@@ -79,6 +80,7 @@ class RunConfig:
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
     | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
     | `shard` | None | compute this part alone, such as ``"3/16"``, for `merge`; see `shards` |
+    | `engine` | "" | ``"ray"``: on a Ray cluster, a worker for each GPU; ``"ray:0.5"``: two; see `ray_engine` |
     | `progress` | True | whether to show progress bars and a summary |
 
     In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
@@ -101,6 +103,7 @@ class RunConfig:
     check_precision: int = 0
     limit: int | None = None
     shard: str | None = None
+    engine: str = ""
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -191,18 +194,27 @@ def predict(
     Raises:
         VLAssayError: an unknown name, unusable data or model, a full disk; finished chunks are kept.
     """
-    return _predict(model, benchmarks, out, seeds, RunConfig.of(config, changes))
+    config = RunConfig.of(config, changes)
+    part = Shard.parse(config.shard) if config.shard else None
+    if config.engine:
+        if part is not None or not isinstance(model, str):
+            raise ModelError("the engine ray takes a model by its name, and no shard: it cuts the run itself")
+        chosen = {"model": model, "benchmarks": _references(benchmarks), "seeds": list(seeds), "config": config}
+        return predict_on_ray(predict_part, out=default_folder(model) if out is None else Path(out), **chosen)
+    return predict_part(model, benchmarks, out, seeds, config, part=part)
 
 
-def _predict(
+def predict_part(
     model: str | AnyModel,
     benchmarks: str | Iterable[str],
     out: str | Path | None,
     seeds: Iterable[int],
     config: RunConfig,
-    merged: ShardRecord | None = None,
+    *,
+    part: Part | None = None,
+    merged: RunRecord | None = None,
 ) -> PredictionFiles:
-    """See `predict`; `merged` is the run whose finished chunks are to be used."""
+    """See `predict`; `part` is computed alone, and `merged` is the run whose finished chunks are to be used."""
     if config.check_precision and not isinstance(model, str):
         raise ModelError("check_precision loads the model again, in float32: name it by a text")
     processes, clock, chosen = join(), _Clock(), list(dict.fromkeys(seeds))
@@ -215,8 +227,7 @@ def _predict(
             _check_seeds(references)
         check_sources(references, data_dir=config.data_dir, options=config.options)
     bars = Progress(show=config.progress and processes.is_main)
-    shard = Shard.parse(config.shard) if config.shard else None
-    key = _key(model, references, out, chosen, config) if processes.world == 1 and shard is None else None
+    key = _key(model, references, out, chosen, config) if processes.world == 1 and part is None else None
     finished = finished_files(key)
     if finished:
         bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
@@ -226,7 +237,7 @@ def _predict(
             bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if (config.check_precision or shard) and isinstance(loaded, PredictionsSource):
+    if (config.check_precision or part) and isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is nothing to compute")
     with clock("data"):
         bars.say(f"loading {', '.join(references)}")
@@ -241,16 +252,17 @@ def _predict(
     kind = device.partition(":")[0]
     about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
     identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
-    if merged is not None:
-        with processes.raise_on_all_ranks():
-            merged.check_same_run(
-                ShardRecord(**{**vars(merged), "shard": "here", "identity": identity, "about": about})
-            )
-    store = ChunkStore(out / UNFINISHED / identity)
+    arguments = {"model": str(model), "benchmarks": references, "seeds": chosen, "config": asdict(config)}
+    record = RunRecord(identity, **arguments, stages={}, about=about)
+    with processes.raise_on_all_ranks():
+        if merged is not None:
+            merged.check_same_run(replace(record, stages=merged.stages))
+        folder = out / UNFINISHED / identity
+        store = ChunkStore(folder) if part is None else part.open(record, folder)
     default_workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
     workers = default_workers if config.workers is None else config.workers
     batch_size = config.batch_size or _batch_size(device)
-    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers, shard)
+    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers, part)
     with clock("scores"), closing(pipeline.decoder):
         if isinstance(loaded, PredictionsSource):
             with processes.raise_on_all_ranks():
@@ -260,16 +272,14 @@ def _predict(
             bars.say(plan.summary())
             is_cached = isinstance(model, str) if config.cache is None else config.cache
             # What is cached is not the same on every machine, and the chunks are of what is left.
-            keep = is_cached and isinstance(loaded, DualEncoder) and shard is None
+            keep = is_cached and isinstance(loaded, DualEncoder) and part is None
             embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
             results, found = score_plan(loaded, plan, pipeline, embeddings)
     processes.wait()  # until every process has read all chunks
-    if shard is not None:
+    if part is not None:
         with processes.raise_on_all_ranks():
             if processes.is_main:
-                arguments = {"model": str(model), "benchmarks": references, "seeds": chosen, "config": asdict(config)}
-                record = ShardRecord(str(shard), identity, **arguments, stages=pipeline.chunks, about=about)
-                record.write(store)
+                part.close(replace(record, stages=pipeline.chunks), store)
         return PredictionFiles([], metrics_of, captions_of, parts_in)
     with processes.raise_on_all_ranks():
         if processes.is_main:
@@ -315,7 +325,8 @@ def merge(
     known = {field.name for field in fields(RunConfig)}
     given = {name: value for name, value in record.config.items() if name in known}
     given |= {"shard": None, "cache": False, "progress": progress, "data_dir": data_dir or record.config["data_dir"]}
-    return _predict(record.model, record.benchmarks, out, record.seeds, RunConfig(**given), record)
+    config = RunConfig(**given)
+    return predict_part(record.model, record.benchmarks, out, record.seeds, config, merged=record)
 
 
 def plan(

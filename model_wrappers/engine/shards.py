@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from ...metrics.common.errors import DataError, ModelError, PredictionsError
 from ...metrics.common.storage import read_sealed, write_sealed
@@ -20,6 +20,22 @@ from .chunks import ChunkStore
 
 UNFINISHED = ".unfinished"
 _MOST_BYTES = 1 << 20
+
+
+class Part(Protocol):
+    """What a process computes of a run whose predictions are made elsewhere."""
+
+    def open(self, record: RunRecord, folder: Path) -> ChunkStore:
+        """Where the chunks of a run go, of which nothing is known yet; `folder` is the process's own."""
+        ...
+
+    def claims(self, stage: str, chunks: int) -> Iterable[int]:
+        """The numbers of its chunks among those of a stage; they may be decided one by one."""
+        ...
+
+    def close(self, record: RunRecord, store: ChunkStore) -> None:
+        """Take note that all claimed chunks are finished; the record has the stages."""
+        ...
 
 
 class Shard(NamedTuple):
@@ -40,8 +56,17 @@ class Shard(NamedTuple):
             raise ModelError(f"the shard is {text!r}; give its number from 1 and how many there are, such as 3/16")
         return cls(int(match[1]), int(match[2]))
 
-    def of(self, chunks: int) -> range:
-        """The numbers of its chunks among so many."""
+    def open(self, record: RunRecord, folder: Path) -> ChunkStore:
+        """The process's own folder."""
+        return ChunkStore(folder)
+
+    def close(self, record: RunRecord, store: ChunkStore) -> None:
+        """Write the record beside the chunks: the shard is finished."""
+        name = f"shard-{self.number}-of-{self.count}.json"
+        write_sealed(store.folder / name, json.dumps({**vars(record), "shard": str(self)}, default=str).encode())
+
+    def claims(self, stage: str, chunks: int) -> range:
+        """The numbers of its chunks: every n-th."""
         return range(self.number - 1, chunks, self.count)
 
     def __str__(self) -> str:
@@ -49,18 +74,17 @@ class Shard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShardRecord:
-    """What a finished shard says of itself.
+class RunRecord:
+    """The run that chunks belong to.
 
     Args:
-        shard: its number and count, such as ``"3/16"``.
         identity: the hash over model, libraries, device and plan that names the folder of its chunks.
         model, benchmarks, seeds, config: the arguments of `predict`, as JSON has them.
         stages: the number of chunks of each stage, of all shards.
         about: what the identity is the hash of, for messages.
+        shard: what of it the process computes that wrote the record, such as ``"3/16"``.
     """
 
-    shard: str
     identity: str
     model: str
     benchmarks: list[str]
@@ -68,13 +92,9 @@ class ShardRecord:
     config: dict[str, Any]
     stages: dict[str, int]
     about: dict[str, dict[str, Any]]
+    shard: str = "here"
 
-    def write(self, store: ChunkStore) -> None:
-        """Write the record beside the chunks; the shard is finished then."""
-        name = f"shard-{self.shard.replace('/', '-of-')}.json"
-        write_sealed(store.folder / name, json.dumps(vars(self), default=str).encode())
-
-    def check_same_run(self, other: ShardRecord) -> None:
+    def check_same_run(self, other: RunRecord) -> None:
         """Raise PredictionsError, which says what differs, unless another shard is of the same run."""
         ours, theirs = (each._facts() for each in (self, other))
         differ = {name: (ours.get(name), theirs.get(name)) for name in {**ours, **theirs}}
@@ -106,7 +126,7 @@ class ShardRecord:
             raise PredictionsError(f"{path} is no record of a shard ({error}); run that shard again") from error
 
 
-def collect(folders: Sequence[Path], out: Path) -> ShardRecord:
+def collect(folders: Sequence[Path], out: Path) -> RunRecord:
     """Copy the chunks of all shards into the folder in which a run with the same arguments looks for them.
 
     Args:
@@ -122,7 +142,7 @@ def collect(folders: Sequence[Path], out: Path) -> ShardRecord:
     """
     found = {}
     for path in sorted({path for folder in folders for path in folder.rglob(f"{UNFINISHED}/*/shard-*.json")}):
-        record = ShardRecord.read(path)
+        record = RunRecord.read(path)
         found[Shard.parse(record.shard)] = (record, ChunkStore(path.parent))
     if not found:
         raise PredictionsError(
@@ -140,7 +160,7 @@ def collect(folders: Sequence[Path], out: Path) -> ShardRecord:
     target = ChunkStore(out / UNFINISHED / records[0].identity)
     for shard, (record, store) in sorted(found.items()):
         for stage, chunks in record.stages.items():
-            broken = [number for number in shard.of(chunks) if not store.copy(stage, number, target)]
+            broken = [number for number in shard.claims(stage, chunks) if not store.copy(stage, number, target)]
             if broken:
                 problems.append(
                     f"shard {shard.number} (chunks {', '.join(map(str, broken[:5]))} of {stage} are damaged)"

@@ -84,9 +84,7 @@ def test_processes_share_the_parts_and_each_sees_all_rows(world, tmp_path):
                 save(number, np.array([[float(item)] for item in part]))
 
         store = ChunkStore(tmp_path)
-        results[rank] = np.concatenate(
-            run_chunks(store, "stage", parts, Member(rank, world, barrier=barrier), compute, range(len(parts)))
-        )
+        results[rank] = np.concatenate(run_chunks(store, "stage", parts, Member(rank, world, barrier=barrier), compute))
 
     threads = [threading.Thread(target=member, args=(rank,)) for rank in range(world)]
     for thread in threads:

@@ -144,7 +144,7 @@ def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
 
 def test_shards_share_the_chunks_of_a_stage_evenly():
     for chunks in (0, 1, 5, 16, 33):
-        shares = [list(Shard(number, 4).of(chunks)) for number in (1, 2, 3, 4)]
+        shares = [list(Shard(number, 4).claims("images", chunks)) for number in (1, 2, 3, 4)]
         assert sorted(number for share in shares for number in share) == list(range(chunks))
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
