@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -64,10 +65,13 @@ def _with_mean(cell: Comparison, results: Sequence[Result]) -> Comparison:
     found = _suite_mean(cell.column, results)
     if found is None:
         return replace(cell, why=f"no predictions of any set of {cell.column.task}")
+    ours = found.scores.get(cell.column.score[0], math.nan)
+    if math.isnan(ours):
+        return replace(cell, why=f"the sets of {cell.column.task} that were run do not have the score")
     files = {each.predictions["sha256"]: each.predictions for each in _of_suite(cell.column, results)}
     return replace(
         cell,
-        ours=found.scores[cell.column.score[0]],
+        ours=ours,
         predictions=[*files.values()],
         is_comparable=cell.is_comparable and not found.lacking,
     )

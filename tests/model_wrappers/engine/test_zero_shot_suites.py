@@ -78,4 +78,8 @@ def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_a
     cells = {one.column.name: one for one in compare(table, table.rows[0], whole)}
     assert cells["VTAB Acc@1"].ours == pytest.approx(some.scores["acc_at_1"])
     assert cells["VTAB Acc@1"].difference == pytest.approx(some.scores["acc_at_1"] - 0.39)
+    few = [result for result in found if result.benchmark["task"] == "kitti"]
+    cells = cells | {f"few {one.column.name}": one for one in compare(table, table.rows[0], few)}
+    assert cells["few VTAB Acc@1"].ours is not None
+    assert "do not have the score" in cells["few VTAB Acc@5"].why
     assert cells["ImageNet1k Acc@1"].why == "no predictions of zero_shot/imagenet"
