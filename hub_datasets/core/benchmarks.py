@@ -131,6 +131,7 @@ class Benchmark:
             ``"authoring/text"``: their code, too, determines the rows.
         main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
             of the score in results. See `main_scores` for the default.
+        suites: tasks of one metric over whose scores a mean has a name, such as that of VTAB's sets.
         caution: why its scores say little by now, in one sentence with the figure; empty where nothing is known.
     """
 
@@ -142,6 +143,7 @@ class Benchmark:
     generated: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     main_scores: tuple[tuple[str, str, str], ...] = ()
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     caution: str = ""
 
     def split_for(self, task: Task) -> str:
@@ -243,6 +245,11 @@ def parts_of(benchmark: str, task: str) -> list[Task]:
     """The tasks of a benchmark whose rows are among those of a task; none for an unknown benchmark."""
     known = get_benchmark(benchmark).tasks if benchmark in benchmark_names() else ()
     return [part for part in known if part.part_of == task]
+
+
+def suites_of(benchmark: str) -> Mapping[str, tuple[str, ...]]:
+    """The tasks of each suite of a benchmark; none for an unknown benchmark."""
+    return get_benchmark(benchmark).suites if benchmark in benchmark_names() else {}
 
 
 def main_scores(benchmark: str) -> tuple[tuple[str, str, str], ...]:

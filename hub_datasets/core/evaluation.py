@@ -13,7 +13,7 @@ from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions
-from .benchmarks import benchmark_names, main_scores, metrics_of, parts_of
+from .benchmarks import benchmark_names, main_scores, metrics_of, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
@@ -36,7 +36,7 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     found = parts_in if parts else no_parts
-    return _report(predictions, metrics=metrics_of, captions=captions_of, parts=found, **options)
+    return _report(predictions, metrics=metrics_of, captions=captions_of, parts=found, suites=suites_of, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:

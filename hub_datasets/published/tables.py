@@ -31,7 +31,9 @@ from pathlib import Path
 import yaml
 
 from ...metrics.common.errors import check_known
+from ..core.benchmarks import suites_of
 
+SUITE = "suite"
 NOTHING = "-"  # a cell without a value
 STATISTIC = "statistic"
 _FOLDER = Path(__file__).parent
@@ -55,7 +57,8 @@ class Column:
         metric: the metric that computes it.
         score: its path in the metric's result, such as ``("per_category", "swap_obj", "accuracy")``.
         average: ``"category"``, over the examples of one category; ``"micro"``, over all examples; ``"macro"``, the
-            unweighted mean over categories; ``"curve"``, one precision-recall curve over all examples;
+            unweighted mean over categories; ``"suite"``, that over the tasks of a suite (`task` names it, see
+            ``core.benchmarks``); ``"curve"``, one precision-recall curve over all examples;
             ``"statistic"``, none: the score names a property of the dataset, such as ``("words",)``.
         n: number of examples, where the paper prints it.
         reason: why it cannot be computed here, where `task` is empty.
@@ -70,6 +73,14 @@ class Column:
     n: int | None = None
     reason: str = ""
     header: str = ""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks whose results it needs: one, those of a suite, or none."""
+        if self.average != SUITE:
+            return (self.task,) if self.task else ()
+        benchmark, name = self.task.split("/")
+        return tuple(f"{benchmark}/{task}" for task in suites_of(benchmark)[name])
 
 
 @dataclass(frozen=True)
@@ -151,7 +162,7 @@ class Table:
     def tasks(self, row: Row) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
         cells = zip(self.columns, row.printed, strict=True)
-        return list(dict.fromkeys(column.task for column, printed in cells if column.task and printed != NOTHING))
+        return list(dict.fromkeys(task for column, printed in cells if printed != NOTHING for task in column.tasks))
 
     @property
     def metrics(self) -> set[str]:

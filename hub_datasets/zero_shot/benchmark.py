@@ -1,7 +1,7 @@
 """How labelled images are scored and evaluated: each image with the prompts of all classes."""
 
 from .. import Benchmark, Task
-from .labelled_sets import SETS
+from .labelled_sets import SETS, VTAB
 
 
 def _task(config: str) -> Task:
@@ -23,5 +23,6 @@ BENCHMARK = Benchmark(
     summary="zero-shot recognition of images",
     source="as --data-dir: a folder of images for each label (the card says where sets are); or -o dataset=OWNER/NAME",
     generated=("shapes",),
+    suites={"vtab": VTAB},
     main_scores=(("imagenet", "zero_shot_accuracy", "acc_at_1"),),
 )

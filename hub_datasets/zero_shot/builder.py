@@ -60,7 +60,13 @@ class ZeroShot(SourceBuilder):
             return None
         kind = SETS[self.config.name]
         remedy = f"{kind.title} is at {kind.url}; or name a dataset of the Hub with the option dataset=OWNER/NAME"
-        return data_folder(self.config.data_dir, remedy, is_needed=not self.config.dataset)
+        folder = data_folder(self.config.data_dir, remedy, is_needed=not self.config.dataset)
+        if folder is None or self.config.name == "folder":
+            return folder
+        of_sets = [name for name in SETS if name != "folder" and (folder / name).is_dir()]
+        if of_sets and self.config.name not in of_sets:
+            raise FileNotFoundError(f"{folder} has {', '.join(of_sets)}, and no folder {self.config.name}. {remedy}.")
+        return folder / self.config.name if of_sets else folder
 
     def _columns(self) -> dict[str, Any]:
         # The names of classes and templates follow when the sources are read.

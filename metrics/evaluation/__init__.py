@@ -19,6 +19,7 @@ from ._correlation import Correlation, ScoreName
 from ._diagnosis import Diagnosis, diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
+from ._suites import SuiteMean, Suites, suite_means
 from ._tables import Line, lines, tie_sentence, title, to_markdown
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "Report",
     "ScoreName",
     "Scored",
+    "SuiteMean",
+    "Suites",
     "base_score",
     "check_options",
     "cluster_numbers",
@@ -58,6 +61,7 @@ __all__ = [
     "points",
     "report",
     "scored_rows",
+    "suite_means",
     "tie_sentence",
     "title",
     "to_markdown",

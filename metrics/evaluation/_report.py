@@ -22,6 +22,7 @@ from ._overview import Overview
 from ._plots import plot, plot_html
 from ._scored import Scored, example_ids
 from ._seeds import SeedSummary, over_seeds
+from ._suites import SuiteMean, Suites, no_suites, suite_means, suite_tables
 
 if TYPE_CHECKING:
     import pandas
@@ -52,6 +53,7 @@ class Report(Sequence[Result]):
         ties: the tie policy that was asked for, None for each metric's own.
         captions: finds the captions for `per_example`; None for none.
         parts: finds further tasks in the predictions of a file; see ``compute``.
+        suites: the tasks over whose scores a mean has a name, by benchmark.
         written: the files that `write` wrote.
     """
 
@@ -61,6 +63,7 @@ class Report(Sequence[Result]):
     ties: str | None = None
     captions: Captions | None = None
     parts: Parts = no_parts
+    suites: Suites = no_suites
     written: list[Path] = field(default_factory=list)
 
     @overload
@@ -79,6 +82,11 @@ class Report(Sequence[Result]):
     def seeds(self) -> list[SeedSummary]:
         """Mean and deviation over results that differ only in their seed; see ``over_seeds``."""
         return over_seeds(self.results, self._read)
+
+    @property
+    def suite_means(self) -> list[SuiteMean]:
+        """Means over named tasks, such as over the sets of VTAB."""
+        return suite_means(self.results, self.suites)
 
     @cached_property
     def diagnoses(self) -> dict[str, Diagnosis]:
@@ -99,14 +107,14 @@ class Report(Sequence[Result]):
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The tables of each model and metric, of seeds and of diagnoses."""
+        """The tables of each model and metric, of seeds, of diagnoses and of suites."""
         found = _tables.tables_of(self.results)
         named = list(zip(self.results, _tables.model_labels(self.results), strict=True))
         for summary in self.seeds:
             found.append(summary.table(next(label for result, label in named if result.model == summary.model)))
         for name, diagnosis in self.diagnoses.items():
             found += [diagnosis.table(name), diagnosis.curve_table()]
-        return found
+        return found + suite_tables(self.suite_means)
 
     def __repr__(self) -> str:
         named = zip(self.results, _tables.labels(self.results), strict=True)
@@ -341,6 +349,7 @@ def report(
     metrics: Declared = declared_metrics,
     captions: Captions | None = None,
     parts: Parts = no_parts,
+    suites: Suites = no_suites,
     **options: Any,
 ) -> Report:
     """Evaluate files of predictions; the arguments and errors are those of ``compute``.
@@ -350,11 +359,12 @@ def report(
         metrics: which metrics evaluate a file; by default those that it declares.
         captions: finds the captions for `Report.per_example`; by default none.
         parts: finds further tasks in the predictions of a file; by default none.
+        suites: the tasks over whose scores a mean has a name, by benchmark; by default none.
         options: `ties`, `confidence`, `resamples`, `seed`.
     """
     paths = [Path(path) for path in ([predictions] if isinstance(predictions, str | Path) else predictions)]
     results = compute(paths, metrics=metrics, parts=parts, **options)
-    return Report(results, paths, metrics, options.get("ties"), captions, parts)
+    return Report(results, paths, metrics, options.get("ties"), captions, parts, suites)
 
 
 def _about(predictions: Predictions) -> dict[str, str]:

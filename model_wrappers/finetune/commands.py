@@ -170,7 +170,7 @@ def finetune(
     }
     folder = out.expanduser()
     if sweep:
-        values = {name: text.split(",") for name, text in parse_settings(sweep).items()}
+        values = {name: list(map(str.strip, text.split(","))) for name, text in parse_settings(sweep).items()}
         found = run_sweep(model, data, folder, chosen, values, select=select or (), **arguments)
         outcome, folder = found.outcome, found.folder
         if join().is_main:
@@ -181,6 +181,7 @@ def finetune(
         if outcome and outcome.history:
             print_tables([history_table(outcome.history, title=EPOCH_0)])
         if outcome and outcome.comparison:
-            typer.echo(f"the new model compared with {model}, which is the model of epoch 0:")
+            before = f"{model} with random weights" if chosen.random_start else model
+            typer.echo(f"the new model compared with {before}, which is the model of epoch 0:")
             outcome.comparison.print()
         typer.echo(f"written to {folder}; score it with: vl-assay run {shlex.quote(str(folder))}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...hub_datasets.core.benchmarks import get_task
-from ...hub_datasets.published.tables import NOTHING, Column, Row, Table
+from ...hub_datasets.core.benchmarks import get_task, suites_of
+from ...hub_datasets.published.tables import NOTHING, SUITE, Column, Row, Table
+from ...metrics.evaluation import SuiteMean, suite_means
 from ...metrics.records.results import Result
 from .report import Comparison
 
@@ -32,6 +34,8 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
     column = cell.column
     if not column.task:
         return replace(cell, why=column.reason)
+    if column.average == SUITE:
+        return _with_mean(cell, results)
     own = results_of(column, results)
     if not own:
         return replace(cell, why=f"no predictions of {column.task}")
@@ -56,6 +60,37 @@ def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
     )
 
 
+def _with_mean(cell: Comparison, results: Sequence[Result]) -> Comparison:
+    """A cell with our mean over a suite, which is not comparable if tasks are lacking."""
+    found = _suite_mean(cell.column, results)
+    if found is None:
+        return replace(cell, why=f"no predictions of any set of {cell.column.task}")
+    ours = found.scores.get(cell.column.score[0], math.nan)
+    if math.isnan(ours):
+        return replace(cell, why=f"the sets of {cell.column.task} that were run do not have the score")
+    files = {each.predictions["sha256"]: each.predictions for each in _of_suite(cell.column, results)}
+    return replace(
+        cell,
+        ours=ours,
+        predictions=[*files.values()],
+        is_comparable=cell.is_comparable and not found.lacking,
+    )
+
+
+def _suite_mean(column: Column, results: Sequence[Result]) -> SuiteMean | None:
+    """The mean of a model over a column's suite; None without results."""
+    found = suite_means(_of_suite(column, results), suites_of)
+    return found[0] if found else None
+
+
+def _of_suite(column: Column, results: Sequence[Result]) -> list[Result]:
+    return [
+        each
+        for each in results
+        if each.metric == column.metric and f"{each.benchmark['name']}/{each.benchmark['task']}" in column.tasks
+    ]
+
+
 def results_of(column: Column, results: Sequence[Result]) -> list[Result]:
     """The results of a column's task and metric: several where the data have several seeds."""
     wanted = (*column.task.split("/"), column.metric)
@@ -78,7 +113,13 @@ def remarks(by_model: Mapping[str, Sequence[Result]], comparisons: Sequence[Comp
     for column, n, published in sorted(counts):
         if n != published:
             yield f"{column}: {n:,} examples here, {published:,} in the paper."
+    suites = {one.column.task: one.column for one in comparisons if one.column.average == SUITE}
     for name, results in by_model.items():
+        for task, column in suites.items():
+            mean = _suite_mean(column, results)
+            if mean is not None and mean.lacking:
+                counts = f"{len(mean.found)} of {len(column.tasks)}"
+                yield f"{name}: mean over {counts} sets of {task}, without {', '.join(mean.lacking)}."
         facts = list(dict.fromkeys(fact for result in results for fact in _facts(result)))
         if facts:
             yield f"{name}: {'; '.join(facts)}."

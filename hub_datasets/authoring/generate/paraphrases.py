@@ -8,7 +8,8 @@ A word of a caption is replaced only where its sense is known:
   ``subject`` is the last noun before it, past clothes ("a man in a suit sitting"), and ``object`` the head of the noun
   phrase right after it; items are words, lists, or tags in capitals. ``opening`` wants it before any verb or
   preposition;
-- never within a name ("Big Ben", "Little Italy") or a phrase of ``except``, and never by a word that the caption has.
+- never within a name ("Big Ben", "Little Italy") or a longer phrase of ``except``, and never by a word that the caption
+  has.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def paraphrases(tagged: Tagged) -> Iterator[tuple[str, str, str]]:
     for at, word in enumerate(words.lower):
         for rule in _RULES.get(word, ()):
             end = at + len(rule.old)
-            if words.lower[at:end] != rule.old or any(start <= at and end <= stop for start, stop in taken):
+            if words.lower[at:end] != rule.old or any(a <= at and end <= b and (at, end) != (a, b) for a, b in taken):
                 continue
             if _is_allowed(words, at, end, rule) and not words.is_name(at, end):
                 span = (tagged.spans[at][0], tagged.spans[end - 1][1])
@@ -128,7 +129,7 @@ def _is_allowed(words: _Words, at: int, end: int, rule: _Rule) -> bool:
         around = [tags[place] if 0 <= place < len(tags) else "" for place in (at - 1, end)]
         return tags[at] in _NOUNS and not {*_NOUNS, "POS"} & {*around} and words.lower.count(rule.old[0]) == 1
     if "adjective" in guard:
-        return tags[at] == "JJ" and words.matches(end, "NN NNS JJ VBN")
+        return tags[at] == "JJ" and words.matches(end, "NN NNS JJ VBN ,")
     if "opening" in guard and any(name.startswith(_BEFORE_OPENING) for name in tags[:at]):
         return False
     places = {"previous": at - 1, "next": end, "subject": words.subject(at), "object": words.object(end)}

@@ -2,8 +2,10 @@
 
 ARO and Hard Positives fine-tune on "COCO-train": the 113,287 images and 566,747 captions of Karpathy's ``train`` and
 ``restval`` (``dataset_coco.json``), or the 118,287 images with 591,753 captions of ``captions_train2017.json``, the
-number that Hard Positives states. Images of train2017 are in Karpathy's validation and test splits, too: do not report
-retrieval on COCO for a model that was trained on them.
+number that Hard Positives states. The two divide the same images differently. Images of train2017 are in Karpathy's
+validation and test splits, too: do not report retrieval on COCO for a model that was trained on them. And val2017, of
+which SugarCrepe and TRICD's public part are made, is a part of val2014, as ``restval`` is: a model that was trained on
+Karpathy's split, such as NegCLIP, has seen some of their images.
 """
 
 from __future__ import annotations
@@ -68,9 +70,11 @@ def coco_rows(
         )
         place = next((option for option in options if option.is_file()), None)
         if place is None:
+            folder = Path(name).parent.name  # Karpathy's file of Flickr30k names none
+            source = f" (http://images.cocodataset.org/zips/{folder}.zip)" if folder else ""
             raise DataError(
                 f"the image {name} of {path.name} is not in {' or '.join(map(str, roots))}; name the folder that has "
-                f"{Path(name).parent} as --data-dir (http://images.cocodataset.org/zips/{Path(name).parent}.zip)"
+                f"{folder or 'it'} as --data-dir{source}"
             )
         places[name] = place
     return iter(found), PlacedImages(places)

@@ -289,6 +289,10 @@ class TrainingLoop:
                 module.load_state_dict({name: found[name].reshape(shape) for name, shape in shapes.items()})
             return module
         module: Any = self.root if self.average is None else self.average.module
+        if self.recipe.random_start and self.processes.world > 1:
+            from accelerate.utils import broadcast
+
+            broadcast([*module.buffers()])  # batch normalisation has other statistics in each process
         return module if self.adapted is None else merged(module)
 
     def save_model(self, folder: Path) -> None:
@@ -315,6 +319,6 @@ def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:
         cpu=device == "cpu",
         log_with=list(config.trackers) or None,
         project_dir=folder,
-        # Buffers are constants here: sending them with each chunk would only wait.
+        # Buffers are constants here, or do not change the training: sending them with each chunk would only wait.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )

@@ -21,7 +21,8 @@ KINDS = ("linear", "svlc")
 ADAPTERS = "adapters.safetensors"
 # The numbered layers of a transformer, in whichever library.
 _LAYER = re.compile(r"\.(?:layers?|resblocks|blocks)\.\d+\.")
-_JOINED = ("q_proj", "k_proj", "v_proj")
+# Names of the projections that SVLC has as one.
+_JOINED = (("q_proj", "k_proj", "v_proj"), ("query", "key", "value"))
 
 
 def add_lora(encoder: Trainable, rank: int, kind: str = "linear") -> Any:
@@ -118,13 +119,14 @@ def _targets(module: nn.Module) -> Iterator[tuple[list[nn.Module], list[tuple[Te
     """The parts that share one matrix A, with the weight of each and its name."""
     for path, part in list(module.named_modules()):
         in_layer = _LAYER.search(f".{path}.") is not None
-        if isinstance(part, nn.MultiheadAttention) and part.in_proj_weight is not None:
+        if in_layer and isinstance(part, nn.MultiheadAttention) and part.in_proj_weight is not None:
             yield [part], [(part.in_proj_weight, "in_proj_weight")]
-        joined = [getattr(part, name, None) for name in _JOINED]
-        if in_layer and all(isinstance(each, nn.Linear) for each in joined):
-            yield joined, [(each.weight, "weight") for each in joined]  # pyright: ignore
+        for names in _JOINED:
+            joined = [getattr(part, name, None) for name in names]
+            if in_layer and all(isinstance(each, nn.Linear) for each in joined):
+                yield joined, [(each.weight, "weight") for each in joined]  # pyright: ignore
         is_square = isinstance(part, nn.Conv2d) and part.groups == 1 and part.kernel_size[0] == part.kernel_size[1]
-        is_alone = isinstance(part, nn.Linear) and in_layer and path.rpartition(".")[2] not in _JOINED
+        is_alone = isinstance(part, nn.Linear) and in_layer and path.rpartition(".")[2] not in sum(_JOINED, ())
         if is_square or is_alone:
             yield [part], [(part.weight, "weight")]  # pyright: ignore
 

@@ -46,7 +46,8 @@ def model_card(
     library = getattr(family, "LIBRARY", "transformers")
     header = ["---", f"library_name: {library}", "pipeline_tag: zero-shot-image-classification"]
     base = info["checkpoint"].removeprefix("hf-hub:")
-    if "/" in base and (library == "transformers" or base != info["checkpoint"]):  # only ids of the Hub
+    is_on_hub = "/" in base and (library == "transformers" or base != info["checkpoint"])
+    if is_on_hub and not recipe["random_start"]:  # whose weights are not those of the base
         header.append(f"base_model: {base}")
     header += ["tags:", "- vl-assay", "- compositionality", "---"]
     sections: list[Part] = [

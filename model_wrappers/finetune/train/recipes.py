@@ -36,12 +36,14 @@ _SUGARCREPE_GAPS = (
     "The paper trains a model for each type of negatives that CREPE's code makes (--set negatives=replace, swap or "
     "negate), from OpenAI's weights (ViT-B/32) or from random ones (RN50: --set random_start=true). --set refined=true "
     "is its Table 10, there with Vera and a grammar model as blind scorers and here with language models of words and "
-    "of characters. It does not say whether captions without a negative are dropped; they stay. Optimiser and schedule "
-    "are open_clip's defaults, and images are not cropped at random."
+    "of characters, which leave almost no negation. It does not say whether captions without a negative are dropped; "
+    "they stay. Optimiser and schedule are open_clip's defaults for ViT (those for RN50: --set betas=0.9,0.999 --set "
+    "epsilon=1e-8), and images are not cropped at random."
 )
 _HARD_POSITIVES_GAPS = (
     "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
-    "and optimiser are those of ARO's recipe here."
+    "and optimiser are those of ARO's recipe here, and all weights are trained (SVLC trains adapters: --set lora=svlc "
+    "--set lora_rank=4). Its hard negatives are made by CREPE's code; those of our rules differ."
 )
 _POSITIVES_GAPS = (
     " The hard positives of the paper were written by Llama 2 70B; they can be read from files. Those made by rule "

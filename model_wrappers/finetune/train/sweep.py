@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from .validation import RECOGNITION
 VALIDATION = "retrieval/coco_validation"
 _RECALLS = ("text_recall_at_1", "image_recall_at_1")
 _FILE = "sweep.json"
+# Arguments of `finetune` that do not change the result.
+_ELSEWHERE = ("data_dir", "progress")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def sweep(
     if len(recipes) < 2:
         raise VLAssayError(f"a sweep needs two values or more, as in learning_rate=1e-5,5e-6; {len(recipes)} came")
     scores = list(select) or _default_scores(config.evaluation.benchmarks)
-    for score in scores:
+    for score in (*scores, *([config.stopping.score] if config.stopping.score else ())):
         _check_score(score, config.evaluation.benchmarks, config.evaluation.recognise)
     facts = {
         "model": model,
@@ -96,8 +99,10 @@ def sweep(
         "recipe": recipe.as_json(),
         "values": {name: list(each) for name, each in values.items()},
         "select": scores,
-        "evaluation": [*config.evaluation.benchmarks],
-        "stopping": config.stopping.score,
+        "precision": config.precision,
+        "evaluation": config.evaluation.as_json(),
+        "stopping": asdict(config.stopping),
+        "source": {name: value for name, value in arguments.items() if value and name not in _ELSEWHERE},
     }
     with processes.raise_on_all_ranks():
         check_writable(out)
@@ -123,7 +128,8 @@ def sweep(
         rows.append(row)
     if not outcomes:
         raise TrainingError(f"no run of the sweep came to its end; the first stopped as {rows[0]['problem']}")
-    best = max(outcomes, key=lambda name: next(row["mean"] for row in rows if _name(row["values"]) == name))
+    means = {_name(row["values"]): row["mean"] for row in rows if row["mean"] is not None}
+    best = max(means, key=lambda name: -math.inf if math.isnan(means[name]) else means[name])
     document = {"sweep": facts, "rows": rows, "best": best}
     _write(out, document, processes)
     _remove_others(out, document, processes)
@@ -145,7 +151,7 @@ def _default_scores(benchmarks: Sequence[str]) -> list[str]:
 
 
 def _check_score(score: str, benchmarks: Sequence[str], recognise: str | None) -> None:
-    """Check that a score will be measured, and on no test split."""
+    """Check that a score exists and will be measured, and on no test split."""
     if score == RECOGNITION:
         if recognise is None:
             raise VLAssayError(f"{score} is not measured; name labelled images with --recognise")
@@ -161,6 +167,7 @@ def _check_score(score: str, benchmarks: Sequence[str], recognise: str | None) -
                 f"{score} is of the test split, on which models are compared and not chosen; select by a score of "
                 f"validation data, such as those of {VALIDATION}"
             )
+    _signed(score, 0.0)  # raises for an unknown score, before any training
 
 
 def _signed(score: str, value: float) -> float:
@@ -174,10 +181,15 @@ def _read(out: Path, facts: Mapping[str, Any]) -> dict[str, Any] | None:
     if not file.exists():
         return None
     found = read_json(file, out)
-    other = [name for name, value in json.loads(json.dumps(facts)).items() if found["sweep"].get(name) != value]
+    other = [name for name, value in json.loads(_dump(facts)).items() if found["sweep"].get(name) != value]
     if other:
         raise DataError(f"{out} holds a sweep with another {' and '.join(other)}, see {file}; name a new folder")
     return found
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    """JSON, with paths as texts."""
+    return json.dumps(document, indent=1, default=str)
 
 
 def _write(out: Path, document: Mapping[str, Any], processes: Processes) -> None:
@@ -187,7 +199,7 @@ def _write(out: Path, document: Mapping[str, Any], processes: Processes) -> None
             best = document["best"]
             table = _table(document["rows"], document["sweep"]["select"], best)
             write_text(out / "sweep.md", to_markdown([table, f"The best model is in `{best}`."]) + "\n")
-            write_text(out / _FILE, json.dumps(document, indent=1) + "\n")
+            write_text(out / _FILE, _dump(document) + "\n")
 
 
 def _remove_others(out: Path, document: Mapping[str, Any], processes: Processes) -> None:

@@ -115,8 +115,7 @@ def finetune(
         "model": asdict(encoder.info),
         "recipe": recipe.as_json(),
         "precision": config.precision,
-        # Without the location of the benchmarks' sources.
-        "evaluation": {name: getattr(config.evaluation, name) for name in ("benchmarks", "recognise", "templates")},
+        "evaluation": config.evaluation.as_json(),
         "stopping": asdict(config.stopping),
         "data": {**training_set.summary(), "fingerprint": training_set.fingerprint},
     }

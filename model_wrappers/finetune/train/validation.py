@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,10 @@ class Evaluation:
 
     def __bool__(self) -> bool:
         return bool(self.benchmarks or self.recognise)
+
+    def as_json(self) -> dict[str, Any]:
+        """What is measured, without the location of the benchmarks' sources."""
+        return {name: getattr(self, name) for name in ("benchmarks", "recognise", "templates")}
 
     def measure(
         self, model: Any, out: Path, processes: Processes, *, settings: Mapping[str, str] | None = None
@@ -114,6 +119,8 @@ class Stopping:
         if name not in entry["scores"]:
             raise UnknownNameError("score to stop on", name, entry["scores"])
         value = entry["scores"][name]
+        if math.isnan(value):
+            return -math.inf
         if name == RECOGNITION:
             return value
         benchmark, part, score = name.split("/", 2)

@@ -61,6 +61,18 @@ def texts(kind, caption, **options):
         ("positive_swap", "a black and white photo", "not possible"),
         ("positive_swap", "a table with a lamp and a book", "a table with a book and a lamp"),
         ("positive_replace", "hot dog stand", "not possible"),
+        ("positive_replace", "a hot dog", "a frankfurter"),
+        ("positive_replace", "a cat", "not possible"),
+        ("positive_replace", "a dog in the far distance", "not possible"),
+        ("positive_replace", "a drink from a cup and holding a remote", "not possible"),
+        ("positive_replace", "a cup holding milk", "a cup containing milk"),
+        ("positive_replace", "a wall with no smoking sign", "not possible"),
+        ("positive_replace", "a hall with no chair", "a hall without any chair"),
+        ("positive_replace", "looks in the distance", "not possible"),
+        ("positive_replace", "hills in the distance", "hills far away"),
+        ("positive_replace", "riding a skateboard with stickers", "not possible"),
+        ("positive_replace", "a stuffed animal", "a plush animal"),
+        ("positive_replace", "a large, airy pen", "a big, airy pen"),
         ("positive_replace", "Little Italy at noon", "not possible"),
         ("positive_replace", "very little milk", "not possible"),
         ("positive_replace", "a train with cars", "not possible"),
@@ -176,13 +188,13 @@ def test_without_wordnet_the_message_says_how_to_get_it(monkeypatch):
 
 def test_nine_of_ten_captions_of_coco_have_a_positive_in_other_words(shared_data):
     files = sorted((shared_data / "data" / "sugarcrepe" / "data").glob("*.json"))
-    captions = sorted({row["caption"] for file in files for row in json.loads(file.read_text()).values()})[::4]
+    captions = sorted({row["caption"] for file in files for row in json.loads(file.read_text()).values()})
     by_kind = [make_by_rule(kind, captions) for kind in ("positive_replace", "positive_swap")]
     found = [
         [each for made in by_kind for each in made[place] if not isinstance(each, Rejected)]
         for place in range(len(captions))
     ]
-    assert sum(map(bool, found)) / len(captions) >= 0.87
+    assert sum(map(bool, found)) / len(captions) >= 0.9
     for caption, own in zip(captions, found, strict=True):
         assert all(text != caption for text, _ in own)
         assert not any(wrong_articles(text, caption) for text, _ in own)

@@ -202,9 +202,9 @@ def test_tables_name_scores_models_and_folders_that_exist(table):
         if column.average == STATISTIC:
             assert not column.metric
         elif column.task:
-            benchmark, _, task = column.task.partition("/")
-            assert column.metric in get_task(benchmark, task).metrics
-            assert [name for name, _ in get_benchmark(benchmark).select(benchmark, task)]
+            for benchmark, task in (each.split("/") for each in column.tasks):
+                assert column.metric in get_task(benchmark, task).metrics
+                assert [name for name, _ in get_benchmark(benchmark).select(benchmark, task)]
     for row in table.rows:
         assert bool(row.run.model) != bool(row.run.reason)
         assert bool(row.run.weights) == bool(row.run.source)

@@ -29,9 +29,18 @@ from vl_assay.model_wrappers.finetune.train.checkpoints import check_last
 SCRIPT = """
     import os
     import sys
+    import torch
     from accelerate import PartialState
     from finetune_support import make_training_set, short, train
     from vl_assay.model_wrappers.engine.distributed import join
+    from vl_assay.model_wrappers.finetune.train.validation import Evaluation
+
+    class Statistics(Evaluation):
+        def measure(self, model, out, processes, **options):
+            if not isinstance(model, str):
+                place = f"{os.environ['STATISTICS']}/{out.name}-{processes.rank}"
+                torch.save(dict(model.module.named_buffers()), place)
+            return {}, []
 
     model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
     is_sharded = "ACCELERATE_USE_FSDP" in os.environ
@@ -49,8 +58,11 @@ SCRIPT = """
     training_set = make_training_set()
     if "BROKEN" in os.environ:
         training_set.images.broken = os.environ["BROKEN"]
+    if "STATISTICS" in os.environ:
+        recipe = short("coco", epochs=epochs, random_start=True)
+    evaluation = Statistics(recognise="squares") if "STATISTICS" in os.environ else Evaluation()
     config = {"save_steps": 2, "micro_batch": micro_batch, "trackers": trackers, "on_step": on_step}
-    train(model, out, recipe, training_set, **config)
+    train(model, out, recipe, training_set, evaluation=evaluation, **config)
 """
 RECIPE = short(epochs=3, ema_decay=0.9)
 train = partial(finetune_support.train, save_steps=2, micro_batch=4)
@@ -226,6 +238,16 @@ def test_two_processes_train_as_one_does(tiny_clip, tmp_path):
     finish(two)
     assert furthest(weights(tmp_path / "one"), weights(tmp_path / "two")) < 1e-5
     assert list((tmp_path / "two" / "training").rglob("events.out.tfevents.*"))
+
+
+@pytest.mark.slow
+def test_two_processes_measure_one_model_whose_batch_normalisation_is_trained(tmp_path):
+    folder = tiny_models.tiny_align(tmp_path / "align")
+    environment = {"STATISTICS": str(tmp_path)}
+    finish(start(tmp_path, folder, tmp_path / "two", epochs=1, processes=2, environment=environment))
+    before, first, second = (torch.load(tmp_path / f"epoch-{name}") for name in ("0-0", "1-0", "1-1"))
+    assert same_bits(first, second)
+    assert not same_bits(before, first)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import tiny_models
 import torch
 from finetune_support import furthest, make_labelled, make_training_set, same_bits, short, stop_at, train, weights
 from safetensors.torch import load_file
@@ -17,6 +18,7 @@ from vl_assay.model_wrappers.finetune.train.lora import add_lora, merged, save_a
 from vl_assay.model_wrappers.finetune.train.training import Evaluation
 from vl_assay.model_wrappers.loading.lora import merge_lora, read_state
 
+QKV = ("query", "key", "value")
 RECIPE = short("svlc", epochs=2, learning_rate=1e-2, lora_rank=2, batch_size=8, warmup_steps=1)
 
 
@@ -63,6 +65,15 @@ def test_queries_keys_and_values_share_one_matrix_as_their_joint_projection_does
     assert adapters[f"{patch}lora_B"].shape[1] == 16
 
 
+def test_the_three_projections_share_it_by_other_names_too(tmp_path):
+    encoder = load_model(str(tiny_models.tiny_align(tmp_path)))
+    save_adapters(add_lora(encoder, 2, "svlc"), tmp_path)
+    adapters = load_file(tmp_path / "adapters.safetensors")
+    first, *others = (adapters[f"text_model.encoder.layer.0.attention.self.{name}.lora_A"] for name in QKV)
+    assert all(torch.equal(first, other) for other in others)
+    assert first.abs().max() > 0
+
+
 def test_a_stopped_run_ends_with_the_same_bits(tiny_clip, trained, tmp_path):
     # Measured after each epoch, which merges a copy of the adapters.
     evaluation = Evaluation((), str(make_labelled(tmp_path / "labelled")))
@@ -91,10 +102,12 @@ class Tower(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 8, 4, 4, bias=False)
         self.resblocks = nn.ModuleList([Block()])
+        self.pool = nn.MultiheadAttention(12, 2, batch_first=True)
         self.head = nn.Linear(12, 5)
 
     def forward(self, pixels):
-        return self.head(self.resblocks[0](self.conv1(pixels).flatten(2).transpose(1, 2)))
+        states = self.resblocks[0](self.conv1(pixels).flatten(2).transpose(1, 2))
+        return self.head(self.pool(states, states, states, need_weights=False)[0])
 
 
 class Encoder:
@@ -129,7 +142,7 @@ def test_a_released_checkpoint_s_names_are_merged_as_they_are_computed(tmp_path)
     # The names in the files that SVLC and DAC released.
     stem = "resblocks.0.attn."
     assert {f"{stem}in_proj_weight_lora_A", f"{stem}out_proj.lora_B", "conv1.lora_A"} <= adapters.keys()
-    assert not any(name.startswith("head") for name in adapters)
+    assert not any(name.startswith(("head", "pool")) for name in adapters)
     torch.save(
         {"epoch": 5, "state_dict": {f"module.{k}": v for k, v in {**before, **adapters}.items()}}, tmp_path / "f"
     )

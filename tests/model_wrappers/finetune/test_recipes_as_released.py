@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,10 @@ from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import BatchLoader, draw_epoch
 from vl_assay.model_wrappers.finetune.data.refining import refined
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
+from vl_assay.model_wrappers.finetune.train.model_card import model_card
 from vl_assay.model_wrappers.finetune.train.recipes import adapt, get_recipe
 from vl_assay.model_wrappers.finetune.train.towers import Towers, restarted, trainable
+from vl_assay.model_wrappers.finetune.train.validation import Evaluation
 
 SCRATCH = {"random_start": True, "neighbours": 0, "negatives": ()}
 
@@ -75,6 +78,16 @@ def test_a_random_start_depends_on_the_seed_and_resumes_with_the_same_bits(tiny_
     assert (trained - first[name]).abs().max() < 0.01
     assert (trained - weights(tiny_clip)[name]).abs().max() > 0.1
     assert "The architecture of `" in (tmp_path / "whole" / "README.md").read_text("utf-8")
+
+
+def test_random_weights_have_no_base_model(tiny_clip, tmp_path):
+    train(tiny_clip, tmp_path / "out", short("coco", epochs=1))
+    facts = json.loads((tmp_path / "out" / "training" / "run.json").read_text())
+    facts["model"]["checkpoint"] = "openai/clip-vit-base-patch32"
+    for random_start in (False, True):
+        facts["recipe"]["random_start"] = random_start
+        card = model_card(tmp_path / "out", facts, {}, [], None, Evaluation(), [])
+        assert ("base_model: openai/clip-vit-base-patch32" in card) is not random_start
 
 
 def test_batch_normalisation_is_trained_from_random_weights_alone_and_counts_a_batch_once(tmp_path):

@@ -13,7 +13,8 @@ from PIL import Image
 from vl_assay.metrics.common.errors import DataError, TrainingError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.train.sweep import VALIDATION, sweep
-from vl_assay.model_wrappers.finetune.train.training import Evaluation, TrainingConfig
+from vl_assay.model_wrappers.finetune.train.training import Evaluation, Stopping, TrainingConfig
+from vl_assay.model_wrappers.finetune.train.validation import RECOGNITION
 
 RECALLS = [f"{VALIDATION}/{side}_recall_at_1" for side in ("text", "image")]
 RATES = {"learning_rate": ["1e-6", "1e-2"]}
@@ -40,7 +41,8 @@ def squares(tmp_path):
 
 
 def run(model, out, evaluation, values=RATES, **options):
-    config = TrainingConfig(evaluation=evaluation, on_step=options.pop("on_step", None), save_steps=1)
+    config = {name: options.pop(name) for name in ("on_step", "precision", "stopping") if name in options}
+    config = TrainingConfig(evaluation=evaluation, save_steps=1, **config)
     training_set = make_training_set(16)
     recipe = short("coco", epochs=1, warmup_steps=options.pop("warmup_steps", 1))
     return sweep(str(model), training_set, out, recipe, values, config=config, progress=False, **options)
@@ -77,6 +79,19 @@ def test_the_best_by_retrieval_on_validation_is_kept_and_an_interrupted_sweep_re
     assert (again.folder, again.rows, again.outcome) == (whole.folder, whole.rows, None)
     with pytest.raises(DataError, match="holds a sweep with another values"):
         run(tiny_clip, tmp_path / "whole", evaluation, {"learning_rate": ["1e-6", "1e-5"]})
+    with pytest.raises(DataError, match="holds a sweep with another source"):
+        run(tiny_clip, tmp_path / "whole", evaluation, limit=8)
+    with pytest.raises(DataError, match="holds a sweep with another precision"):
+        run(tiny_clip, tmp_path / "whole", evaluation, precision="bfloat16")
+
+
+def test_a_score_that_is_nan_cannot_win(tiny_clip, tmp_path):
+    class First(Evaluation):
+        def measure(self, model, out, processes, **settings):
+            return {RECOGNITION: float("nan") if "1e-6" in str(out) else 0.5}, []
+
+    found = run(tiny_clip, tmp_path, First(recognise="squares"), select=[RECOGNITION])
+    assert found.folder.name == "learning_rate=1e-2"
 
 
 def test_a_run_that_diverges_is_named_and_cannot_win(tiny_clip, evaluation, tmp_path):
@@ -104,9 +119,17 @@ def test_models_are_chosen_on_validation_data_alone(benchmarks, select, message,
     assert not (tmp_path / "out").exists()
 
 
+def test_early_stopping_in_a_sweep_uses_no_test_split_either(tmp_path):
+    evaluation = Evaluation((VALIDATION, "toy_scenes/itm"))
+    with pytest.raises(VLAssayError, match="toy_scenes/itm/accuracy is of the test split"):
+        run("demo-clip", tmp_path / "out", evaluation, stopping=Stopping("toy_scenes/itm/accuracy"))
+
+
 def test_sweeps_that_make_no_sense_are_refused_before_anything_is_loaded(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown benchmark to select by 'tricd'"):
         run("demo-clip", tmp_path, Evaluation((VALIDATION,)), select=["tricd/cpd/ap"])
+    with pytest.raises(UnknownNameError, match="unknown score of retrieval/coco_validation 'recall'"):
+        run("demo-clip", tmp_path, Evaluation((VALIDATION,)), select=[f"{VALIDATION}/recall"])
     with pytest.raises(VLAssayError, match="needs two values or more"):
         run("demo-clip", tmp_path, Evaluation((VALIDATION,)), {"learning_rate": ["1e-5"]})
     with pytest.raises(UnknownNameError, match="unknown setting of a recipe 'rate'"):
@@ -115,7 +138,15 @@ def test_sweeps_that_make_no_sense_are_refused_before_anything_is_loaded(tmp_pat
 
 def test_the_command_prints_the_scores_of_all_runs_and_names_the_best(tiny_clip, squares):
     arguments = [str(tiny_clip), str(squares / "squares.csv"), "--out", str(squares / "out"), "--recipe", "coco"]
-    arguments += ["--set", "epochs=1", "--set", "batch_size=8", "--sweep", "learning_rate=1e-3,1e-4", "--no-evaluation"]
+    arguments += [
+        "--set",
+        "epochs=1",
+        "--set",
+        "batch_size=8",
+        "--sweep",
+        "learning_rate=1e-3, 1e-4",
+        "--no-evaluation",
+    ]
     result = invoke(
         "finetune", *arguments, "--recognise", str(squares / "labelled"), "--select", "recognition/accuracy"
     )

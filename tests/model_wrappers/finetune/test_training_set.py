@@ -201,7 +201,7 @@ def test_rules_make_negatives_and_positives_of_any_caption(folder):
         assert list(sample.negatives) == [negative.caption for negative in expected]
     swapped = read_training_set(folder, negatives=["swap"], positives=["swap", "replace"]).samples
     assert "a big ball on a red box" in swapped[0].negatives
-    assert swapped[4].positives == ("a dog and a cat", "a feline and a dog", "a cat and a canine")
+    assert swapped[4].positives == ("a dog and a cat",)
     assert any("little" in text for text in swapped[1].positives)
     replaced = read_training_set(folder, negatives=["replace"], positives=["positive_swap"]).samples
     assert replaced[0].negatives

@@ -187,6 +187,7 @@ def test_training_stops_when_nothing_better_has_come_for_a_while():
     assert not stopping.should_stop(entries(0.5, 0.4, 0.6))
     assert stopping.best(entries(0.5, 0.6, 0.6)) == 1
     assert not Stopping().should_stop(entries(0.5, 0.4, 0.3))
+    assert stopping.best(entries(float("nan"), 0.4)) == 1  # NaN never wins
     assert Stopping().best(entries(0.5, 0.4)) == 1
     name = "toy_scenes/hard_positives/brittleness"  # lower is better
     assert Stopping(name).best(entries(0.3, 0.1, 0.2, name=name)) == 1

@@ -1,0 +1,85 @@
+"""The mean over VTAB's sets: in reports, and in Table 10 of Hard Positives, with the sets that are lacking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from console import invoke
+from noise import write_noise
+from support import Recorder
+
+from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets.published.tables import get_table
+from vl_assay.hub_datasets.zero_shot.labelled_sets import VTAB
+from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.reproduce.comparing import compare
+from vl_assay.model_wrappers.reproduce.report import to_markdown
+from vl_assay.model_wrappers.reproduce.reproduce import reproduce
+
+SETS = {"pets": 7, "dtd": 6, "kitti": 3}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Predictions for three of VTAB's sets, of which one has too few classes for accuracy at 5, and for ImageNet."""
+    place = tmp_path_factory.mktemp("sets")
+    for name, classes in {**SETS, "imagenet": 6}.items():
+        labels = [f"kind {'abcdefg'[label]}" for label in range(classes)]
+        inner = "val" if name == "imagenet" else ""
+        write_noise([place / name / inner / label / f"{each}.png" for label in labels for each in range(2)], 20, 24)
+        (place / name / "classnames.txt").write_text("\n".join(f"{label}\t{label}" for label in labels))
+    references = [f"zero_shot/{name}" for name in (*SETS, "imagenet")]
+    return [*predict(Recorder(), references, out=place / "ViT-B-32", data_dir=place, progress=False)]
+
+
+def test_vtab_has_twenty_sets():
+    assert len(VTAB) == 20
+    assert {"cifar10", "cifar100", "svhn"} <= {*VTAB}
+
+
+def test_a_report_has_the_mean_over_the_sets_that_were_run_and_names_the_others(files):
+    found = report(files, resamples=100)
+    scores = {result.benchmark["task"]: result.scores for result in found}
+    [mean] = found.suite_means
+    assert (mean.benchmark, mean.name, {*mean.found}) == ("zero_shot", "vtab", {*SETS})
+    assert len(mean.lacking) == 17
+    assert mean.scores["acc_at_1"] == pytest.approx(sum(scores[name]["acc_at_1"] for name in SETS) / 3)
+    assert "acc_at_5" not in scores["kitti"]
+    assert mean.scores["acc_at_5"] == pytest.approx((scores["pets"]["acc_at_5"] + scores["dtd"]["acc_at_5"]) / 2)
+    text = found.to_markdown()
+    assert "Mean over the tasks vtab of zero_shot" in text
+    assert "3 of 20" in text
+    assert "lacks cifar10, cifar100," in text
+    assert "is over the 2 that have it" in text
+    assert not report([file for file in files if "imagenet" in file.name], resamples=100).suite_means
+
+
+def test_the_command_prints_it(files):
+    assert "Mean over the tasks vtab of zero_shot" in invoke("report", *files).output
+
+
+def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_all_sets(files, tmp_path):
+    label = "CLIP ViT-B/32"
+    options = {"use": {label: "mock:shuffled"}, "data_dir": files[0].parent.parent, "progress": False}
+    made = reproduce("hard-positives-10", models=[label], out=tmp_path, **options)
+    cells = {one.column.name: one for one in made.comparisons}
+    found = report(sorted(tmp_path.rglob("*.parquet")))
+    assert cells["VTAB Acc@1"].ours == found.suite_means[0].scores["acc_at_1"]
+    assert cells["VTAB Acc@1"].inside is None
+    assert cells["VTAB Acc@1"].difference is None
+    assert cells["ImageNet1k Acc@1"].difference is not None
+    text = to_markdown(made)
+    assert f"{label}: mean over 3 of 20 sets of zero_shot/vtab, without cifar10, cifar100," in text
+    # With all twenty, whose results are those of one here, it is compared.
+    table = get_table("hard-positives-10")
+    some = next(result for result in found if result.benchmark["task"] == "pets")
+    whole = [replace(some, benchmark={**some.benchmark, "task": name}) for name in VTAB]
+    cells = {one.column.name: one for one in compare(table, table.rows[0], whole)}
+    assert cells["VTAB Acc@1"].ours == pytest.approx(some.scores["acc_at_1"])
+    assert cells["VTAB Acc@1"].difference == pytest.approx(some.scores["acc_at_1"] - 0.39)
+    few = [result for result in found if result.benchmark["task"] == "kitti"]
+    cells = cells | {f"few {one.column.name}": one for one in compare(table, table.rows[0], few)}
+    assert cells["few VTAB Acc@1"].ours is not None
+    assert "do not have the score" in cells["few VTAB Acc@5"].why
+    assert cells["ImageNet1k Acc@1"].why == "no predictions of zero_shot/imagenet"
