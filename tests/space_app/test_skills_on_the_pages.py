@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from submission_support import MemoryStorage
@@ -27,6 +28,14 @@ def test_the_model_page_shows_the_skills_of_the_models_predictions(catalogue):
     assert {score.skill for score in profile.scores} >= {"object", "binding", "order", "paraphrase"}
     for score in profile.scores:
         assert re.search(rf"{score.skill}</th>\s*<td[^>]*>\s*{re.escape(percent(score.corrected))}", html)
+
+
+def test_the_document_prints_the_skill_that_text_alone_reaches_half_of():
+    files = [path for path in shipped_predictions().values() if path.name.startswith("demo-clip.")]
+    [found] = [score for score in read_skill_profile(files).scores if score.skill == "object"]
+    text = " ".join((Path(cards.__file__).parents[2] / "docs" / "skills.md").read_text(encoding="utf-8").split())
+    printed = f"object is {percent(found.corrected)} above chance, and text alone reaches {percent(found.text_alone)}"
+    assert printed in text
 
 
 def test_a_model_without_predictions_has_no_skills(catalogue):
