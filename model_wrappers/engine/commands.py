@@ -263,8 +263,11 @@ def list_(
         [entry] = listing.list_benchmarks(benchmark, data_dir=data_dir)
         _print_benchmark(entry, console)
     if what in (None, "benchmarks"):
-        console.print(listing.line_table(listing.benchmark_lines(data_dir=data_dir), console.width))
-        console.print("details, and what is missing: vl-assay list NAME\n")
+        lines = list(listing.benchmark_lines(data_dir=data_dir))
+        console.print(listing.line_table(lines, console.width))
+        cautions = ", ".join(line.name for line in lines if line.caution)
+        console.print(f"caution: {cautions}", soft_wrap=True)
+        console.print("details, what is missing, and why caution: vl-assay list NAME\n")
     if what in (None, "metrics"):
         console.print(listing.metric_table(listing.list_metrics()))
     if what in (None, "models"):

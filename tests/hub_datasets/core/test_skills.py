@@ -12,7 +12,7 @@ from report_support import write
 
 from vl_assay.hub_datasets import Task, benchmark_names, get_benchmark
 from vl_assay.hub_datasets.core.audits import read_audit
-from vl_assay.hub_datasets.core.benchmarks import SKILLS
+from vl_assay.hub_datasets.core.benchmarks import SKILLS, get_card
 from vl_assay.hub_datasets.core.skills import mapping_table, profile_parts, read_skill_profile, verdict
 from vl_assay.metrics.common.documents import to_markdown
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
@@ -203,6 +203,16 @@ def test_the_command_prints_the_verdict_first(tmp_path):
     assert " ".join(text.split()).index("is strongest in object") < text.index("┃")
 
 
-@pytest.mark.parametrize("name", ["aro", "crepe", "vl_checklist"])
-def test_the_list_shows_a_benchmarks_caution(name):
-    assert f"caution: {get_benchmark(name).caution}" in invoke("list", name).output
+CAUTIONED = [name for name in benchmark_names() if get_benchmark(name).caution]
+
+
+@pytest.mark.parametrize("name", CAUTIONED)
+def test_a_benchmarks_caution_is_in_its_list_and_its_figures_are_in_its_card(name):
+    caution = get_benchmark(name).caution
+    assert f"caution: {caution}" in invoke("list", name).output
+    assert set(re.findall(r"\d+\.\d+", caution)) <= set(re.findall(r"\d+\.\d+", get_card(name)))
+
+
+def test_the_list_of_all_names_the_benchmarks_with_a_caution():
+    assert {"aro", "crepe", "vl_checklist"} <= set(CAUTIONED)
+    assert f"caution: {', '.join(CAUTIONED)}\n" in invoke("list", "benchmarks").output
