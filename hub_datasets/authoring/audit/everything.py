@@ -22,6 +22,7 @@ from .report import accuracy, write_audit, write_forms
 SCHEMA = "vl-assay/audits"
 VERSION = 1
 SUMMARY_FILE = "audits"
+_NO_PAIRS = "no pairs of a caption and a hard negative of one image"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def audit_all(
         folder = sources_folder(name, data_dir)
         tasks = [task for task in get_benchmark(name).tasks if task.by_default and has_pairs(task)]
         if not tasks:
-            yield Outcome(name, problem="no pairs of a caption and a hard negative of one image")
+            yield Outcome(name, problem=_NO_PAIRS)
         for task in tasks:
             part = f"{name}/{task.name}" if len(tasks) > 1 else name
             progress(part)
@@ -131,8 +132,24 @@ def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
         note="How often the positive caption of a pair is preferred without the image, over all pairs, with its "
         "interval; chance is 50. The verdict is about categories.",
     )
-    lines = [f"{each.part}: not audited: {each.problem}" for each in outcomes if each.record is None]
-    return [documents.Verdict(text, bool(warned)), *([table] if audited else []), *lines]
+    return [documents.Verdict(text, bool(warned)), *([table] if audited else []), *_problem_lines(outcomes)]
+
+
+def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Why benchmarks were not audited, one line for each; of several tasks the reason of the first."""
+    problems: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        if each.record is None:
+            problems.setdefault(each.part.partition("/")[0], []).append(each)
+    asking = [name for name, found in problems.items() if found[0].problem == _NO_PAIRS]
+    lines = [
+        f"{', '.join(each.part.removeprefix(f'{name}/') for each in found)} of {name} not audited: {found[0].problem}"
+        if found[0].part != name
+        else f"{name} not audited: {found[0].problem}"
+        for name, found in problems.items()
+        if name not in asking
+    ]
+    return [*lines, f"{_NO_PAIRS}: {', '.join(asking)}"] if asking else lines
 
 
 def _best(record: Mapping[str, Any], kind: str) -> str:
