@@ -73,13 +73,14 @@ Split = Annotated[str | None, data_option(help="Split of a dataset on the Hub; b
 @app.command()
 def audit(
     dataset: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A benchmark or a part of one, a folder written by `vl-assay build`, a file or folder of pairs "
             "(.json, .jsonl, .csv, .tsv, .parquet), or hf://datasets/OWNER/NAME."
         ),
-    ],
+    ] = None,
     *,
+    all_: Annotated[bool, typer.Option("--all", help="Audit every benchmark whose texts are here.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default one in vl-assay-results.")] = None,
     data_dir: DataDir = None,
     option: Options = None,
@@ -118,10 +119,15 @@ def audit(
     how often one set's negative scores higher than the other's of the same caption. Writes comparison.json,
     comparison.md and comparison.csv. `--data-dir` is that of both; `vl-assay build` makes folders for either.
 
+    `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
+    audits.json, audits.md and audits.html with one line for each; its sources are in the folder of its name in
+    `--data-dir`, or else in `--data-dir` itself, and nothing is downloaded. What cannot be audited is listed with the
+    reason: missing sources leave the exit code at 0, anything else makes it 1.
+
     Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
     `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md` ·
-    `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe`
+    `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe` · `vl-assay audit --all --data-dir sources`
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -138,6 +144,15 @@ def audit(
         raise VLAssayError("--against compares two sets; leave out --normalise, --card and --max-blind-accuracy")
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
+    if (dataset is None) != all_:
+        given = "both a dataset and" if all_ else "neither a dataset nor"
+        raise VLAssayError(f"{given} --all came; name one dataset, or give --all for every benchmark")
+    if dataset is None:
+        if any((column, predictions, card, against, option)):
+            raise VLAssayError("--all is of every benchmark; leave out --column, --predictions, --card and --option")
+        chosen = {"normalised": normalised, "confidence": confidence, "seed": seed}
+        _audit_all(out or Path("vl-assay-results/audit"), data_dir, max_blind_accuracy, chosen)
+        return
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
     check_writable(folder)
     if card is not None and not card.is_file():
@@ -175,6 +190,30 @@ def audit(
     for sentence in found:
         typer.echo(f"fails: {sentence}", err=True)
     if found:
+        raise typer.Exit(1)
+
+
+def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | None, options: dict[str, Any]) -> None:
+    """Audit every benchmark whose texts are here; `typer.Exit` if one is damaged or exceeds the limit."""
+    from rich.console import Console
+
+    from ...metrics.common.documents import print_tables
+    from .audit.audit import failures
+    from .audit.everything import audit_all, summary_parts, write_summary
+
+    check_writable(out)
+    with Console(stderr=True).status("audit") as status:
+        outcomes = list(audit_all(out, data_dir=data_dir, progress=status.update, **options))
+    print_tables(summary_parts(outcomes))
+    files = write_summary(outcomes, out, max_blind_accuracy)
+    typer.echo(f"written to {out}: {', '.join(file.name for file in files)}, and a folder for each benchmark")
+    found = []
+    if max_blind_accuracy is not None:
+        audited = [(each.part, each.record) for each in outcomes if each.record is not None]
+        found = [f"{part}: {text}" for part, record in audited for text in failures(record, max_blind_accuracy)]
+    for sentence in found:
+        typer.echo(f"fails: {sentence}", err=True)
+    if found or any(each.is_damaged for each in outcomes):
         raise typer.Exit(1)
 
 

@@ -18,6 +18,9 @@ VERSION = 1
 SOLVED, LEAKS = 0.9, 0.55
 _MOST_NAMES = 7
 
+# An accuracy by category, in [0, 1].
+Levels = Mapping[str, float]
+
 
 def read_audit(benchmark: str) -> dict[str, Any] | None:
     """The audits of a benchmark's parts, or None if there are none.
@@ -34,6 +37,16 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
     """
     name, _ = split_reference(benchmark)
     return read_summary(Path(__file__).parents[1] / name / AUDIT_FILE)
+
+
+def audited_levels(benchmark: str, task: str) -> list[Levels]:
+    """The accuracy of each scorer of a task's audit by category; empty if the task was not audited."""
+    audits = read_audit(benchmark) or {}
+    audit = audits.get(f"{benchmark}/{task}") or audits.get(benchmark) or {"scorers": {}}
+    return [
+        {name: part["accuracy"] for name, part in scorer["per_category"].items()}
+        for scorer in audit["scorers"].values()
+    ]
 
 
 def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:

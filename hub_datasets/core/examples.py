@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
+from ...metrics.records.schema import caption_key
 from .benchmarks import (
     TASK_TYPES,
     Task,
@@ -87,6 +88,7 @@ class Example:
             "images": list(self.images),
             "tags": list(self.tags),
             "cluster": self.cluster,
+            "caption_key": caption_key(self.captions[0]),
         }
 
 

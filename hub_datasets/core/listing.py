@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,12 +83,14 @@ class BenchmarkLine:
         summary: what it tests, in a few words.
         rows: rows of the configurations that are scored by default, in the scored split; None if not known.
         state: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`: the worst of these configurations.
+        caution: why its scores say little; empty where nothing is known.
     """
 
     name: str
     summary: str
     rows: int | None
     state: str
+    caution: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
             state = max((config.state for config in chosen), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
             rows = [config.rows for config in chosen]
         known = [count for count in rows if count is not None]
-        yield BenchmarkLine(name, benchmark.summary, sum(known) if len(known) == len(rows) else None, state)
+        total = sum(known) if len(known) == len(rows) else None
+        yield BenchmarkLine(name, benchmark.summary, total, state, benchmark.caution)
 
 
 def list_benchmarks(
@@ -279,16 +282,24 @@ def _has_source(benchmark: Benchmark, config: str) -> bool:
     return bool(benchmark.source) and config not in benchmark.generated
 
 
-def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
-    """Rows and images of the newest build of a configuration in the cache."""
+def newest_build(name: str, config: str, split: str) -> Path | None:
+    """The newest build of a configuration's split in the cache, with whatever options; None if there is none."""
     builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
     for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
-        try:
-            counts = read_build(path.parent)["configs"][config][split]
-            return counts["rows"], counts["images"]
-        except (DataError, KeyError):  # of another version, or of another configuration whose name begins alike
-            continue
+        # Another version, or another configuration whose name begins alike.
+        with suppress(DataError, KeyError):
+            read_build(path.parent)["configs"][config][split]
+            return path.parent
     return None
+
+
+def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
+    """Rows and images of the newest build of a configuration in the cache."""
+    folder = newest_build(name, config, split)
+    if folder is None:
+        return None
+    counts = read_build(folder)["configs"][config][split]
+    return counts["rows"], counts["images"]
 
 
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:

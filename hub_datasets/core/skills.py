@@ -1,14 +1,15 @@
 """A model's profile over all benchmarks: its accuracy for each skill that their examples test.
 
 Which skill an example tests is what its task declares (`Task.skills`). Whether it is right is what the first metric of
-the task says of one example: of a pair, a group, or a caption among several.
+the task says of one example: of a pair, a group, or a caption among several. An example of a skill counts once: one
+with the same image and caption in a later benchmark is left out, and reported.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
+from .audits import Levels
 from .benchmarks import SKILLS, Task, benchmark_names, get_benchmark, get_task, metrics_of
+from .text_levels import text_levels
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class SkillScore:
         right, examples: how many are right (a tie may count in part), of how many.
         corrected: the mean over tasks of (accuracy - chance) / (1 - chance): 1 is perfect, 0 chance, below 0 worse.
         interval: of `corrected`, from resampling images; an image is one cluster in all benchmarks.
+        text_alone: what text-only scorers reach at least, as `corrected`; None where nothing is known of any task.
     """
 
     skill: str
@@ -44,6 +48,12 @@ class SkillScore:
     examples: int
     corrected: float
     interval: tuple[float, float]
+    text_alone: float | None = None
+
+    @property
+    def beats_text(self) -> bool:
+        """Whether the interval lies above what text alone reaches, as far as that is known."""
+        return self.text_alone is None or self.interval[0] > self.text_alone
 
     @property
     def accuracy(self) -> float:
@@ -53,22 +63,36 @@ class SkillScore:
 
 @dataclass(frozen=True)
 class SkillProfile:
-    """The accuracy of a model by skill, in the order of `SKILLS`, and how many rows are in none, by reason."""
+    """The accuracy of a model by skill, in the order of `SKILLS`, and what is not in it.
+
+    Args:
+        model: its name.
+        scores: one for each skill that is tested.
+        left_out: rows without a skill, or without a value, by task and reason.
+        duplicates: rows that count in another benchmark, by both tasks.
+        unkeyed: tasks whose rows have no key of their caption, so that duplicates are unknown.
+    """
 
     model: str
     scores: tuple[SkillScore, ...]
     left_out: dict[str, int]
+    duplicates: dict[tuple[str, str], int] = field(default_factory=dict)
+    unkeyed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """Examples of one skill in one task: whether each is right, the place of its row, and the chance level."""
+    """Examples of one skill in one task: whether each is right, the place of its row, and the chance level.
+
+    `text_levels` has for each text-only scorer its accuracy by category, see `text_levels`.
+    """
 
     skill: str
     part: str
     values: NDArray[np.float64]
     rows: NDArray[np.intp]
     chance: float
+    text_levels: Sequence[Levels]
 
 
 def skill_profile(
@@ -107,9 +131,15 @@ def skill_profile(
         # Two benchmarks may name configurations alike, and crops in them.
         rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
     clusters = np.array(cluster_numbers(rows), dtype=np.intp)
-    by_skill = ((skill, [each for each in scored if each.skill == skill]) for skill in SKILLS)
-    scores = [_score(skill, own, clusters, confidence, resamples, seed) for skill, own in by_skill if own]
-    return SkillProfile(models.pop(), tuple(scores), dict(left_out))
+    scores = []
+    duplicates: Counter[tuple[str, str]] = Counter()
+    for skill in SKILLS:
+        own = _without_duplicates([each for each in scored if each.skill == skill], rows, duplicates)
+        if own:
+            scores.append(_score(skill, own, rows, clusters, confidence, resamples, seed))
+    several = len({each.benchmark for each in predictions}) > 1
+    unkeyed = {each.part for each in scored if several and any(rows[row].caption_key is None for row in each.rows)}
+    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates), tuple(sorted(unkeyed)))
 
 
 def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
@@ -120,12 +150,13 @@ def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
 def profile_parts(profile: SkillProfile) -> list[Part]:
     """A profile as a document: the verdict, the table, and what is in no skill."""
     table = simple_table(
-        ("skill", "above chance", "interval", "right", "examples", "tasks"),
+        ("skill", "above chance", "interval", "text alone", "right", "examples", "tasks"),
         [
             (
                 score.skill,
                 percent(score.corrected),
                 " to ".join(percent(bound) for bound in score.interval),
+                percent(score.text_alone),
                 percent(score.accuracy),
                 f"{score.examples:,}",
                 ", ".join(score.parts),
@@ -134,22 +165,42 @@ def profile_parts(profile: SkillProfile) -> list[Part]:
         ],
         title=f"Skills of {profile.model}",
         note="Above chance: (accuracy - chance) / (1 - chance) in per cent, averaged over tasks; 0 is chance, 100 "
-        "perfect. Right: per cent of all examples. Intervals resample images. Chance is not what text "
-        "alone reaches: see the blind levels in the cards.",
+        "perfect. Text alone: the same of the best known rule or probe that sees no image, at least. Right: per cent "
+        "of all examples. Intervals resample images.",
     )
+    return [Verdict(verdict(profile)), *([table] if profile.scores else []), *notes(profile)]
+
+
+def notes(profile: SkillProfile) -> list[str]:
+    """What is in no skill and why, what counts in another benchmark, and where that is unknown."""
     lines = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
-    return [Verdict(verdict(profile)), *([table] if profile.scores else []), *lines]
+    lines += [
+        f"counted once: {count:,} rows of {part} have the image and the caption of rows of {home}"
+        for (part, home), count in profile.duplicates.items()
+    ]
+    if profile.unkeyed:
+        lines.append(
+            f"not compared with other benchmarks, since they are of an earlier version: {', '.join(profile.unkeyed)}; "
+            "predict them again to count duplicates once"
+        )
+    return lines
 
 
 def verdict(profile: SkillProfile) -> str:
-    """The strongest and the weakest skill, if their intervals do not overlap."""
+    """The strongest and the weakest skill, if their intervals do not overlap; and which are not above text alone."""
     if not profile.scores:
         return "No example of these predictions tests a skill that its benchmark declares."
     weakest, *_, strongest = sorted([*profile.scores, profile.scores[0]], key=lambda score: score.corrected)
+    blind = [score.skill for score in profile.scores if not score.beats_text]
+    told = f" It is not told apart from text alone in {', '.join(blind)}." if blind else ""
     if weakest.interval[1] >= strongest.interval[0]:
-        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap."
-    low, high = (f"{score.skill} ({percent(score.corrected)} above chance)" for score in (weakest, strongest))
-    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap."
+        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap.{told}"
+    low, high = (
+        f"{score.skill} ({percent(score.corrected)} above chance"
+        + (")" if score.text_alone is None else f", text alone {percent(score.text_alone)})")
+        for score in (weakest, strongest)
+    )
+    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap.{told}"
 
 
 def has_skills(benchmark: str) -> bool:
@@ -213,12 +264,51 @@ def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: C
         counts = ~np.isnan(examples.values[name])
         if counts.any():
             rows = start + np.array(own, dtype=np.intp)[examples.rows[counts]]
-            found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance)))
+            levels = text_levels(predictions, metric, name)
+            found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance), levels))
     return found
 
 
+def _without_duplicates(
+    own: Sequence[_Scored], rows: Sequence[Row], duplicates: Counter[tuple[str, str]]
+) -> list[_Scored]:
+    """The examples of one skill without those whose image and caption are in an earlier benchmark; counts these."""
+    first: dict[tuple[str, str], str] = {}
+    found = []
+    for each in own:
+        benchmark = each.part.partition("/")[0]
+        keys = [(rows[row].images[0], rows[row].caption_key or f"{benchmark} {row}") for row in each.rows.tolist()]
+        homes = [first.setdefault(key, each.part) for key in keys]
+        kept = np.array([home.partition("/")[0] == benchmark for home in homes])
+        duplicates.update((each.part, home) for home in np.array(homes)[~kept].tolist())
+        if kept.any():
+            found.append(replace(each, values=each.values[kept], rows=each.rows[kept]))
+    return found
+
+
+def _text_alone(own: Sequence[_Scored], rows: Sequence[Row]) -> float | None:
+    """What text-only scorers reach above chance: the best of each task, averaged; chance where none is known."""
+    if not any(each.text_levels for each in own):
+        return None
+    reached = []
+    for each in own:
+        counts = Counter(rows[row].category for row in each.rows.tolist())
+        means = [
+            sum(count * levels.get(name, each.chance) for name, count in counts.items()) / len(each.rows)
+            for levels in each.text_levels
+        ]
+        reached.append((max(means, default=each.chance) - each.chance) / (1 - each.chance))
+    return float(np.mean(reached))
+
+
 def _score(
-    skill: str, own: Sequence[_Scored], clusters: NDArray[np.intp], confidence: float, resamples: int, seed: int
+    skill: str,
+    own: Sequence[_Scored],
+    rows: Sequence[Row],
+    clusters: NDArray[np.intp],
+    confidence: float,
+    resamples: int,
+    seed: int,
 ) -> SkillScore:
     values = np.concatenate([each.values for each in own])
     cluster = clusters[np.concatenate([each.rows for each in own])]
@@ -244,4 +334,5 @@ def _score(
         len(values),
         float(corrected(accuracy)),
         (low, high),
+        _text_alone(own, rows),
     )

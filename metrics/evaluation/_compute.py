@@ -75,26 +75,35 @@ def compute(
 
     Returns:
         One result for each file, part and metric, in their order. Examples whose image was missing are in no score;
-        their number is in the result.
+        their number is in the result. A file of which all images were missing has no result.
 
     Raises:
-        PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
+        PredictionsError: a file holds no predictions, or nothing in any of them can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     check_options(**options)
     chosen = {**DEFAULTS, **options}
-    results = []
+    results: list[Result] = []
+    unscored = ""
     for path in map(Path, [predictions] if isinstance(predictions, str | Path) else predictions):
         found = read_predictions(path)
         rows = scored_rows(found.rows)
         if not rows:
-            raise PredictionsError(f"{path} holds no scores: all of its {len(found.rows)} examples lack their image")
+            unscored = unscored or no_scores(path, found)
+            continue
         file = {"file": path.name, "sha256": file_hash(path)}
         for part in (found, *parts(found)):
             scored = rows if part is found else scored_rows(part.rows)
             for metric, settings in metrics(part).items() if scored else ():
                 results.append(_compute_metric(part, scored, file, metric, settings, chosen))
+    if unscored and not results:
+        raise PredictionsError(unscored)
     return results
+
+
+def no_scores(path: Path, predictions: Predictions) -> str:
+    """What is to be said of a file whose examples all lack their image."""
+    return f"{path} holds no scores: all of its {len(predictions.rows):,} examples lack their image"
 
 
 def check_options(**options: Any) -> None:

@@ -8,15 +8,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..common.documents import Fold, Table, print_tables, to_html, to_latex, to_markdown, to_page
+from ..common.documents import Fold, Part, Table, print_tables, to_html, to_latex, to_markdown, to_page
 from ..common.errors import check_known
 from ..common.figures import as_file
 from ..common.storage import write_atomically, write_text
+from ..contract.spec import Examples
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, to_json, write_results
 from ..records.schema import Row
 from . import _tables
-from ._compute import Declared, Parts, compute, declared_metrics, examples_of, no_parts, scored_rows
+from ._compute import Declared, Parts, compute, declared_metrics, examples_of, no_parts, no_scores, scored_rows
 from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from ._overview import Overview
 from ._plots import plot, plot_html
@@ -116,6 +117,13 @@ class Report(Sequence[Result]):
             found += [diagnosis.table(name), diagnosis.curve_table()]
         return found + suite_tables(self.suite_means)
 
+    @cached_property
+    def unscored(self) -> list[str]:
+        """A sentence for each file that has no result, since the images of all of its examples were missing."""
+        scored = {result.predictions["sha256"] for result in self.results}
+        paths = [path for sha256, path in self._paths.items() if sha256 not in scored] if self.results else []
+        return [no_scores(path, read_predictions(path)) for path in paths]
+
     def __repr__(self) -> str:
         named = zip(self.results, _tables.labels(self.results), strict=True)
         lines = [f"  {_tables.summary_line(result, label, self.results)}" for result, label in named]
@@ -181,7 +189,7 @@ class Report(Sequence[Result]):
 
     def to_markdown(self) -> str:
         """The tables as Markdown: models as rows first, then those of each model and metric."""
-        return to_markdown([*self.overview, *self.tables])
+        return to_markdown([*self.overview, *self.tables, *self.unscored])
 
     def to_latex(self) -> str:
         """The tables with models as rows as LaTeX, for the packages booktabs and graphicx."""
@@ -256,7 +264,7 @@ class Report(Sequence[Result]):
         first, *others = self.overview
         title = f"Profile of {models[0] if len(models) == 1 else f'{len(models):,} models'}"
         tables = Fold("All tables", (*others, *self.tables))
-        return to_page(title, [first, *plot_html(self.results), tables]).encode()
+        return to_page(title, [first, *self.unscored, *plot_html(self.results), tables]).encode()
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
@@ -264,10 +272,10 @@ class Report(Sequence[Result]):
         return {file_hash(path): path for path in self.files}
 
     @property
-    def _shown(self) -> list[Table]:
-        """All tables; one model needs no rows of models."""
+    def _shown(self) -> list[Part]:
+        """All tables, and what has none; one model needs no rows of models."""
         several = len(set(_tables.labels(self.results))) > 1
-        return [*self.overview, *self.tables] if several else self.tables
+        return [*(self.overview if several else ()), *self.tables, *self.unscored]
 
     def _scored(self, result: Result) -> Scored:
         """The examples of a result, for paired tests."""
@@ -379,25 +387,32 @@ def _examples_of_file(path: Path, about: Report, metric: str | None) -> Iterator
     for name, settings in about.metrics(predictions).items():
         if metric not in (None, name):
             continue
-        examples = examples_of(rows, name, settings, ties=about.ties)
         described = {**_about(predictions), "metric": name}
-        for number, index in enumerate(examples.rows.tolist()):
-            values = {score: float(column[number]) for score, column in examples.values.items()}
-            yield {
-                **described,
-                **_facts(rows[index], captions),
-                "cluster": int(examples.clusters[number]),
-                "example": examples.names[number] if examples.names is not None else "",
-                **{score: value for score, value in values.items() if value == value},
-                "tied": bool(examples.tied[number]),
-                "counts": True,
-                "why": "",
-            }
-        left_out = {rows[index].id: why for index, why in examples.left_out.items()}
-        left_out |= {row.id: "missing image" for row in predictions.rows if row.id not in scored}
+        left_out = {row.id: "missing image" for row in predictions.rows if row.id not in scored}
+        if rows:
+            examples = examples_of(rows, name, settings, ties=about.ties)
+            left_out |= {rows[index].id: why for index, why in examples.left_out.items()}
+            yield from ({**described, **line} for line in _counted(examples, rows, captions))
         for row in predictions.rows:
             if row.id in left_out:
                 yield {**described, **_facts(row, captions), "counts": False, "why": left_out[row.id]}
+
+
+def _counted(
+    examples: Examples, rows: Sequence[Row], captions: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, Any]]:
+    """The values of the examples that count."""
+    for number, index in enumerate(examples.rows.tolist()):
+        values = {score: float(column[number]) for score, column in examples.values.items()}
+        yield {
+            **_facts(rows[index], captions),
+            "cluster": int(examples.clusters[number]),
+            "example": examples.names[number] if examples.names is not None else "",
+            **{score: value for score, value in values.items() if value == value},
+            "tied": bool(examples.tied[number]),
+            "counts": True,
+            "why": "",
+        }
 
 
 def _facts(row: Any, captions: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ type are in ``schema``. The file's metadata holds, under ``vl_assay``, one JSON 
 revision, dtype, preprocessing …) and `run` (versions of the code and the libraries, device, processes, seed, counts,
 seconds).
 
-Version 1 had the schema "vl-assay/sheet", the key `kind` for `task_type`, and "answers" for "vqa". It is still read.
+Version 2 had no `caption_key` in its rows. Version 1 had the schema "vl-assay/sheet", the key `kind` for `task_type`,
+and "answers" for "vqa". Both are still read.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ import pyarrow.parquet as pq
 
 from ..common.errors import PredictionsError
 from ..common.storage import write_atomically
-from .schema import ROWS, MatchingRow, RetrievalRow, Row
+from .schema import CAPTION_KEY, ROWS, MatchingRow, RetrievalRow, Row
 
 SCHEMA = "vl-assay/predictions"
-VERSION = 2
+VERSION = 3
 _METADATA_KEY = b"vl_assay"
 _SCHEMA_1 = "vl-assay/sheet"
 
@@ -99,10 +100,10 @@ def read_predictions(path: str | Path) -> Predictions:
         raise PredictionsError(f"{path} is not a readable Parquet file: {error}") from error
     metadata = _metadata(table, path)
     row_class = ROWS[metadata["task_type"]]
-    if table.schema.remove_metadata() != row_class.columns:
+    columns, current = table.schema.remove_metadata(), row_class.columns
+    if columns not in (current, current.remove(current.get_field_index(CAPTION_KEY))):
         raise PredictionsError(
-            f"{path}: the columns are {table.schema.remove_metadata()}; expected for the task type "
-            f"{metadata['task_type']}: {row_class.columns}"
+            f"{path}: the columns are {columns}; expected for the task type {metadata['task_type']}: {current}"
         )
     try:
         predictions = Predictions(_rows(table, row_class), metadata)
@@ -155,7 +156,9 @@ def file_hash(path: str | Path) -> str:
 
 
 def upgrade_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata of version 1 in the terms of the current version; any other unchanged."""
+    """Metadata of an earlier version in the terms of the current version; any other unchanged."""
+    if (metadata.get("schema"), metadata.get("version")) == (SCHEMA, 2):
+        return {**metadata, "version": VERSION}
     if (metadata.get("schema"), metadata.get("version")) != (_SCHEMA_1, 1):
         return metadata
     kind = metadata.get("kind")
@@ -177,7 +180,7 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
     metadata = upgrade_metadata(metadata) if isinstance(metadata, dict) else {}
     if (metadata.get("schema"), metadata.get("version")) != (SCHEMA, VERSION):
         raise PredictionsError(
-            f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)} and {(_SCHEMA_1, 1)}"
+            f"{path} says schema and version {found}; this version reads {SCHEMA} 2 and {VERSION}, and {_SCHEMA_1} 1"
         )
     if metadata.get("task_type") not in list(ROWS):  # a list, since untrusted metadata may hold what has no hash
         raise PredictionsError(

@@ -167,7 +167,8 @@ def run(
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
-    Predictions that are in the folder stay, and the report covers all of them.
+    Predictions that are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
+    images are all missing is named and has no result; the exit code is 1 only if no task has one.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
@@ -336,8 +337,11 @@ def list_(
         [entry] = listing.list_benchmarks(benchmark, data_dir=data_dir)
         _print_benchmark(entry, console)
     if what in (None, "benchmarks"):
-        console.print(listing.line_table(listing.benchmark_lines(data_dir=data_dir), console.width))
-        console.print("details, and what is missing: vl-assay list NAME\n")
+        lines = list(listing.benchmark_lines(data_dir=data_dir))
+        console.print(listing.line_table(lines, console.width))
+        cautions = ", ".join(line.name for line in lines if line.caution)
+        console.print(f"caution: {cautions}", soft_wrap=True)
+        console.print("details, what is missing, and why caution: vl-assay list NAME\n")
     if what in (None, "metrics"):
         console.print(listing.metric_table(listing.list_metrics()))
     if what in (None, "models"):

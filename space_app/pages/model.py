@@ -115,11 +115,13 @@ def skills_html(catalogue: Catalogue, name: str) -> Markup:
     if found is None or not found.scores:
         return Markup()
     return table(
-        ["skill", "above chance, %", "95 % interval", "right, %", "examples", "tasks"],
+        ["skill", "above chance, %", "95 % interval", "text alone, %", "right, %", "examples", "tasks"],
         [(score.skill, _skill_cells(score)) for score in found.scores],
         title="Skills",
-        note=f"{verdict(found)} Above chance: (accuracy - chance) / (1 - chance), averaged over tasks. "
-        f"Rows in no skill: {sum(found.left_out.values()):,}.",
+        note=f"{verdict(found)} Above chance: (accuracy - chance) / (1 - chance), averaged over tasks. Text alone: the "
+        "same of the best known rule or probe that sees no image. "
+        f"Rows in no skill: {sum(found.left_out.values()):,}; of examples that count in another benchmark: "
+        f"{sum(found.duplicates.values()):,}.",
     )
 
 
@@ -127,6 +129,7 @@ def _skill_cells(score: SkillScore) -> list[Any]:
     return [
         percent(score.corrected),
         interval(score.interval),
+        percent(score.text_alone),
         percent(score.accuracy),
         f"{score.examples:,}",
         list(score.parts),

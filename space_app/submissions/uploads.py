@@ -33,8 +33,8 @@ MOST_FILES, MOST_TOTAL = 50, 2
 _MOST_TEXT = 1000
 _DEEPEST = 8
 _IMAGE_KEY = re.compile(r"[0-9a-f]{32}|file:.{1,300}")
-# Overhead of a row and of an image, and slack for what the writer adds.
-_ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 200, 320, 4 * MEGABYTE
+# Overhead of a row, its caption's key included, and of an image, and slack for what the writer adds.
+_ROW_BYTES, _IMAGE_BYTES, _SPARE_BYTES = 260, 320, 4 * MEGABYTE
 _loading = threading.Lock()
 
 
@@ -332,6 +332,8 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
     """The first column, apart from the model's own, in which a row differs from the dataset."""
     ours: dict[str, Any] = example.facts()
     del ours["images"]
+    if row.caption_key is None:  # of an earlier version
+        del ours["caption_key"]
     if row.task_type == "matching":
         ours["correct"] = list(range(len(example.images)))
     elif row.task_type == "retrieval":

@@ -8,13 +8,16 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.repository import BUILD_FILE
 from .tables import Table, check_rows, read_tables, write_rows
+
+if TYPE_CHECKING:
+    from ...core.examples import TaskData
 
 
 class Pair(NamedTuple):
@@ -158,14 +161,18 @@ def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mappi
         )
     if others:
         warnings.warn(f"{reference}: left out, as they have no pairs: {', '.join(others)}", UserWarning, stacklevel=3)
-    prefixed = len(usable) > 1
     for data in usable:
-        prefix = f"{data.task.name}/" if prefixed else ""
-        for example in data.examples:
-            category = example.category if example.category == data.task.name else prefix + example.category
-            image = example.cluster or example.images[0].removeprefix("file:")
-            for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
-                yield Pair(id, image, example.captions[right], example.captions[wrong], category)
+        yield from task_pairs(data, prefixed=len(usable) > 1)
+
+
+def task_pairs(data: TaskData, *, prefixed: bool = False) -> Iterator[Pair]:
+    """The pairs of the examples of a task; see `read_pairs` for `prefixed` ids and categories."""
+    prefix = f"{data.task.name}/" if prefixed else ""
+    for example in data.examples:
+        category = example.category if example.category == data.task.name else prefix + example.category
+        image = example.cluster or example.images[0].removeprefix("file:")
+        for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=prefixed):
+            yield Pair(id, image, example.captions[right], example.captions[wrong], category)
 
 
 def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:

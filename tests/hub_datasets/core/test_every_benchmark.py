@@ -9,6 +9,7 @@ import io
 import re
 import shutil
 import sys
+from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, load_ex
 from vl_assay.hub_datasets.core.benchmarks import builder_modules, config_names, get_builder, get_card, option_names
 from vl_assay.hub_datasets.hub.install import write_script
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.modules.discovery import citation, metric_names
+from vl_assay.metrics.contract.aggregate import aggregate
+from vl_assay.metrics.evaluation import examples_of
+from vl_assay.metrics.modules.discovery import citation, get_spec, metric_names
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
 
@@ -245,6 +248,73 @@ def test_the_mocks_are_scored_and_evaluated(name, built, tmp_path):
             pairs = [each for each in results if kinds[each.benchmark["task"]] in ("matching", "retrieval")]
             rates = [value for result in pairs for key, value in result.scores.items() if key.endswith("tie_rate")]
             assert set(rates) == {1.0}
+
+
+# What cards say of a constant scorer: the first figure after the word, in per cent.
+CONSTANT = re.compile(r"\bconstant\b.{0,160}?(\d+(?:\.\d+)?)(?= %| \|| where)", re.DOTALL)
+CHANCES = {"crepe": r"\| random \| k / \(n \+ 1\) on average"}  # sets differ in size
+
+
+@EVERY
+def test_the_baselines_reach_what_the_card_says(name, built, tmp_path):
+    """A constant and chance what is printed, an oracle of the labels all, a bag of words nothing of the same words."""
+    _, out = built(name)
+    printed = float(CONSTANT.search(get_card(name))[1]) / 100
+    captions = {example.id: example.captions for task in load_examples(str(out)) for example in task.examples}
+    for path in score("mock:bag-of-words", [str(out)], out=tmp_path / "bag", progress=False):
+        found = read_predictions(path)
+        if found.task_type == "detection":  # a box around everything may be right
+            continue
+        metric, settings = next(iter(found.metadata["benchmark"]["metrics"].items()))
+        spec = get_spec(metric)
+        constant, oracle = (
+            aggregate(examples_of([as_predicted(row, truth, spec) for row in found.rows], metric, settings))
+            for truth in (0.0, 1.0)
+        )
+        main = spec.main_score if spec.main_score in oracle else spec.table_scores(list(oracle))[0]
+        reached = (constant[main], oracle[main])
+        assert reached == (pytest.approx(printed), int(spec.is_higher_better(main))), (found.task, metric)
+        if found.task_type == "matching":
+            check_chance(name, found.rows, metric, settings, main.removeprefix("macro_"))
+            examples = examples_of(found.rows, metric, settings)
+            values = np.nan_to_num(np.array([*examples.values.values()])).reshape(-1, len(examples.rows))
+            bags = [{tuple(sorted(text.split())) for text in captions[found.rows[row].id]} for row in examples.rows]
+            alike = [
+                len(bag) == 1 < len(captions[found.rows[row].id]) for bag, row in zip(bags, examples.rows, strict=True)
+            ]
+            assert not values[:, alike].any(), (found.task, metric)
+
+
+def check_chance(name, rows, metric, settings, score):
+    """Random scores reach on average the chance level that the metric declares, and the card prints it."""
+    rng = np.random.default_rng(0)
+    shapes = [np.shape(row.scores) for row in rows]
+    drawn = []
+    for _ in range(max(2, 200 // len(rows))):
+        random = [replace(row, scores=rng.random(shape).tolist()) for row, shape in zip(rows, shapes, strict=True)]
+        drawn.append(examples_of(random, metric, settings))
+    chance = drawn[0].chance.get(score, getattr(get_spec(metric).score(score), "chance", None))
+    if chance is None:
+        return
+    values = np.concatenate([each.values[score] for each in drawn])
+    counts = np.count_nonzero(~np.isnan(values))
+    assert abs(np.nanmean(values) - chance) < 5 * (chance * (1 - chance) / counts) ** 0.5, score
+    assert re.search(CHANCES.get(name, rf"(?<![\d.]){100 * chance:.3g} ?%"), get_card(name)), (score, chance)
+
+
+def as_predicted(row, truth, spec):
+    """A row with this score for what is true and 0 for the rest; for questions below 0."""
+    if row.task_type == "vqa":
+        return replace(row, score=truth if row.correct else -truth)
+    if row.task_type == "retrieval":
+        return replace(row, scores=np.isin(np.arange(len(row.scores)), row.correct).astype(np.float32) * truth)
+    right = set(enumerate(row.correct))
+    if [len(each) for each in row.scores] == [4, 4]:  # the other answer to a question is right of the other image
+        right |= {(0, 3), (1, 2)}
+    if len(row.scores) == 1 < len(row.scores[0]):
+        right |= {(0, caption) for caption in range(spec.positive_captions)}
+    scores = [[truth * ((i, j) in right) for j in range(len(each))] for i, each in enumerate(row.scores)]
+    return replace(row, scores=scores)
 
 
 @OWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from console import invoke
 from report_support import write
 
 from vl_assay.hub_datasets import Task, benchmark_names, get_benchmark
-from vl_assay.hub_datasets.core.benchmarks import SKILLS
+from vl_assay.hub_datasets.core.audits import read_audit
+from vl_assay.hub_datasets.core.benchmarks import SKILLS, get_card
 from vl_assay.hub_datasets.core.skills import mapping_table, profile_parts, read_skill_profile, verdict
 from vl_assay.metrics.common.documents import to_markdown
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
@@ -117,6 +119,66 @@ def test_a_part_of_a_task_is_not_counted_beside_it(tmp_path):
     assert read_skill_profile(files[1:], **QUICK).scores
 
 
+def test_text_alone_is_the_best_rule_of_the_predictions_or_probe_of_the_audit(tmp_path):
+    levels = {"aro_itm": {"per_category": {"order": {"accuracy": 0.6}}}}
+    ordered = write(tmp_path / "o.parquet", order([[2.0, 1, 1, 1, 1]] * 9), "toy_scenes", "order", blind=levels)
+    itm = write(tmp_path / "i.parquet", pairs("add_obj", [RIGHT] * 9) + pairs("replace_obj", [RIGHT] * 9))
+    found = read_skill_profile([ordered, itm], **QUICK)
+    known = {score.skill: score for score in found.scores}
+    assert known["order"].text_alone == pytest.approx((0.6 - 0.2) / 0.8)
+    # As many rows of each category: the scorer with the best mean of both counts.
+    scorers = read_audit("toy_scenes")["toy_scenes/itm"]["scorers"].values()
+    parts = [[each["per_category"][name]["accuracy"] for name in ("add_obj", "replace_obj")] for each in scorers]
+    assert known["object"].text_alone == pytest.approx((max(map(sum, parts)) / 2 - 0.5) / 0.5)
+    assert "text alone" in verdict(found) or "stands out" in verdict(found)
+
+
+@pytest.mark.parametrize("blind", [None, "x", {"aro_itm": {"per_category": {"order": {"accuracy": 7}}}}])
+def test_without_a_valid_level_text_alone_is_unknown(tmp_path, blind):
+    file = write(tmp_path / "o.parquet", order([[2.0, 1, 1, 1, 1]] * 9), "toy_scenes", "order", blind=blind)
+    [score] = read_skill_profile([file], **QUICK).scores
+    assert (score.text_alone, score.beats_text) == (None, True)
+
+
+def test_the_verdict_names_skills_that_text_alone_reaches(tmp_path):
+    found, _ = profile(tmp_path, pairs("add_obj", [RIGHT, RIGHT, WRONG] * 20))
+    assert "not told apart from text alone in object" in verdict(found)
+
+
+def test_an_example_of_two_benchmarks_counts_once(tmp_path):
+    def keyed(rows, captions):
+        return [replace(row, caption_key=caption) for row, caption in zip(rows, captions, strict=True)]
+
+    # The second benchmark has the first's images; the captions of two rows are the same, too.
+    first = keyed(pairs("swap_obj", [RIGHT, RIGHT, WRONG]), "abc")
+    second = keyed(pairs("swap", [WRONG, WRONG, RIGHT, RIGHT]), "abxy")
+    files = [
+        write(tmp_path / "a.parquet", first, "sugarcrepe", "itm"),
+        write(tmp_path / "b.parquet", second, "aro_crepe", "itm"),
+    ]
+    found = read_skill_profile(files, **QUICK)
+    [binding] = found.scores
+    assert (binding.right, binding.examples) == (4, 5)
+    assert found.duplicates == {("aro_crepe/itm", "sugarcrepe/itm"): 2}
+    line = "counted once: 2 rows of aro_crepe/itm have the image and the caption of rows of sugarcrepe/itm"
+    assert line in to_markdown(profile_parts(found))
+    # Within a benchmark one caption has several negatives on purpose.
+    twice = keyed(pairs("swap_obj", [RIGHT, WRONG], "same"), "aa")
+    [alone] = read_skill_profile([write(tmp_path / "c.parquet", twice, "sugarcrepe", "itm")], **QUICK).scores
+    assert alone.examples == 2
+
+
+def test_files_without_caption_keys_are_named_where_it_matters(tmp_path):
+    files = [
+        write(tmp_path / f"{name}.parquet", pairs(category, [RIGHT, WRONG]), name, "itm")
+        for name, category in (("sugarcrepe", "swap_obj"), ("aro_crepe", "swap"))
+    ]
+    found = read_skill_profile(files, **QUICK)
+    assert (found.scores[0].examples, found.unkeyed) == (4, ("aro_crepe/itm", "sugarcrepe/itm"))
+    assert "aro_crepe/itm, sugarcrepe/itm; predict them again" in to_markdown(profile_parts(found))
+    assert read_skill_profile(files[:1], **QUICK).unkeyed == ()
+
+
 def test_an_unknown_skill_is_refused():
     with pytest.raises(UnknownNameError, match="colour"):
         Task("t", ("c",), ("image",), ("a", "b"), {"sugarcrepe_itm": {}}, skills="colour")
@@ -141,6 +203,16 @@ def test_the_command_prints_the_verdict_first(tmp_path):
     assert " ".join(text.split()).index("is strongest in object") < text.index("┃")
 
 
-@pytest.mark.parametrize("name", ["aro", "crepe", "vl_checklist"])
-def test_the_list_shows_a_benchmarks_caution(name):
-    assert f"caution: {get_benchmark(name).caution}" in invoke("list", name).output
+CAUTIONED = [name for name in benchmark_names() if get_benchmark(name).caution]
+
+
+@pytest.mark.parametrize("name", CAUTIONED)
+def test_a_benchmarks_caution_is_in_its_list_and_its_figures_are_in_its_card(name):
+    caution = get_benchmark(name).caution
+    assert f"caution: {caution}" in invoke("list", name).output
+    assert set(re.findall(r"\d+\.\d+", caution)) <= set(re.findall(r"\d+\.\d+", get_card(name)))
+
+
+def test_the_list_of_all_names_the_benchmarks_with_a_caution():
+    assert {"aro", "crepe", "vl_checklist"} <= set(CAUTIONED)
+    assert f"caution: {', '.join(CAUTIONED)}\n" in invoke("list", "benchmarks").output

@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from console import invoke
 from PIL import Image
 from report_support import write
 
@@ -54,6 +55,25 @@ def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(predict
     assert (result.missing, result.scores["n"]) == (1, 5)
     [half] = report([predictions], ties="half")
     assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
+
+
+def test_a_task_whose_images_are_all_missing_is_named_and_the_others_are_reported(predictions, tmp_path):
+    gone = write_predictions_of(
+        tmp_path / "gone.parquet", row("a", "swap_obj", None, ""), row("b", "swap_obj", None, "")
+    )
+    found = report([gone, predictions], resamples=100)
+    assert [result.scores["n"] for result in found] == [5]
+    [sentence] = found.unscored
+    assert sentence == f"{gone} holds no scores: all of its 2 examples lack their image"
+    found.write(tmp_path / "out")
+    for name in ("report.md", "profile.html"):
+        assert "all of its 2 examples lack their image" in (tmp_path / "out" / name).read_text()
+    assert found.per_example()["why"].tolist().count("missing image") == 3
+    printed = invoke("report", str(gone), str(predictions), "--out", str(tmp_path / "out"))
+    assert printed.exit_code == 0
+    assert "all of its 2 examples lack their image" in " ".join(printed.output.split())
+    with pytest.raises(PredictionsError, match="all of its 2 examples lack their image"):
+        report([gone])
 
 
 def test_results_name_the_file_the_metric_and_the_options_that_give_them_again(predictions, tmp_path):

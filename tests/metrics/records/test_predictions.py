@@ -15,7 +15,7 @@ import vl_assay.space_app as space_app
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
-from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow, caption_key
 
 METADATA = {"model": {"name": "m"}, "run": {}}
 NOT_FINITE = "a score is NaN, infinite or missing"
@@ -42,7 +42,7 @@ def retrieval_row(scores, correct=(0,), name="a"):
 
 
 def vqa_row(score):
-    return VQARow("a", "c", "x", ["i"], "is it", True, score, tags=["t", "u"], cluster="k")
+    return VQARow("a", "c", "x", ["i"], "is it", True, score, tags=["t", "u"], cluster="k", caption_key="0" * 12)
 
 
 ROWS = {
@@ -74,7 +74,7 @@ def test_files_of_version_1_are_read_as_this_version(task_type, kind, tmp_path):
     table = pq.read_table(path)
     metadata = json.loads(table.schema.metadata[b"vl_assay"])
     assert (metadata["schema"], metadata["version"], metadata.pop("task_type")) == (
-        "vl-assay/predictions", 2, task_type,
+        "vl-assay/predictions", 3, task_type,
     )  # fmt: skip
     old = metadata | {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
     pq.write_table(table.replace_schema_metadata({"vl_assay": json.dumps(old)}), path)
@@ -83,6 +83,24 @@ def test_files_of_version_1_are_read_as_this_version(task_type, kind, tmp_path):
     assert all(map(same, rows, found.rows))
     write_predictions(tmp_path / "again.parquet", found)
     assert read_predictions(tmp_path / "again.parquet").metadata == found.metadata
+
+
+@pytest.mark.parametrize("task_type", ROWS)
+def test_files_of_version_2_have_no_caption_keys(task_type, tmp_path):
+    rows = ROWS[task_type]
+    path = tmp_path / "s.parquet"
+    write_predictions(path, predictions(*rows))
+    table = pq.read_table(path)
+    metadata = json.loads(table.schema.metadata[b"vl_assay"]) | {"version": 2}
+    old = table.drop_columns(["caption_key"]).replace_schema_metadata({"vl_assay": json.dumps(metadata)})
+    pq.write_table(old, path)
+    found = read_predictions(path)
+    assert found.metadata["version"] == 3
+    assert all(map(same, [dataclasses.replace(row, caption_key=None) for row in rows], found.rows))
+
+
+def test_captions_that_differ_in_typing_have_one_key():
+    assert caption_key(" A dog,  by a cat. ") == caption_key("a dog by a cat") != caption_key("a cat by a dog")
 
 
 def test_the_files_that_ship_with_the_leaderboard_are_read():
@@ -155,9 +173,9 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
         (b'"rows": 1', b'"rows": NaN', "has no `vl_assay` metadata"),
         (b'"run": {}', b'"run": {"seconds": -Infinity}', "has no `vl_assay` metadata"),
         (
-            b'"version": 2',
+            b'"version": 3',
             b'"version": 9',
-            r"\('vl-assay/predictions', 9\); this version reads .*2\) and .*sheet', 1\)",
+            r"\('vl-assay/predictions', 9\); this version reads vl-assay/predictions 2 and 3, and vl-assay/sheet 1",
         ),
         (b'"rows": 1', b'"rows": 2', "has 1 rows, its metadata say 2"),
         (b'"name": "m"', b'"name": "two\\nlines"', r"model\.name must be 1 to 200 printable characters"),

@@ -95,7 +95,7 @@ def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):
     assert metadata["run"]["libraries"]["torch"]
     assert metadata["run"]["seconds"].keys() == {"data", "model", "scores"}
     assert pq.read_schema(path).names == [
-        "id", "config", "category", "images", "correct", "scores", "tags", "cluster",
+        "id", "config", "category", "images", "correct", "scores", "tags", "cluster", "caption_key",
     ]  # fmt: skip
 
 

@@ -1,0 +1,174 @@
+"""Audits of every benchmark whose texts are there: a folder for each, and one table over all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....metrics.common import documents
+from ....metrics.common.errors import DataError, VLAssayError
+from ....metrics.common.formatting import words
+from ...core.audits import verdict
+from ...core.benchmarks import Task, benchmark_names, get_benchmark
+from ...core.build import is_missing, sources_folder
+from ...core.examples import load_examples
+from ...core.listing import newest_build, without_network
+from ..data.pairs import Pair, has_pairs, task_pairs
+from .audit import audit, failures
+from .report import accuracy, write_audit, write_forms
+
+SCHEMA = "vl-assay/audits"
+VERSION = 1
+SUMMARY_FILE = "audits"
+_NO_PAIRS = "no pairs of a caption and a hard negative of one image"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `audit_all` found out about a benchmark, or one of its tasks.
+
+    Args:
+        part: the benchmark, or ``benchmark/task`` where several tasks have pairs.
+        record: that of `audit`; None if there is none.
+        problem: why not; empty if there is one.
+        is_damaged: whether the reason is something else than missing sources, or a benchmark without pairs.
+    """
+
+    part: str
+    record: Mapping[str, Any] | None = None
+    problem: str = ""
+    is_damaged: bool = False
+
+
+def audit_all(
+    out: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    **options: Any,
+) -> Iterator[Outcome]:
+    """Audit the tasks of all benchmarks that are scored by default and have pairs, and write each to a folder of `out`.
+
+    Nothing is downloaded: texts are generated, come with the package, or are in `data_dir`, in the cache of downloads
+    or in the newest build in the cache. An error in one does not stop the others.
+
+    Args:
+        out: the folder; an audit is in the folder of its `Outcome.part`.
+        data_dir: the user's own copies of the sources, see `sources_folder`.
+        progress: called with each part and step before it begins.
+        options: `normalised`, `confidence` and `seed` of `audit`.
+
+    Raises:
+        DataError: `data_dir` is not a folder.
+        StorageError: a report could not be written.
+    """
+    for name in benchmark_names():
+        folder = sources_folder(name, data_dir)
+        tasks = [task for task in get_benchmark(name).tasks if task.by_default and has_pairs(task)]
+        if not tasks:
+            yield Outcome(name, problem=_NO_PAIRS)
+        for task in tasks:
+            part = f"{name}/{task.name}" if len(tasks) > 1 else name
+            progress(part)
+            try:
+                pairs = read_here(name, task, folder)
+                result = audit(pairs, part, progress=lambda step, part=part: progress(f"{part}: {step}"), **options)
+            except (VLAssayError, OSError) as error:
+                yield Outcome(part, problem=str(error), is_damaged=not is_missing(error))
+            else:
+                write_audit(result, Path(out) / part)
+                yield Outcome(part, result.record)
+
+
+def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
+    """The pairs of a task from sources that are there, or else from its newest builds in the cache.
+
+    Raises:
+        DataError: there are neither; the error is that of the sources.
+    """
+    try:
+        with without_network():
+            found = load_examples(f"{name}/{task.name}", data_dir=data_dir, needs_images=False)
+    except DataError:
+        split = get_benchmark(name).split_for(task)
+        builds = [newest_build(name, config, split) for config in task.configs]
+        folders = [str(folder) for folder in builds if folder is not None]
+        if len(folders) < len(builds):
+            raise
+        found = [each for folder in folders for each in load_examples(folder, needs_images=False)]
+    return [pair for data in found if data.task.name == task.name for pair in task_pairs(data)]
+
+
+def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accuracy: float | None = None) -> list[Path]:
+    """Write ``audits.json``, ``audits.md`` and ``audits.html`` into a folder.
+
+    Raises:
+        StorageError: one of them could not be written.
+    """
+    parts = summary_parts(outcomes)
+    content = {"schema": SCHEMA, "version": VERSION, "audits": [_entry(each, max_blind_accuracy) for each in outcomes]}
+    title = "Audits of the benchmarks"
+    markdown = documents.to_markdown(parts, title)
+    return write_forms(Path(out) / SUMMARY_FILE, content, markdown, documents.to_page(title, parts))
+
+
+def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
+    """The verdict on all, a line for each audit, and what was not audited, with the reason."""
+    audited = [(each.part, each.record) for each in outcomes if each.record is not None]
+    warned = [part for part, record in audited if verdict(record)[1]]
+    if not audited:
+        text = "No benchmark could be audited: no texts are here."
+    else:
+        named = f": {', '.join(warned)}" if warned else ""
+        text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image{named}."
+    table = documents.simple_table(
+        ["benchmark", "pairs", "best rule, %", "best learned probe, %", "verdict"],
+        [
+            [part, f"{record['pairs']:,}", _best(record, "rule"), _best(record, "probe"), verdict(record)[0]]
+            for part, record in audited
+        ],
+        note="How often the positive caption of a pair is preferred without the image, over all pairs, with its "
+        "interval; chance is 50. The verdict is about categories.",
+    )
+    return [documents.Verdict(text, bool(warned)), *([table] if audited else []), *_problem_lines(outcomes)]
+
+
+def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Why benchmarks were not audited, one line for each; of several tasks the reason of the first."""
+    problems: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        if each.record is None:
+            problems.setdefault(each.part.partition("/")[0], []).append(each)
+    asking = [name for name, found in problems.items() if found[0].problem == _NO_PAIRS]
+    lines = [
+        f"{', '.join(each.part.removeprefix(f'{name}/') for each in found)} of {name} not audited: {found[0].problem}"
+        if found[0].part != name
+        else f"{name} not audited: {found[0].problem}"
+        for name, found in problems.items()
+        if name not in asking
+    ]
+    return [*lines, f"{_NO_PAIRS}: {', '.join(asking)}"] if asking else lines
+
+
+def _best(record: Mapping[str, Any], kind: str) -> str:
+    """The accuracy of the best scorer of a kind, and its name."""
+    of_kind = ((name, scorer) for name, scorer in record["scorers"].items() if scorer["kind"] == kind)
+    name, scorer = max(of_kind, key=lambda item: item[1]["accuracy"])
+    return f"{words(name)} {accuracy(scorer)}"
+
+
+def _entry(outcome: Outcome, max_blind_accuracy: float | None) -> dict[str, Any]:
+    if outcome.record is None:
+        return {"part": outcome.part, "problem": outcome.problem}
+    text, is_warning = verdict(outcome.record)
+    found: dict[str, Any] = {"part": outcome.part, "verdict": text, "is_warning": is_warning}
+    if max_blind_accuracy is not None:
+        found["failures"] = failures(outcome.record, max_blind_accuracy)
+    scorers = outcome.record["scorers"].items()
+    kept = ("kind", "accuracy", "accuracy_interval")
+    return found | {
+        "pairs": outcome.record["pairs"],
+        "scorers": {name: {key: scorer[key] for key in kept} for name, scorer in scorers},
+    }
