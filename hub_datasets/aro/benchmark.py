@@ -40,8 +40,8 @@ BENCHMARK = Benchmark(
     ),
     summary="relations, attributes, word order",
     source=(
-        "as --data-dir: the authors' release on Google Drive (1 GB with images; the card says how); for the order "
-        "tasks COCO val2014 (800 MB of it are fetched) or Flickr30k's images"
+        "huggingface.co/datasets/mteb/ARO-Visual-Relation (770 MB) and -Attribution (650 MB), or --data-dir with the "
+        "authors' release; for the order tasks COCO val2014 (800 MB of it) and mteb/ARO-Flickr-Order"
     ),
     imports=("authoring/text",),
     main_scores=(

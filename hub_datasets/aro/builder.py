@@ -1,4 +1,4 @@
-"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's own copy of its sources.
+"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's own copy of its sources or mirrors.
 
 A row is one image-to-text test. `vg_relation` and `vg_attribution` show a photograph of Visual Genome: a caption
 describes what is in its box, and in another the two objects of a relation, or the attributes of two objects, are
@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 from ..core.columns import columns
 from ..core.crops import crop, crop_name
 from ..core.source_files import ImagePaths, Row, data_folder, find_images, make_configs, read_bytes
+from ..core.stored_images import find_stored
 from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, load_authoring, perturb
-from .release import DRIVE_IDS, annotation_file, read_rows
+from .release import DRIVE_IDS, MIRRORS, annotation_file, read_mirror, read_rows
 
 # Successive rows often share a box: its crop is made once for them.
 _CROPS_KEPT = 32
@@ -53,6 +54,7 @@ class ARO(KarpathyBuilder):
 
     config: AROConfig
     BUILDER_CONFIG_CLASS = AROConfig
+    IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(AROConfig, "ARO", CONFIG_NAMES)
 
     def _columns(self) -> dict[str, Any]:
@@ -71,17 +73,28 @@ class ARO(KarpathyBuilder):
     def _folder(self) -> Any:
         if self._is_order:
             return super()._folder
-        return data_folder(self.config.data_dir, annotation_file(self.config.name).remedy)
+        return data_folder(self.config.data_dir, annotation_file(self.config.name).remedy, is_needed=False)
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         if self._is_order:
             return super()._read_rows(dl_manager)
-        return read_rows(self.config.name, self._folder, verify=self.config.verify)
+        name, folder, verify = self.config.name, self._folder, self.config.verify
+        self._stored: dict[str, str] = {}
+        if annotation_file(name).find(folder):
+            return read_rows(name, folder, verify=verify)
+        paths = MIRRORS[name].find(folder)
+        if not paths:
+            paths = MIRRORS[name].fetch(dl_manager)
+            self._note("rows and images", MIRRORS[name].source, folder)
+        rows, self._stored = read_mirror(name, paths, verify=verify)
+        return rows
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         if self._is_order:
             return super()._find_images(dl_manager, rows)
-        folder = self._folder
+        folder, page = self._folder, MIRRORS[self.config.name].page
+        if self._stored:
+            return self._require_images(rows, find_stored(self._stored), page, f"Get the files again from {page}")
         images = find_images((row["filename"] for row in rows), [folder / "images", folder])
         remedy = (
             f"Get them with `gdown {DRIVE_IDS['vgr_vga_images.zip']}` (vgr_vga_images.zip, 1 GB), unzip in data_dir"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..core.columns import GROUP, columns
+from ..core.downloads import DownloadError, download, request_error
 from ..core.source_files import (
-    DownloadError,
     ImagePaths,
     Row,
     SourceBuilder,
@@ -18,13 +18,11 @@ from ..core.source_files import (
     VerifiedConfig,
     by_name,
     check_rows,
-    download,
     find_images,
     is_file_name,
     make_configs,
     parse_json,
     read_bytes,
-    request_error,
 )
 
 ANNOTATIONS = SourceFile(

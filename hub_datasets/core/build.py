@@ -6,6 +6,7 @@ README.md                                        the card: its YAML has the colu
 build.json                                       {"schema": "vl-assay/build", "version": 1, "benchmark": …,
                                                  "options": {…}, "configs": {config: {split: {"rows": …,
                                                  "images": …, "missing_images": …, "captions": …}}},
+                                                 "sources": {config: [what: address, ...]}, of what was downloaded,
                                                  "code": hash of the code that made the rows}
 <config>/<split>-00000-of-00001-<hash>.parquet   the rows, with the bytes of the images' files
 ```
@@ -103,11 +104,11 @@ def build_with(
     """
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
-        infos, counts = {}, {}
+        infos, counts, sources = {}, {}, {}
         for config in configs:
             try:
                 with data_errors(f"{benchmark}/{config}"):
-                    infos[config], counts[config] = _build_config(
+                    infos[config], counts[config], sources[config] = _build_config(
                         builder, benchmark, config, new, data_dir, options, splits
                     )
             except Exception as error:
@@ -117,9 +118,11 @@ def build_with(
                 on_error(config, error)
         if configs and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
-        _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts)
+        sources = {config: each for config, each in sources.items() if each}
+        _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts, sources)
         record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
         record |= {"code": code} if code else {}
+        record |= {"sources": sources} if sources else {}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out
 
@@ -246,7 +249,7 @@ def _build_config(
     data_dir: str | Path | None,
     options: Mapping[str, Any],
     splits: Collection[str] | None,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Any, dict[str, Any], list[str]]:
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=new))
     try:
         builder = builder_class(
@@ -268,7 +271,7 @@ def _build_config(
         # Of the files as rewritten; equal for every build.
         builder.info.download_size = sum(file.stat().st_size for file in (new / config).iterdir())
         builder.info.download_checksums = builder.info.version = None
-        return builder.info, counts
+        return builder.info, counts, getattr(builder, "sources", [])
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -320,12 +323,17 @@ def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -
 
 
 def _write_card(
-    text: str, default_config: str | None, folder: Path, infos: Mapping[str, Any], counts: Mapping[str, Any]
+    text: str,
+    default_config: str | None,
+    folder: Path,
+    infos: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    sources: Mapping[str, Sequence[str]],
 ) -> None:
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    card = DatasetCard(_with_counts(text, counts), ignore_metadata_errors=False)
+    card = DatasetCard(_with_counts(text, counts, sources), ignore_metadata_errors=False)
     data = DatasetCardData(**card.data.to_dict())
     data["configs"] = []
     for config, info in infos.items():
@@ -340,8 +348,10 @@ def _write_card(
     (folder / "README.md").write_text(str(card), encoding="utf-8")
 
 
-def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """The card with the counts of this build in its table."""
+def _with_counts(
+    card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]], sources: Mapping[str, Sequence[str]]
+) -> str:
+    """The card with the counts of this build in its table, and under it where its data were downloaded."""
     start, end = (card.find(mark) for mark in _COUNTS)
     if start < 0 or end < start:
         return card
@@ -350,6 +360,12 @@ def _with_counts(card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
         for split, n in splits.items():
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
             rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
+    by_source: dict[str, list[str]] = {}
+    for config, each in sources.items():
+        for source in each:
+            by_source.setdefault(source, []).append(config)
+    rows += ["", "This build was made of:", ""] if by_source else []
+    rows += [f"- {source} (`{'`, `'.join(configs)}`)" for source, configs in by_source.items()]
     return card[: start + len(_COUNTS[0])] + "\n" + "\n".join(rows) + "\n" + card[end:]
 
 

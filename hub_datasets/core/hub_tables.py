@@ -7,6 +7,7 @@ only the standard library and what `datasets` needs.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from .source_files import DownloadError, VerifiedConfig
-from .stored_images import image_address, open_parquet, read_batches
+from .downloads import DownloadError
+from .source_files import VerifiedConfig
+from .stored_images import image_address, open_parquet, read_batches, read_images
 
 _ROWS_AT_ONCE = 1_000
+# Of a SHA-256: 64 bits, among tens of thousands of images.
+_DIGITS = 16
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
 
 
@@ -38,8 +42,9 @@ class HubTable:
         files: a pattern of their paths in the repository, such as ``"data/test-*.parquet"``. In the user's folder they
             are looked for under that path, in ``name/`` of the repository before it, and under their bare names.
         images: by column of images the name that an image gets: a format of the row's fields, and of ``row``, its
-            number counted from 0 over all files, such as ``"{row:04}.jpg"``. Paths in the files are not used: they may
-            be missing, or the same for different images. Two images of a configuration may not have one name.
+            number counted from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
+            bytes, so that an image of several rows has one name. Paths in the files are not used: they may be missing,
+            or the same for different images. Two images of a configuration may not have one name otherwise.
         revision: the full hash of a commit, where one is known, or a branch.
     """
 
@@ -54,6 +59,20 @@ class HubTable:
         from huggingface_hub import constants
 
         return f"{constants.ENDPOINT}/datasets/{self.repository}"
+
+    @property
+    def source(self) -> str:
+        """The address of the dataset at its revision."""
+        return self.at(self.revision)
+
+    def at(self, revision: str) -> str:
+        """The address of the dataset at a revision."""
+        return f"{self.page}/tree/{revision}"
+
+    @property
+    def named_by_content(self) -> list[str]:
+        """The columns of images whose names are hashes of their bytes."""
+        return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
         """The files in a user's folder, in order; empty if there are none.
@@ -150,19 +169,25 @@ def read_table(
         with open_parquet(path) as file:
             texts = [name for name in schema if name not in table.images]
             _check_columns(file.schema_arrow, texts, table.images, path)
+            hashes = {column: _hashes(path, column) for column in table.named_by_content}
             for batch in read_batches(file, path, texts, _ROWS_AT_ONCE):
                 for record in batch.to_pylist():
                     for column, name in table.images.items():
-                        image = name.format(row=row, **{key: record[key] for key in texts})
-                        if image in addresses:
+                        content = {"content": next(hashes[column])} if column in hashes else {}
+                        image = name.format(row=row, **content, **{key: record[key] for key in texts})
+                        if image in addresses and not content:
                             raise ValueError(f"{path}, row {len(records)}: the image {image} occurs twice.")
-                        addresses[image] = image_address(path, column, len(records))
+                        addresses.setdefault(image, image_address(path, column, len(records)))
                         record[column] = image
                     records.append((f"row {len(records)}", str(row), record))
                     row += 1
         if not records:
             raise ValueError(f"{path} holds no rows.")
         yield path, records, addresses
+
+
+def _hashes(path: Path, column: str) -> Iterator[str]:
+    return (hashlib.sha256(content).hexdigest()[:_DIGITS] for content in read_images(path, column))
 
 
 def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .source_files import DownloadError, ImagePaths, find_images, shortened_list
+from .downloads import DownloadError
+from .source_files import ImagePaths, find_images, shortened_list
 
 AT_ONCE = 8
 TRIES = 5
@@ -103,15 +104,21 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
         DownloadError: an archive cannot be reached, was moved, or sends something else than it says; what has arrived
             is kept, and the next call continues.
     """
-    found: ImagePaths = dict.fromkeys(names)
-    kept = [(archive, _kept(archive)) for archive in archives]
-    for _, paths in kept:
-        found |= {name: str(paths[name]) for name in found if found[name] is None and _is_whole(paths.get(name))}
-    for archive, _ in kept:
+    found = kept_images(names, archives)
+    for archive in archives:
         missing = [name for name, path in found.items() if path is None]
         if missing:
             with _told(archive, remedy):
                 found |= _fetch(archive, missing)
+    return found
+
+
+def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
+    """The paths of images that were fetched before; None for the others."""
+    found: ImagePaths = dict.fromkeys(names)
+    for archive in archives:
+        paths = _kept(archive)
+        found |= {name: str(paths[name]) for name in found if found[name] is None and _is_whole(paths.get(name))}
     return found
 
 
@@ -131,10 +138,15 @@ def find_or_fetch(
         DownloadError: as `fetch_images`.
     """
     images = find_images(names, folders)
-    if not archives or any(images.values()) or any(folder.is_dir() for folder in folders[:-1]):
+    if not archives or has_own(images, folders):
         return images, str(folders[-1])
     where = " and ".join(archive.url for archive in archives)
     return fetch_images(images, archives, remedy), f"the archive {where}"
+
+
+def has_own(images: ImagePaths, folders: Sequence[Path]) -> bool:
+    """Whether the user has any of the images, or a folder for them; the last folder is that of everything."""
+    return any(images.values()) or any(folder.is_dir() for folder in folders[:-1])
 
 
 def _kept(archive: ImageArchive) -> dict[str, Path]:

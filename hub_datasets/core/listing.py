@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class ConfigEntry:
         built: whether `rows` and `images` are of a build in the cache.
         origin: `MADE`, `DOWNLOADED` (if the user has no copy) or `OWN`.
         state: of its sources: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
-        problem: the builder's message on what is missing or damaged; the address for `TO_DOWNLOAD`.
+        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or those of all
+            sources, joined by `NoSourceError.OR`.
     """
 
     name: str
@@ -307,9 +309,10 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
     from datasets import DownloadManager
 
     from .build import download_config, is_missing
-    from .source_files import DownloadError
+    from .downloads import DownloadError
 
-    with tempfile.TemporaryDirectory() as scratch, without_network():
+    with tempfile.TemporaryDirectory() as scratch, without_network(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # offline, a source that is kept follows those that are not
         try:
             builder = get_builder(name)(
                 cache_dir=scratch,

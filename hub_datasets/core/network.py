@@ -13,6 +13,7 @@ from urllib.request import getproxies
 
 from ...metrics.common.errors import DataError
 from .benchmarks import benchmark_names, get_benchmark
+from .downloads import NoSourceError
 from .listing import READY, TO_DOWNLOAD, list_benchmarks
 from .repository import cache_folder
 
@@ -56,7 +57,7 @@ def check_sources(
         first = next(iter(problems.values()))
         message = f"{name}/{first.name}: {first.problem}"
         if first.state == TO_DOWNLOAD:
-            if _is_online(first.problem):
+            if any(map(_is_online, first.problem.split(NoSourceError.OR))):
                 continue
             message = f"{name}/{first.name} has to be downloaded, and {first.problem} cannot be reached; connect, or "
             message += f"give your own copy as --data-dir. Its source: {entry.source}"

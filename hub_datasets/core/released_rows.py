@@ -17,7 +17,8 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from .hub_tables import HubTable, read_table
-from .image_archives import ImageArchive, find_or_fetch
+from .image_archives import ImageArchive, has_own
+from .mirrors import ImageMirror, fetch_or_mirror
 from .source_files import (
     ImagePaths,
     Row,
@@ -27,6 +28,7 @@ from .source_files import (
     by_name,
     check_row_count,
     check_rows,
+    find_images,
     is_inner_path,
     parse_json,
 )
@@ -62,11 +64,13 @@ class Images:
         folders: folders of the user's copy in which they are looked for, in this order, and then the copy itself.
         remedy: how to get them, a sentence without a full stop.
         archives: from which they are fetched where the user has none.
+        mirror: where they are looked for if an archive cannot be had; its texts are columns of the rows too.
     """
 
     folders: tuple[str, ...]
     remedy: str
     archives: tuple[ImageArchive, ...] = field(default=())
+    mirror: ImageMirror | None = None
 
 
 class ReleasedRows(SourceBuilder):
@@ -133,16 +137,20 @@ class ReleasedRows(SourceBuilder):
         if isinstance(part.file, SourceFile):
             if table is None or part.file.find(folder):
                 payload, origin = part.file.read(folder, dl_manager, verify=self._verifies)
+                self._note("rows", origin, folder)
                 yield origin, parse_records(payload, origin)
                 return
         else:
             table = part.file
-        self._page = table.page
-        paths = table.find(folder) or table.fetch(dl_manager, getattr(self.config, "revision", ""))
+        self._page, paths = table.page, table.find(folder)
+        if not paths:
+            revision = getattr(self.config, "revision", "") or table.revision
+            paths = table.fetch(dl_manager, revision)
+            self._note("rows and images", table.at(revision), folder)
         for path, named, addresses in read_table(paths, table, part.schema):
-            if twice := self._stored.keys() & addresses:
+            if (twice := self._stored.keys() & addresses) and not table.named_by_content:
                 raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
-            self._stored |= addresses
+            self._stored = addresses | self._stored
             yield str(path), named
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
@@ -153,9 +161,16 @@ class ReleasedRows(SourceBuilder):
         images, folder = self._images(), self._folder
         folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
         remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
-        if not folders and not images.archives:
+        if not folders and not images.archives and not images.mirror:
             raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
-        found, where = find_or_fetch(names, folders, images.archives, remedy)
+        found, where, mirror = find_images(names, folders), str(folder), images.mirror
+        if (images.archives or mirror) and not has_own(found, folders):
+            texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in names}
+            for row in rows:
+                for name in self._image_names(row).values():
+                    texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
+            found, where = fetch_or_mirror(texts, images.archives, mirror, folder, dl_manager, remedy)
+            self._note("images", where, folder)
         return self._require_images(rows, found, where, images.remedy)
 
 

@@ -9,49 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import datasets
 import fsspec
 
+from .downloads import DownloadError, download, first_source
 from .stored_images import is_stored, read_stored
 
 _NAMES_SHOWN = 5
+# A network of copies of what is on GitHub, which has the same file under the same commit.
+_ON_GITHUB = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([^/]+)/(.+)")
+_COPY = r"https://cdn.jsdelivr.net/gh/\1@\2/\3"
 Row = dict[str, Any]
 # The path of each image by its name, None where it is missing.
 ImagePaths = dict[str, str | None]
-
-
-class DownloadError(ConnectionError):
-    """A file could not be downloaded; `url` is its address."""
-
-    def __init__(self, url: str, error: Exception, remedy: str) -> None:
-        # fsspec reports every failed request as "not found", with the reason as its cause.
-        reason = request_error(error)
-        message = str(reason).partition("\n")[0]  # the HTTP library adds a line with a link that explains the status
-        super().__init__(f"Could not download {url} ({type(reason).__name__}: {message}). Try again, or {remedy}.")
-        self.url = url
-
-
-def request_error(error: BaseException) -> BaseException:
-    """The reason for which a request of fsspec failed."""
-    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
-
-
-def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -> str:
-    """Download a file, or take it from the cache of `datasets`; the path of the file, or of the extracted folder.
-
-    Raises:
-        DownloadError: whatever went wrong; the message ends with `remedy`.
-    """
-    try:
-        return str((dl_manager.download_and_extract if extract else dl_manager.download)(url))
-    except Exception as error:  # the HTTP libraries have no common class of errors
-        raise DownloadError(url, error, remedy) from error
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -74,7 +52,7 @@ class SourceFile:
         name: its path in the release, where it is looked for in `data_dir`.
         places: further paths in `data_dir`, tried in this order.
         url: address at a pinned revision, from which it is downloaded if `data_dir` has no copy; empty if it has to be
-            the user's own.
+            the user's own. A file of GitHub with a checksum is also looked for in a network of copies.
         checksum: of the released file: "sha256:" or "md5:" and the hexadecimal digits; empty if none is known.
         remedy: how to get the file, a sentence without a full stop.
     """
@@ -111,14 +89,18 @@ class SourceFile:
             return payload, str(path)
         if not self.url:
             raise FileNotFoundError(f"{self.name} is missing from {folder}. {self.remedy}.")
+        copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
+        return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
+
+    def _download(self, dl_manager: Any, url: str) -> tuple[bytes, str]:
         remedy = f"pass data_dir, a folder that holds {self.name}"
-        copy = download(dl_manager, self.url, remedy)
+        copy = download(dl_manager, url, remedy)
         try:
             payload = read_bytes(copy)
         except Exception as error:  # a request, if the dataset is streamed
-            raise DownloadError(self.url, error, remedy) from error
-        self._verify(payload, self.url, f"remove {copy} and try again, or {remedy}")
-        return payload, self.url
+            raise DownloadError(url, error, remedy) from error
+        self._verify(payload, url, f"remove {copy} and try again, or {remedy}")
+        return payload, url
 
     def _verify(self, payload: bytes, origin: str, remedy: str) -> None:
         kind, _, expected = self.checksum.partition(":")
@@ -340,6 +322,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         """The user's own copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
 
+    def _note(self, what: str, source: str, folder: Path | None) -> None:
+        """Keep where something is from, for the build's record, unless it is the user's own copy."""
+        if folder is None or not Path(source).is_relative_to(folder):
+            self.sources.append(f"{what}: {source}")
+
     def _require_images(self, rows: Iterable[Row], images: ImagePaths, where: object, remedy: str) -> ImagePaths:
         """Return the paths of images; raise a FileNotFoundError that names the missing ones and their rows."""
         missing: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
@@ -363,6 +350,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        self.sources: list[str] = []
         rows = self._read_rows(dl_manager)
         images = self._find_images(dl_manager, rows) if self.config.with_images else None
         return [datasets.SplitGenerator(name=self._split, gen_kwargs={"rows": rows, "images": images})]

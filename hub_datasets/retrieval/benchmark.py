@@ -39,6 +39,9 @@ BENCHMARK = Benchmark(
         )
     ),
     summary="retrieval, also of shuffled words",
-    source="COCO val2014 is fetched (800 MB of it); Flickr30k's images (--data-dir) are given on request, see the card",
+    source=(
+        "COCO val2014 (800 MB of it) and huggingface.co/datasets/mteb/ARO-Flickr-Order for Flickr30k's test split, or "
+        "--data-dir"
+    ),
     imports=("authoring/text",),
 )

@@ -56,6 +56,7 @@ class Retrieval(KarpathyBuilder):
 
     config: RetrievalConfig
     BUILDER_CONFIG_CLASS = RetrievalConfig
+    IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(RetrievalConfig, "Retrieval", CONFIG_NAMES)
 
     def _columns(self) -> dict[str, Any]:

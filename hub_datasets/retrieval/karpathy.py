@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from ..core.image_archives import COCO_VAL2014, ImageArchive, fetch_images
+from ..core.hub_tables import HubTable
+from ..core.image_archives import COCO_VAL2014, ImageArchive
+from ..core.mirrors import ImageMirror, fetch_or_mirror
 from ..core.source_files import (
     ImagePaths,
     SourceBuilder,
@@ -42,6 +44,7 @@ class Source(NamedTuple):
         photographs: whose photographs they are.
         remedy: how to get them.
         archives: from which they are fetched where the user has none; empty if that is not allowed.
+        mirror: where they are looked for if there is no archive, or it cannot be had.
         split: which of the splits it is.
     """
 
@@ -51,7 +54,15 @@ class Source(NamedTuple):
     photographs: str
     remedy: str
     archives: tuple[ImageArchive, ...] = ()
+    mirror: ImageMirror | None = None
     split: str = "test"
+
+
+def _order_mirror(repository: str, revision: str) -> ImageMirror:
+    """A dataset of ARO's rows of order, with the photographs and the cleaned captions of a test split."""
+    return ImageMirror(
+        HubTable(repository, "data/test-*.parquet", {"images": "{content}.jpg"}, revision), ("correct_caption",)
+    )
 
 
 SOURCES = {
@@ -67,6 +78,7 @@ SOURCES = {
         photographs="COCO val2014",
         remedy=f"Get {COCO_VAL2014.url} (6 GB) and unzip it in data_dir, as val2014/",
         archives=(COCO_VAL2014,),
+        mirror=_order_mirror("mteb/ARO-COCO-order", "53c20afc02a87fed8c0245dde2e00f054da4b861"),
     ),
     "flickr30k": Source(
         SourceFile("flickr30k_test.json", url=f"{_URL}/flickr30k_test.json"),
@@ -77,6 +89,7 @@ SOURCES = {
             "Ask for them with the form at https://forms.illinois.edu/sec/229675 and unpack them in data_dir, as "
             "flickr30k-images/"
         ),
+        mirror=_order_mirror("mteb/ARO-Flickr-Order", "e5d7f3502345b2c398a6645b4d09b44e650287bf"),
     ),
 }
 SOURCES |= {
@@ -86,12 +99,14 @@ SOURCES |= {
             url=f"{_URL}/coco_karpathy_val.json",
             checksum="md5:b273847456ef5580e33713b1f7de52a0",  # as stated by LAVIS, too
         ),
+        mirror=None,
         split="validation",
     ),
     "flickr30k_validation": SOURCES["flickr30k"]._replace(
         file=SourceFile("flickr30k_val.json", url=f"{_URL}/flickr30k_val.json"),
         images=1_014,
         captions=5_070,
+        mirror=None,
         split="validation",
     ),
 }
@@ -133,7 +148,9 @@ class KarpathyBuilder(SourceBuilder):
         source = self._source
         remedy = f"The photographs of {source.photographs} are not downloaded. {source.remedy}"
         remedy = f"{remedy}; or pass with_images=False for the text alone"
-        return data_folder(self.config.data_dir, remedy, is_needed=self.config.with_images and not source.archives)
+        return data_folder(
+            self.config.data_dir, remedy, is_needed=self.config.with_images and not (source.archives or source.mirror)
+        )
 
     def _read_rows(self, dl_manager: Any) -> list[Entry]:
         config = self.config
@@ -142,7 +159,8 @@ class KarpathyBuilder(SourceBuilder):
             # Refuses an unknown tagger or kind of units now.
             shuffler = load_authoring()
             shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger, units=config.units)
-        entries = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
+        entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
+        self._note("captions", origin, self._folder)
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
 
     def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
@@ -152,9 +170,11 @@ class KarpathyBuilder(SourceBuilder):
         roots = {PurePosixPath(row["path"]).parts[0] for row in rows}
         has_folder = folder and any((place / root).is_dir() for place in (folder, folder / "images") for root in roots)
         where = f"{folder} (photographs of {source.photographs})"
-        if source.archives and not has_folder and not any(images.values()):
-            images = fetch_images(images, source.archives, "put val2014/ into data_dir, or pass with_images=False")
-            where = source.archives[0].url
+        if (source.archives or source.mirror) and not has_folder and not any(images.values()):
+            texts = {row["filename"]: [(text,) for text in row["captions"]] for row in rows}
+            remedy = f"put {min(roots)}/ into data_dir, or pass with_images=False"
+            images, where = fetch_or_mirror(texts, source.archives, source.mirror, folder, dl_manager, remedy)
+            self._note("images", where, folder)
         return self._require_images(rows, images, where, source.remedy)
 
 
@@ -178,8 +198,8 @@ def perturb(
             yield entry, made._replace(captions=made.captions[own], perturbed=perturbed)
 
 
-def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify: bool) -> list[Entry]:
-    """One entry for each image of a file: `path`, `filename` and `captions`.
+def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify: bool) -> tuple[list[Entry], str]:
+    """One entry for each image of a file: `path`, `filename` and `captions`; and the file's path or address.
 
     Raises:
         ValueError: the file is malformed or, if `verify`, not the released one; the message names the entry.
@@ -201,10 +221,11 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
     if verify:
         check_row_count(len(records), source.images, origin)
         check_row_count(sum(len(record["caption"]) for record in records), source.captions, f"{origin}, by caption,")
-    return [
+    entries = [
         {"path": path, "filename": PurePosixPath(path).name, "captions": captions}
         for path, captions in (record.values() for record in records)
     ]
+    return entries, origin
 
 
 def _check_options(seed: object, switches: dict[str, object]) -> None:

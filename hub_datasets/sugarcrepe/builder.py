@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
-from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, SCHEMA, UNREFINED, annotation_file
+from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, MIRROR, SCHEMA, UNREFINED, annotation_file
 from .v2 import IDS, NAME, TEXTS, texts_hash
 
 
@@ -23,7 +24,7 @@ class SugarCrepe(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "SugarCrepe", CONFIG_NAMES)
     IS_DOWNLOADED = True
-    IMAGES = IMAGES
+    IMAGES = replace(IMAGES, mirror=MIRROR)
 
     def _columns(self) -> dict[str, Any]:
         return columns("id category image filename caption negative_caption")

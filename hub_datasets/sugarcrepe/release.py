@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.hub_tables import HubTable
 from ..core.image_archives import COCO_VAL2017
+from ..core.mirrors import ImageMirror
 from ..core.released_rows import Images
 from ..core.source_files import SourceFile
 from .v2 import NAME
@@ -33,6 +35,16 @@ SHA256 = {
 }
 
 
+# One row for each of the benchmark's, without its category.
+MIRROR = ImageMirror(
+    HubTable(
+        "mteb/SUGARCREPE_fmt",
+        "data/train-*.parquet",
+        {"images": "{content}.jpg"},
+        "e9e0e3ce40c94023c819d3413edb5d090ec9f0d8",
+    ),
+    ("caption", "negative_caption"),
+)
 IMAGES = Images(
     ("val2017", "images/val2017"), f"Put them into val2017/ of data_dir ({COCO_VAL2017.url})", (COCO_VAL2017,)
 )

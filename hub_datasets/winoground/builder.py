@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import datasets
 
 from ..core.columns import GROUP, columns
+from ..core.downloads import DownloadError
 from ..core.source_files import (
-    DownloadError,
     ImagePaths,
     Row,
     SourceBuilder,

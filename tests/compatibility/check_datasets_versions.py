@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import json
 import os
 import subprocess
@@ -105,21 +104,22 @@ def plain(value: Any) -> Any:
 
 def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
     """Build the benchmarks; for each the repository, its configurations and the script that made it."""
-    from vl_assay.hub_datasets import build, get_benchmark
+    from builder_support import Small
+
+    from vl_assay.hub_datasets import build
     from vl_assay.hub_datasets.core.benchmarks import option_names
     from vl_assay.hub_datasets.hub.install import write_script
 
     made = {}
     for name in names:
-        sources = folder / "sources" / name
-        sources.mkdir(parents=True)
-        options = {**importlib.import_module(f"sources_{name}").make(sources), **OPTIONS.get(name, {})}
+        (folder / "small" / name).mkdir(parents=True)
+        small = Small(name, folder / "small" / name, **OPTIONS.get(name, {}))
+        options, data_dir = small.options, small.data_dir
         if name == "sugarcrepe":
-            add_unrefined(sources)
+            add_unrefined(small.folder)
         if "allow_missing" in option_names(name):
             options["allow_missing"] = True
-            sorted(path for path in sources.rglob("*") if path.suffix in (".jpg", ".png"))[0].unlink()
-        data_dir = sources if get_benchmark(name).source else None
+            small.images()[0].unlink()
         left_out: dict[str, Exception] = {}
         out = build(name, folder / name, data_dir=data_dir, options=options, on_error=left_out.__setitem__)
         for config, error in left_out.items():

@@ -23,6 +23,7 @@ class FileServer(ThreadingHTTPServer):
             last 200 ends the failures.
         cut: files of which only half of what was asked for is sent, before the connection ends.
         altered: files of which the last byte that is sent is another.
+        moved: the new addresses of files that were moved.
         has_ranges: whether parts of files are sent; `seconds`: how long each answer takes.
     """
 
@@ -33,6 +34,7 @@ class FileServer(ThreadingHTTPServer):
         self.requests, self.sent = Counter[tuple[str, str]](), Counter[str]()
         self.down: dict[str, list[int]] = {}
         self.cut, self.altered = set[str](), set[str]()
+        self.moved: dict[str, str] = {}
         self.has_ranges, self.seconds = True, 0.0
         self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -62,15 +64,24 @@ class _Handler(SimpleHTTPRequestHandler):
         time.sleep(server.seconds)
         if self._fails("GET"):
             return
+        if name in server.moved:
+            self.send_response(302)
+            self.send_header("Location", server.moved[name])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         path = Path(self.translate_path(self.path))
         if not path.is_file():
             self.send_error(404)
             return
-        content = path.read_bytes()
-        size, range = len(content), re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        size, range = path.stat().st_size, re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        start, end = 0, size
         if range and server.has_ranges:
             start, end = int(range[1]), min(int(range[2]) + 1, size)
-            content = content[start:end]
+        with path.open("rb") as file:
+            file.seek(start)
+            content = file.read(end - start)
+        if range and server.has_ranges:
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{size}")
         else:

@@ -54,7 +54,8 @@ def remote_sugarcrepe(server, tmp_path, monkeypatch):
     monkeypatch.setattr(release, "SHA256", release.SHA256 | sums)
     monkeypatch.setattr(release, "ANNOTATIONS_URL", server.url)
     archive = replace(image_archives.COCO_VAL2017, url=f"{server.url}/val2017.zip", singly=f"{server.url}/val2017/")
-    monkeypatch.setattr(sugarcrepe.SugarCrepe, "IMAGES", replace(sugarcrepe.SugarCrepe.IMAGES, archives=(archive,)))
+    images = replace(sugarcrepe.SugarCrepe.IMAGES, archives=(archive,), mirror=None)
+    monkeypatch.setattr(sugarcrepe.SugarCrepe, "IMAGES", images)
     return partial(build, "sugarcrepe", configs=["swap_obj"])
 
 
@@ -141,13 +142,20 @@ def missing(rows, column):
     return [row["id"] for row in rows if row[column] is None]
 
 
+@pytest.mark.parametrize("status", [403, 404, 429, 503])
 @pytest.mark.parametrize("name", ["sugarcrepe", "cola"])
-def test_a_server_that_is_down_is_told_with_what_to_do(name, request, server, tmp_path):
+def test_a_server_that_refuses_or_is_down_is_told_with_what_to_do(name, status, request, server, tmp_path):
     request.getfixturevalue(f"remote_{name}")
     small = Small(name, tmp_path)
     file = {"sugarcrepe": "data/add_att.json", "cola": sources_cola.ANNOTATIONS}[name]
-    server.down = {Path(file).name: [503]}
-    small.error(ConnectionError, rf"Could not download .*{file} .*503.*pass data_dir", data_dir=None)
+    server.down = {Path(file).name: [status]}
+    small.error(ConnectionError, rf"Could not download .*{file} .*{status}.*pass data_dir", data_dir=None)
+
+
+def test_a_file_that_was_moved_is_followed_to_its_new_address(remote_sugarcrepe, server, tmp_path):
+    (tmp_path / "remote" / "data" / "swap_obj.json").rename(tmp_path / "remote" / "new.json")
+    server.moved = {"swap_obj.json": f"{server.url}/new.json"}
+    assert content(remote_sugarcrepe(tmp_path / "out"))
 
 
 def test_images_of_cola_are_downloaded_where_data_dir_has_none(server, remote_cola, tmp_path):

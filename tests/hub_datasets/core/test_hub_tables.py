@@ -12,9 +12,10 @@ from hub_server import HubServer, serving_hub
 from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets.core.columns import columns
+from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.core.hub_tables import HubConfig, HubTable
 from vl_assay.hub_datasets.core.released_rows import ReleasedRows, Rows
-from vl_assay.hub_datasets.core.source_files import DownloadError, make_configs
+from vl_assay.hub_datasets.core.source_files import make_configs
 from vl_assay.hub_datasets.core.stored_images import image_address, read_stored
 
 REVISION = "a" * 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -16,8 +17,8 @@ import pytest
 from file_server import serving
 
 from vl_assay.hub_datasets.core import image_archives
+from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.core.image_archives import ImageArchive, fetch_images
-from vl_assay.hub_datasets.core.source_files import DownloadError
 
 NAMES = [f"{number:012}.jpg" for number in range(200)]
 NEEDED = NAMES[3::7]
@@ -74,6 +75,25 @@ def test_only_the_needed_members_are_fetched(server, archive):
         directory = 100 * len(NAMES)
     assert server.sent["val2017.zip"] <= 1.05 * needed + directory
     assert server.sent["val2017.zip"] < 0.2 * sum(len(photograph(name)) for name in NAMES)
+
+
+@pytest.mark.slow
+def test_sugarcrepes_photographs_cost_hardly_more_than_their_own_bytes(shared_data, tmp_path, server):
+    """At the size of val2017.zip: 5,000 photographs of 50 to 280 kB, of which SugarCrepe names 1,560."""
+    files = [json.loads(path.read_text()) for path in (shared_data / "data" / "sugarcrepe" / "data").glob("*.json")]
+    names = sorted({record["filename"] for records in files for record in records.values()})
+    assert len(names) == 1_560
+    noise, path = random.Random(0), tmp_path / "remote" / "whole.zip"
+    others = [f"9{number:011}.jpg" for number in range(5_000 - len(names))]
+    with zipfile.ZipFile(path, "w") as whole:
+        for name in noise.sample(names + others, 5_000):
+            whole.writestr(f"val2017/{name}", noise.randbytes(noise.randrange(50_000, 280_000)))
+        needed = sum(whole.getinfo(f"val2017/{name}").compress_size for name in names)
+    found = fetched(ImageArchive("coco/val2017", f"{server.url}/whole.zip", "val2017/"), names)
+    assert all(found.values())
+    share = server.sent["whole.zip"] / needed
+    print(f"{server.sent['whole.zip']:,} bytes were sent for {needed:,} of members: {share:.4f}")
+    assert share <= 1.05
 
 
 def test_what_another_benchmark_fetched_is_not_fetched_again(server, archive):
@@ -145,6 +165,16 @@ def test_an_archive_that_was_moved_or_is_forbidden_is_named_at_once(server, arch
     with pytest.raises(DownloadError, match=rf"val2017\.zip .*{status}.*pass data_dir"):
         fetched(archive)
     assert server.requests["GET", "val2017.zip"] == 1
+
+
+def test_an_archive_that_was_moved_is_followed_to_its_new_address(server, archive, tmp_path):
+    (tmp_path / "remote" / "val2017.zip").rename(tmp_path / "remote" / "new.zip")
+    server.moved = {"val2017.zip": f"{server.url}/new.zip"}
+    assert are_right(fetched(archive))
+    assert 0 < server.sent["new.zip"] < 0.2 * sum(len(photograph(name)) for name in NAMES)
+    server.moved = {"val2017.zip": f"{server.url}/nowhere.zip"}
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*404.*nowhere\.zip"):
+        fetched(archive, NAMES)
 
 
 def test_an_image_that_no_archive_has_is_none(server, archive):

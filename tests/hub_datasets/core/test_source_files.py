@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.hub_datasets.core.crops import box_problem, crop, crop_name
+from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.core.source_files import (
     SourceFile,
     check_rows,
@@ -83,6 +84,37 @@ def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_pa
 def test_a_file_without_an_address_that_is_missing_is_an_error_with_its_remedy(tmp_path):
     with pytest.raises(FileNotFoundError, match=rf"a\.txt is missing from {tmp_path}\. Ask the authors\."):
         SourceFile("a.txt", remedy="Ask the authors").read(tmp_path)
+
+
+class Downloads:
+    """As `datasets.DownloadManager`: files by their addresses."""
+
+    def __init__(self, **files):
+        self.files = files
+
+    def download(self, url):
+        return next(path for host, path in self.files.items() if host in url)
+
+
+def test_a_file_of_github_that_cannot_be_had_there_is_taken_from_copies_of_it_with_the_same_checksum(tmp_path):
+    for name in ("released", "altered"):
+        (tmp_path / name).write_text(name)
+    url = "https://raw.githubusercontent.com/someone/pairs/0a1b2c/data/a.json"
+    file = SourceFile("a.json", url=url, checksum=f"sha256:{hashlib.sha256(b'released').hexdigest()}")
+    released, altered = str(tmp_path / "released"), str(tmp_path / "altered")
+    assert file.read(None, Downloads(githubusercontent=released)) == (b"released", url)
+    copy = "https://cdn.jsdelivr.net/gh/someone/pairs@0a1b2c/data/a.json"
+    with pytest.warns(UserWarning, match=rf"a\.json: Could not download {url} .* Taken from {copy} instead"):
+        assert file.read(None, Downloads(jsdelivr=released)) == (b"released", copy)
+    with pytest.warns(UserWarning, match=rf"{url} has SHA-256 .* Taken from {copy} instead"):
+        assert file.read(None, Downloads(githubusercontent=altered, jsdelivr=released))[1] == copy
+    with pytest.raises(ValueError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: .* SHA-256"):
+        file.read(None, Downloads(githubusercontent=altered, jsdelivr=altered))
+    with pytest.raises(DownloadError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: Could not download"):
+        file.read(None, Downloads(githubusercontent=altered))
+    unverified = SourceFile("a.json", url=url)  # a copy could be another file
+    with pytest.raises(DownloadError, match=f"^Could not download {url}"):
+        unverified.read(None, Downloads(jsdelivr=released))
 
 
 def test_images_are_taken_from_the_first_folder_that_has_them_and_empty_files_are_missing(tmp_path):

@@ -1,0 +1,90 @@
+"""Downloads: how a failed one is told, and sources that are tried in order; for dataset scripts too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class DownloadError(ConnectionError):
+    """A file could not be downloaded; `url` is its address."""
+
+    def __init__(self, url: str, error: Exception, remedy: str) -> None:
+        # fsspec reports every failed request as "not found", with the reason as its cause.
+        reason = request_error(error)
+        message = str(reason).partition("\n")[0]  # the HTTP library adds a line with a link that explains the status
+        super().__init__(f"Could not download {url} ({type(reason).__name__}: {message}). Try again, or {remedy}.")
+        self.url = url
+
+
+class NoSourceError(DownloadError):
+    """None of several sources can be had; `url` holds their addresses, joined by `OR`."""
+
+    OR = " or "
+
+    def __init__(self, message: str, urls: Sequence[str]) -> None:
+        ConnectionError.__init__(self, message)
+        self.url = self.OR.join(urls)
+
+
+def request_error(error: BaseException) -> BaseException:
+    """The reason for which a request of fsspec failed."""
+    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
+
+
+def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -> str:
+    """Download a file, or take it from the cache of `datasets`; the path of the file, or of the extracted folder.
+
+    Raises:
+        DownloadError: whatever went wrong; the message ends with `remedy`.
+    """
+    try:
+        return str((dl_manager.download_and_extract if extract else dl_manager.download)(url))
+    except Exception as error:  # the HTTP libraries have no common class of errors
+        raise DownloadError(url, error, remedy) from error
+
+
+def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T:
+    """What the first of some sources gives that works; a warning says why those before it do not.
+
+    Args:
+        what: what they are sources of, for messages.
+        sources: in order, the address of each and the function that reads it. A source fails if that raises a
+            ConnectionError or ValueError (a damaged or changed file), or a PermissionError of the server.
+
+    Raises:
+        NoSourceError: every one of several failed, with the reason of each; a ValueError where all are damaged, and
+            the error itself where there is one source.
+
+    >>> import warnings
+    >>> def damaged():
+    ...     raise ValueError("a.zip is damaged")
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     first_source("images", [("https://a.org", damaged), ("https://b.org", lambda: "theirs")])
+    'theirs'
+    >>> print(told[0].message)
+    images: a.zip is damaged Taken from https://b.org instead.
+    """
+    failures: list[tuple[str, Exception]] = []
+    for url, read in sources:
+        try:
+            found = read()
+        except (ConnectionError, PermissionError, ValueError) as error:
+            if isinstance(error, OSError) and error.filename:  # of the own disk
+                raise
+            failures.append((url, error))
+            continue
+        if failures:
+            reasons = " ".join(str(error) for _, error in failures)
+            warnings.warn(f"{what}: {reasons} Taken from {url} instead.", UserWarning, stacklevel=2)
+        return found
+    if len(failures) == 1:
+        raise failures[0][1]
+    listed = " ".join(f"({number}) {url}: {error}" for number, (url, error) in enumerate(failures, 1))
+    message = f"None of the {len(failures)} sources of {what} can be had: {listed}"
+    if all(isinstance(error, ValueError) for _, error in failures):
+        raise ValueError(message) from failures[-1][1]
+    raise NoSourceError(message, [url for url, _ in failures]) from failures[-1][1]
