@@ -35,6 +35,7 @@ COMMANDS = (
     ),
     *(
         "new-benchmark",
+        "precomputed",
         "predict",
         "publish",
         "refine",
