@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import BlipForImageTextRetrieval
 from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
+from .loading.blip_layers import read_with_images
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
     Checkpoint,
@@ -86,7 +86,10 @@ class BlipMatching(FusedModel):
     def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Scores (n,) of the chosen head; see the module."""
         first = ids if self._first_token is None else ids.index_fill(1, rows.new_zeros(1), self._first_token)
-        fused = _read_together(model.text_encoder, first, mask, seen.states, rows)[:, 0]
+        encoder = model.text_encoder
+        hidden = encoder.embeddings(input_ids=first)
+        attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
+        fused = read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
         cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
@@ -99,31 +102,6 @@ def _caption_embeddings(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> to
     """The output (n, e) of the contrastive head for captions, not normalised."""
     states = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
     return model.text_proj(states[:, 0])
-
-
-def _read_together(
-    encoder: Any, ids: torch.Tensor, mask: torch.Tensor, states: torch.Tensor, rows: torch.Tensor
-) -> torch.Tensor:
-    """Hidden states (n, tokens, d) of captions that attend to their images.
-
-    This is the encoder's own forward, except that the keys and values of an image, most of the work of a pair, are
-    computed once for all its captions in the batch.
-    """
-    used, place = torch.unique(rows, return_inverse=True)
-    states = states[used]
-    hidden = encoder.embeddings(input_ids=ids)
-    seen = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-    for layer in encoder.encoder.layer:
-        hidden, _ = layer.attention(hidden, attention_mask=seen)
-        across = layer.crossattention.self
-        query, key, value = (
-            made.unflatten(-1, (across.num_attention_heads, -1)).transpose(1, 2)
-            for made in (across.query(hidden), across.key(states), across.value(states))
-        )
-        context = scaled_dot_product_attention(query, key[place], value[place])
-        hidden = layer.crossattention.output(context.transpose(1, 2).flatten(2), hidden)
-        hidden = layer.feed_forward_chunk(hidden)
-    return hidden
 
 
 def load(checkpoint: str, options: LoadOptions) -> BlipContrastive | BlipMatching:

@@ -37,6 +37,7 @@ COMMANDS = (
     ),
     *(
         "new-benchmark",
+        "precomputed",
         "predict",
         "publish",
         "refine",

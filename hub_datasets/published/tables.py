@@ -90,8 +90,8 @@ class Run:
     Args:
         model: its name as `load_model` takes it; empty where no family loads it.
         settings: of its family.
-        weights: what the user must download: a file of weights, which becomes the setting ``pretrained``, or the
-            folder of released answers, which `model` is then completed with.
+        weights: what the user must download: a file of weights, which becomes the setting ``pretrained``; or, where
+            `model` ends in a colon, what completes it: a file of weights or the folder of released answers.
         source: where to download it.
         reason: why no family loads it.
         note: what is uncertain about it.

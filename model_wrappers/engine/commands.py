@@ -1,4 +1,4 @@
-"""The commands that need a model: run, predict, list, cache, reproduce."""
+"""The commands that need a model: run, predict, precomputed, list, cache, reproduce."""
 
 from __future__ import annotations
 
@@ -289,6 +289,26 @@ def merge(
     files = runner.merge(*shards, out=out, data_dir=data_dir)
     if _is_main():
         typer.echo("\n".join(str(file) for file in files))
+
+
+@app.command()
+def precomputed(
+    template: Annotated[
+        str, typer.Option(metavar="BENCHMARK[/PART]", help="What the file is for: its ids, captions and phrases.")
+    ],
+    out: Annotated[Path, typer.Option(help="A new file, in JSON lines.")] = Path("predictions.jsonl"),
+    data_dir: DataDir = None,
+    allow_missing: AllowMissing = False,
+    option: Options = None,
+) -> None:
+    """Write a template of the file that `precomputed:FILE` reads, to fill in with the predictions of any system.
+
+    Examples: `vl-assay precomputed --template tricd/val` · `vl-assay run precomputed:predictions.jsonl tricd/val`
+    """
+    from ..precomputed.template import write_template
+
+    count = write_template(template, out, data_dir=data_dir, options=parse_options(option, allow_missing=allow_missing))
+    typer.echo(f"{out}: {count:,} records with null to replace; then: vl-assay run precomputed:{out} {template}")
 
 
 @app.command("list")

@@ -139,7 +139,13 @@ def check_model(name: str) -> None:
         close = similar(name, [*demo_names(), *(f"{family}:" for family in family_names())])
         if close and "/" not in name:
             raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    if checkpoint.startswith((".", "/", "~")) and not Path(checkpoint).expanduser().exists():
+    is_path = checkpoint.startswith((".", "/", "~"))
+    # A family without model types, such as precomputed, says itself what file it needs.
+    if (
+        is_path
+        and not Path(checkpoint).expanduser().exists()
+        and (not separator or family_constants(family).model_types)
+    ):
         raise ModelError(f"there is no file or folder {checkpoint}; name a model's folder, or a Hub repository")
     if not separator or ("/" in checkpoint and not Path(checkpoint).exists()):
         is_hub_reachable()

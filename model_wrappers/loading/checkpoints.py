@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
 from ...metrics.common.errors import ModelError
+from ...metrics.records.predictions import file_hash
 from ..engine.families import checkpoint_path, families_of
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from .torch_models import Checkpoint
@@ -116,7 +117,11 @@ class CheckpointFiles:
                 ignore_mismatched_sizes=True,  # refused below with their names, which transformers only logs
                 **(changes or {}),
             )
-        self._refuse_incomplete(loading, unused)
+        self.refuse_incomplete(loading, unused)
+        return self.ready(model)
+
+    def ready(self, model: Any) -> Any:
+        """A model with its weights, in evaluation mode, on the device of the options, compiled if they say so."""
         model = model.eval().to(self.options.device)
         if self.options.compile:
             # The parts, not the whole: scores come from methods that call the parts and never the whole.
@@ -149,25 +154,32 @@ class CheckpointFiles:
     def info(self, model: Any, config: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
         """The description of a loaded model in its predictions.
 
-        Of a local folder it holds the last part of the path only, since predictions are published. Settings that the
-        user chose become part of the name.
+        Of a local folder or file it holds the last part of the path only, since predictions are published. Settings
+        that the user chose become part of the name.
         """
         options, path = self.options, Path(self.path).expanduser()
-        name = Path(self.checkpoint).expanduser().resolve().name if path.is_dir() else self.checkpoint
+        of_file = f"sha256:{file_hash(path)}" if path.is_file() else None
+        name = Path(self.checkpoint).expanduser().resolve().name if path.exists() else self.checkpoint
         chosen = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
         return ModelInfo(
             name=f"{name} ({chosen})" if chosen else name,
             family=self.family,
             checkpoint=name,
-            revision=str(getattr(config, "_commit_hash", None) or _folder_hash(path)),
+            revision=str(getattr(config, "_commit_hash", None) or of_file or _folder_hash(path)),
             dtype=options.dtype,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             preprocessing=preprocessing,
             settings={**settings, **({"compile": "true"} if options.compile else {})},
         )
 
-    def _refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str]) -> None:
-        """Raise for weights that are missing, unexpected or of another shape, of which `transformers` only warns."""
+    def refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str] = ()) -> None:
+        """Raise `ModelError` for weights that are missing, unexpected or of another shape; `transformers` only warns.
+
+        Args:
+            loading: their names under `missing_keys`, `unexpected_keys` and `mismatched_keys`, as `from_pretrained`
+                returns them.
+            unused: prefixes of weights that may be in the file although the model has no use for them.
+        """
         problems = []
         for name in ("missing_keys", "mismatched_keys", "unexpected_keys"):
             keys = sorted(str(key[0] if isinstance(key, tuple) else key) for key in loading.get(name, ()))
@@ -194,7 +206,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
     """Turn what `transformers` raises into a `ModelError` that names the checkpoint."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError) as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
         raise ModelError(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
 from ..engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .checkpoints import load_checkpoint
-from .torch_models import Checkpoint, ImageTextModel
+from .torch_models import Checkpoint, ImageTextModel, precise_convolutions
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
 LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold": ("0", "…")}
@@ -61,6 +63,49 @@ class PhraseDetector(ImageTextModel):
 
     def _text(self, query: PhraseQuery) -> str:
         return query.caption if self.info.settings["context"] == "caption" else query.text
+
+
+class TextDetector(PhraseDetector, ABC):
+    """A detector that reads a text with the image: what it finds for a phrase depends on the text that is read."""
+
+    @abstractmethod
+    def see(self, images: Sequence[np.ndarray]) -> Sequence[torch.Tensor]:
+        """What depends on the image alone, for prepared images of one shape: tensors whose first axis is theirs."""
+
+    @abstractmethod
+    def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[Any]:
+        """The output, in any form, for each row of `see` with its text."""
+
+    @abstractmethod
+    def find(self, query: PhraseQuery, output: Any, size: tuple[int, int]) -> Detections:
+        """The boxes of a phrase by the output for its text, for an image of that width and height."""
+
+    @torch.inference_mode()
+    def detect(
+        self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
+        """The boxes of each query of each prepared image.
+
+        An image is seen once, and read with each of its texts. Images of one shape go together, as many pairs as there
+        are images: padding an image, unlike padding a text, changes what the model sees near the edge.
+        """
+        wanted = [sorted({self._text(query) for query in row}) for row in queries]
+        outputs: dict[tuple[int, str], Any] = {}
+        for shape in sorted({image.shape for image in images}):
+            places = [i for i, image in enumerate(images) if image.shape == shape]
+            jobs = [(row, text) for row, i in enumerate(places) for text in wanted[i]]
+            with precise_convolutions():
+                seen = self.see([images[i] for i in places])
+                for first in range(0, len(jobs), len(images)):
+                    rows, texts = zip(*jobs[first : first + len(images)], strict=True)
+                    found = self.read([part[list(rows)] for part in seen], texts)
+                    outputs.update(
+                        zip(((places[row], text) for row, text in zip(rows, texts, strict=True)), found, strict=True)
+                    )
+        return [
+            [self.find(query, outputs[i, self._text(query)], sizes[i]) for query in row]
+            for i, row in enumerate(queries)
+        ]
 
 
 def probabilities(logits: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
 """Predictions of any system from a file or folder, evaluated like those of a model: ``precomputed:FILE``.
 
 The system may be X-VLM, MDETR, GLIP, a model behind an API, or people. The file is CSV with a header, JSON lines
-(.jsonl), or a JSON list of records. All records have one of these forms:
+(.jsonl), or a JSON list of records; ``vl-assay precomputed --template tricd/val`` writes one to fill in. All records
+have one of these forms:
 
 | columns | for | meaning |
 |---|---|---|

@@ -1,8 +1,9 @@
 """Reading predictions of any system from CSV, JSON lines or JSON, and matching them with the examples of a plan.
 
 The file's suffix determines its format (.csv, .tsv, .jsonl, .ndjson, .json), else its first character. JSON may be a
-list of records or an object of records by id. CSV and JSON lines are read line by line, JSON as a whole. A folder has
-such a file for each configuration; one with only folders in it has such a folder for each order of the captions.
+list of records or an object of records by id. CSV and JSON lines are read line by line, JSON as a whole; in JSON
+lines those that begin with # are comments. A folder has such a file for each configuration; one with only folders in it
+has such a folder for each order of the captions.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def _table(file: TextIO, delimiter: str) -> Iterator[tuple[str, Any]]:
 
 def _json_lines(file: TextIO) -> Iterator[tuple[str, Any]]:
     for count, line in enumerate(_lines(file), 1):
-        if line.strip():
+        if line.strip() and not line.startswith("#"):
             try:
                 yield f"line {count}", json.loads(line, object_pairs_hook=_unique)
             except ValueError as error:
@@ -395,7 +396,7 @@ class _Pairs:
         self._images: dict[_Key, list[str]] = {}
         self._given: dict[tuple[_Place, str], float] = {}
         self._by_id: bool | None = None
-        for task, examples, texts in _tasks(plan):
+        for task, examples, texts in tasks_of(plan):
             for example in examples:
                 key = task.benchmark, example.id
                 self._images[key] = [task.image_names[image] for image in example.images]
@@ -516,7 +517,7 @@ class Reading:
         pairs, answers = [np.empty(0)], [np.empty(0)]
         pools: list[np.ndarray] = []
         found: dict[tuple[int, PhraseQuery], Detections] = {}
-        for task, examples, texts in _tasks(self._plan):
+        for task, examples, texts in tasks_of(self._plan):
             if task.task.task_type == "detection":
                 self._add_boxes(task, examples, found)
                 continue
@@ -593,7 +594,7 @@ class Reading:
             raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
 
 
-def _tasks(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
+def tasks_of(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:
     """Each task with its scored examples and, for a retrieval set, all its texts in order."""
     for task, places in zip(plan.tasks, plan.places, strict=True):
         examples, texts = scored(task), None

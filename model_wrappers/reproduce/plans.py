@@ -44,7 +44,8 @@ def _plan(row: Row, other: str | None, weights: Path) -> Plan:
     if not run.is_model:
         return Plan("", {}, "", run.reason)
     if not run.model:
-        why = f'{run.reason}; score it elsewhere and use --use "{row.name}=precomputed:FILE"'
+        how = "into a file that vl-assay precomputed --template begins"
+        why = f'{run.reason}; score it elsewhere, {how}, and use --use "{row.name}=precomputed:FILE"'
         return Plan("", {}, "predictions", why)
     file = weights / run.weights
     found = Plan(run.model, run.settings)

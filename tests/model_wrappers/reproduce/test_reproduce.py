@@ -230,6 +230,7 @@ def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
         "BLIP": ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
         "Flava": ("flava:facebook/flava-full", {"head": "itm"}),
         "NegCLIP": ("open_clip:ViT-B-32", {"pretrained": str(tmp_path / "negclip.pth")}),
+        "XVLM": (f"xvlm:{tmp_path / 'xvlm-coco.pth'}", {}),
     }
     # Rows of two data sets are run separately.
     rows = {row.name: row for row in get_table("aro-5").rows}
@@ -249,8 +250,9 @@ def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
 @pytest.mark.parametrize(
     ("table", "model", "message"),
     [
-        ("aro-2", "XVLM", r'XVLM of aro-2 cannot be run: X-VLM .* use --use "XVLM=precomputed:FILE"'),
-        ("tricd-3", "GLIP-L", r'GLIP is in neither .* use --use "GLIP-L=precomputed:FILE"'),
+        ("aro-2", "XVLM", r"there is no .*xvlm-coco\.pth; download .*gdown 1bv6_pZOsXW53EhlwU0ZgSk03uzFI61pN"),
+        ("tricd-3", "MDETR", r"download pretrained_EB5_checkpoint\.pth \(https://zenodo\.org/record/4721981/"),
+        ("tricd-3", "GLIP-L", r'GLIP is in neither .*--template .* use --use "GLIP-L=precomputed:FILE"'),
         ("aro-2", "NegCLIP", r"there is no .*negclip\.pth; download negclip\.pth \(from ARO's authors: gdown 1ooVVPx"),
         ("hard-positives-1", "Our HN", r"download coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
         ("sugarcrepe-6", "Human", "Human of sugarcrepe-6 cannot be run: people, not a model"),
@@ -278,8 +280,8 @@ def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
     found = status(tmp_path)
     assert list(found) == list(all_tables())
     assert found["aro-2"] == {
-        "nothing": ["CLIP", "BLIP", "Flava"], "a library": [], "weights": ["NegCLIP"],
-        "predictions": ["CLIP-FT", "XVLM"],
+        "nothing": ["CLIP", "BLIP", "Flava"], "a library": [], "weights": ["NegCLIP", "XVLM"],
+        "predictions": ["CLIP-FT"],
     }  # fmt: skip
     assert found["sugarcrepe-6"]["nothing"] == ["Vera [27]", "Grammar [31]", "ViT-B-32", "ViT-L-14"]
     assert len(found["sugarcrepe-6"]["a library"]) == 15

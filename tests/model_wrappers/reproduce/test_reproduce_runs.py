@@ -13,7 +13,7 @@ import sources_sugarcrepe
 import sources_tricd
 from console import invoke
 from test_reproduce import cells_of
-from tiny_models import tiny_blip, tiny_owlvit
+from tiny_models import tiny_blip, tiny_mdetr, tiny_owlvit, tiny_xvlm
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables
@@ -133,6 +133,20 @@ def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
     assert_is_what_the_predictions_give(result, tmp_path / "aro-5")
 
 
+def test_xvlm_and_mdetr_run_from_their_authors_files(tmp_path):
+    tiny_xvlm(tmp_path / "xvlm")
+    tiny_mdetr(tmp_path / "mdetr")
+    for table, sources, name, file in (
+        ("aro-2", sources_aro, "XVLM", "xvlm/tiny.th"),
+        ("tricd-3", sources_tricd, "MDETR", "mdetr/tiny.pth"),
+    ):
+        result = run(table, sources, tmp_path / table, {name: f"{file.partition('/')[0]}:{tmp_path / file}"})
+        assert {one.row.name for one in result.comparisons} == {name}
+        found = [one.ours for one in result.comparisons if one.ours is not None]  # the small sources lack relations
+        assert found
+        assert all(0 <= value <= 1 for value in found)
+
+
 def test_answers_from_elsewhere_fill_a_row(tmp_path):
     sources_aro.make(tmp_path / "data")
     records = json.loads((tmp_path / "data" / "visual_genome_relation.json").read_text())
@@ -150,8 +164,8 @@ def test_the_command_lists_the_tables():
     assert listed.exit_code == 0
     assert all(name in listed.output for name in all_tables())
     tables = json.loads(invoke("reproduce", "--json").output)
+    assert tables["tricd-3"]["weights"] == ["MDETR"]
     assert tables["tricd-3"]["predictions"] == [
-        "MDETR",
         "GLIP-T",
         "GLIP-L",
         "FIBER",

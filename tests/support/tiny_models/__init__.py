@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import torch
+from safetensors.torch import load_file, save_file
+
 from .blind import tiny_cola, tiny_gpt2, tiny_vera
-from .detectors import tiny_grounding_dino, tiny_owlvit
+from .detectors import tiny_grounding_dino, tiny_mdetr, tiny_omdet_turbo, tiny_owlvit
 from .dual_encoders import (
     tiny_align,
     tiny_altclip,
@@ -17,7 +20,7 @@ from .dual_encoders import (
     tiny_siglip,
     tiny_siglip2,
 )
-from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt
+from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt, tiny_xvlm
 from .generative import tiny_idefics3, tiny_llava, tiny_qwen2_vl
 from .parts import bert_words as bert_words
 from .parts import bpe_words as bpe_words
@@ -32,15 +35,39 @@ ANSWERS = ("matching", "retrieval", "vqa")
 
 
 class Tiny(NamedTuple):
-    """A checkpoint's family and builder, its abilities, a suffix of one of its weights, and its token limit."""
+    """A checkpoint's family and builder, its abilities, a suffix of one of its weights, and its token limit.
+
+    `file` is the name of the weights in their authors' format, which is loaded instead of the folder.
+    """
 
     family: str
     build: Callable[[Any], Any] | None
     abilities: tuple[str, ...]
     weight: str
     max_tokens: int | None = None
+    file: str = ""
+
+    def weights(self, folder):
+        """The weights by name."""
+        return _state(torch.load(folder / self.file, weights_only=False)) if self.file else load_file(folder / _WEIGHTS)
+
+    def write(self, folder, weights):
+        """Replace the weights."""
+        if not self.file:
+            save_file(weights, folder / _WEIGHTS, {"format": "pt"})
+            return
+        content = torch.load(folder / self.file, weights_only=False)
+        state = _state(content)
+        state.clear()
+        state.update(weights)
+        torch.save(content, folder / self.file)
 
 
+def _state(content):
+    return content.get("model_ema", content["model"])
+
+
+_WEIGHTS = "model.safetensors"
 _NORM, _BERT_NORM = "text_model.final_layer_norm.weight", "embeddings.LayerNorm.weight"
 _MERGER, _PROJECTOR = "merger.ln_q.weight", "multi_modal_projector.linear_1.weight"
 _DINO = "model.text_projection.weight"
@@ -58,12 +85,15 @@ CHECKPOINTS = {
     "bridgetower": Tiny("bridgetower", tiny_bridgetower, MATCHES, "itm_score.fc.bias", 64),
     "flava": Tiny("flava", tiny_flava, MATCHES, "text_projection.weight", 24),
     "vilt": Tiny("vilt", tiny_vilt, MATCHES, "rank_output.weight", 24),
+    "xvlm": Tiny("xvlm", tiny_xvlm, MATCHES, "itm_head.3.weight", 40, "tiny.th"),
     "owlvit": Tiny("owlvit", tiny_owlvit, DETECTS, "box_head.dense1.weight", 12),
     "owlv2": Tiny("owlvit", partial(tiny_owlvit, kind="owlv2"), DETECTS, "box_head.dense1.weight", 12),
     "grounding-dino": Tiny("grounding_dino", tiny_grounding_dino, DETECTS, _DINO, 24),
     "mm-grounding-dino": Tiny(
         "grounding_dino", partial(tiny_grounding_dino, kind="mm-grounding-dino"), DETECTS, _DINO, 24
     ),
+    "omdet-turbo": Tiny("omdet_turbo", tiny_omdet_turbo, DETECTS, "decoder.task_project.weight", 16),
+    "mdetr": Tiny("mdetr", tiny_mdetr, DETECTS, "resizer.fc.weight", 32, "tiny.pth"),
     "vera": Tiny("vera", tiny_vera, MATCHES, "encoder.block.1.layer.0.SelfAttention.q.weight", 128),
     "cola": Tiny("cola_grammar", tiny_cola, MATCHES, "pre_classifier.weight", 24),
     "gpt2": Tiny("causal_lm", tiny_gpt2, MATCHES, "transformer.h.1.ln_1.weight", 48),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import transformers
+from argparse import Namespace
 
-from .parts import TOWER, save_tiny
+import torch
+import transformers
+from plain_mdetr import shapes
+
+from .parts import TOWER, drawn, roberta_letters, save_tiny
 
 
 def tiny_owlvit(folder, kind="owlvit"):
@@ -68,3 +72,61 @@ def tiny_grounding_dino(folder, kind="grounding-dino", **changes):
     model = getattr(transformers, f"{prefix}ForObjectDetection")(config)
     processor = transformers.GroundingDinoImageProcessorPil(size={"shortest_edge": 96, "longest_edge": 128})
     return save_tiny(folder, model, tokenizer, processor, std=0.06)
+
+
+def tiny_omdet_turbo(folder):
+    """An OmDet-Turbo that draws 20 boxes, with a Swin transformer of transformers."""
+    from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
+
+    tokenizer = build_tokenizer()
+    text = transformers.CLIPTextConfig(
+        **TOWER,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=16,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    sizes = {"image_size": 64, "patch_size": 4, "embed_dim": 16, "window_size": 4}
+    backbone = transformers.SwinConfig(
+        **sizes, depths=[1, 1, 1, 1], num_heads=[1, 2, 2, 2], out_features=["stage2", "stage3", "stage4"]
+    )
+    config = transformers.OmDetTurboConfig(
+        text_config=text,
+        backbone_config=backbone,
+        apply_layernorm_after_vision_backbone=False,
+        image_size=64,
+        text_projection_in_dim=32,
+        text_projection_out_dim=32,
+        task_encoder_hidden_dim=32,
+        class_embed_dim=32,
+        num_queries=20,
+        encoder_hidden_dim=16,
+        vision_features_channels=[16, 16, 16],
+        encoder_in_channels=[32, 64, 128],
+        encoder_attention_heads=2,
+        encoder_dim_feedforward=32,
+        decoder_hidden_dim=16,
+        decoder_num_heads=2,
+        decoder_num_layers=2,
+        decoder_dim_feedforward=32,
+    )
+    torch.manual_seed(0)  # biases keep what they begin with
+    model = transformers.OmDetTurboForObjectDetection(config)
+    processor = transformers.DetrImageProcessorPil(size={"height": 64, "width": 64}, do_pad=False)
+    return save_tiny(folder, model, tokenizer, processor, std=0.1)
+
+
+def tiny_mdetr(folder):
+    """A file of MDETR with a small ResNet, in its authors' layout; RoBERTa's tokenizer is beside it."""
+    tokenizer = roberta_letters()
+    tokenizer.save_pretrained(folder)
+    sizes = {"stem": 4, "depths": (1, 1, 2, 1), "d": 32, "layers": 2, "queries": 20, "hidden": 128, "read": 2}
+    tensors = drawn(shapes(**sizes, words=len(tokenizer), positions=34), std=0.15)
+    for name in tensors:  # boxes that look at unlike places
+        if name in ("query_embed.weight", "class_embed.weight") or name.endswith("in_proj_weight"):
+            tensors[name] *= 5
+    tensors["class_embed.bias"][30:255] -= 9  # and few texts have so many tokens
+    other = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    torch.save({"model": other, "model_ema": tensors, "args": Namespace(ema=True)}, folder / "tiny.pth")
+    return folder

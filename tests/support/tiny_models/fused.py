@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 import transformers
+from plain_xvlm import shapes
 
-from .parts import TOWER, bert_words, save_tiny
+from .parts import TOWER, bert_words, drawn, roberta_letters, save_tiny
 
 
 def tiny_blip(folder, **changes):
@@ -61,11 +63,7 @@ def tiny_vilt(folder, **changes):
 
 def tiny_bridgetower(folder, **changes):
     """A `BridgeTowerForImageAndTextRetrieval` of towers of four layers, the last two of which are joined."""
-    letters = [chr(c) for c in range(97, 123)]
-    tokens = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", *letters, *("Ġ" + letter for letter in letters), "<mask>"]
-    merges = [("Ġ", letter) for letter in letters]
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = transformers.RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=512)
+    tokenizer = roberta_letters()
     config = transformers.BridgeTowerConfig(
         hidden_size=64,
         num_hidden_layers=2,
@@ -85,3 +83,14 @@ def tiny_bridgetower(folder, **changes):
         size={"shortest_edge": 32}, crop_size={"shortest_edge": 32}, size_divisor=8
     )
     return save_tiny(folder, transformers.BridgeTowerForImageAndTextRetrieval(config), tokenizer, processor, std=0.1)
+
+
+def tiny_xvlm(folder, layout=dict, config=None):
+    """A file of X-VLM for images of 32 pixels, in its authors' layout; BERT's tokenizer is beside it."""
+    tokenizer = bert_words()
+    tokenizer.save_pretrained(folder)
+    sizes = {"width": 32, "depths": (2, 2), "heads": (2, 4), "window": 4, "hidden": 128, "layers": 4, "e": 16}
+    tensors = drawn(shapes(**sizes, words=len(tokenizer)), std=0.1)
+    content = {"model": layout(tensors), "config": {"image_res": 32, "temp": 0.07} if config is None else config}
+    torch.save(content, folder / "tiny.th")
+    return folder

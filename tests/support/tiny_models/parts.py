@@ -35,6 +35,17 @@ def gemma_words(kind="Siglip2Tokenizer", **options):
     return getattr(transformers, kind)(vocab=vocabulary, merges=[], **options)
 
 
+def roberta_letters():
+    """A RoBERTa tokenizer that spells words."""
+    from transformers import RobertaTokenizer
+
+    letters = [chr(c) for c in range(97, 123)]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "Ġ", *letters, *("Ġ" + letter for letter in letters), "<mask>"]
+    merges = [("Ġ", letter) for letter in letters]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    return RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=512)
+
+
 def bpe_words(special=(), **names):
     """A byte-level tokenizer that spells any text and knows a few words, "Yes" and " no" among them."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -74,6 +85,22 @@ def save_tiny(folder, model, tokenizer, image_processor, std=0.2):
             noise = torch.randn(parameter.shape) * std
             parameter.copy_(noise if parameter.ndim > 1 else parameter + noise)
     return save_parts(folder, model, tokenizer, image_processor)
+
+
+def drawn(shapes, std=0.2):
+    """Tensors of these shapes by name: weights of ordinary size, and scales around 1."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    tensors = {}
+    for name, shape in shapes.items():
+        scale = len(shape) == 1 and name.endswith(("weight", "running_var"))
+        tensors[name] = (
+            torch.randn(shape, generator=generator).mul_(std).add_(float(scale)).abs_()
+            if scale
+            else (torch.randn(shape, generator=generator) * std)
+        )
+    return tensors
 
 
 def save_parts(folder, *parts):

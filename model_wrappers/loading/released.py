@@ -1,0 +1,126 @@
+"""Weights in their authors' own files, for models that `transformers` has the parts of and no class for.
+
+The architecture follows from the shapes of the tensors. Each weight of the module is a named tensor of the file, or a
+part of one, and each tensor of the file has to be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import is_zipfile
+
+import torch
+from torch import Tensor, nn
+from transformers.initialization import no_init_weights
+
+from ...metrics.common.errors import ModelError
+from ..engine.protocol import LoadOptions
+from .checkpoints import CheckpointFiles, loading_errors, torch_dtype
+
+
+class Origin(NamedTuple):
+    """Where a weight comes from: a tensor of the file, or the part number `part` of `parts` equal ones of its rows."""
+
+    key: str
+    part: int = 0
+    parts: int = 1
+
+
+def read_released(files: CheckpointFiles, source: str, allowed: Sequence[Any] = ()) -> dict[str, Any]:
+    """The content of a file that `torch.save` wrote; no code in it runs.
+
+    Args:
+        files: the file as the checkpoint, and the options of loading.
+        source: where the authors' files come from, for messages.
+        allowed: classes of which the file may have instances.
+
+    Raises:
+        ModelError: no such file, a folder, a revision, another format, or a pickle of other classes.
+    """
+    path = Path(files.path).expanduser()
+    if path.is_dir():
+        if (path / "config.json").is_file():
+            files.config((), f"a file of its authors: {source}")
+        raise ModelError(f"{files.checkpoint} is a folder; name a file of its authors: {source}")
+    if not path.is_file():
+        raise ModelError(f"there is no file {files.checkpoint}; {files.family} reads a file of its authors: {source}")
+    if files.options.revision is not None:
+        raise ModelError(f"{path.name} is a file, which has no revision {files.options.revision!r}; leave it out")
+    with loading_errors(path.name, files.family), torch.serialization.safe_globals(list(allowed)):
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+    if not isinstance(content, dict):
+        raise ModelError(f"{path.name} holds a {type(content).__name__}, not the weights of {files.family} by name")
+    return content
+
+
+def tensors_of(content: Any) -> dict[str, Tensor]:
+    """The tensors of a state dict; other values are left out, and so missing where they are needed."""
+    return {str(name): value for name, value in dict(content).items() if isinstance(value, Tensor)}
+
+
+@contextmanager
+def reading_sizes(files: CheckpointFiles) -> Iterator[None]:
+    """Turn what goes wrong while the sizes of a model are read from its tensors into a `ModelError`."""
+    try:
+        yield
+    except (KeyError, ValueError, IndexError) as error:
+        raise ModelError(
+            f"{Path(files.checkpoint).name} does not have the weights of {files.family}: no sizes can be read ({error})"
+        ) from error
+
+
+def filled(
+    files: CheckpointFiles,
+    build: Callable[[], nn.Module],
+    tensors: Mapping[str, Tensor],
+    origin: Callable[[str], Origin],
+) -> Any:
+    """A module with the weights of a file, ready to score.
+
+    Args:
+        files: as for `read_released`.
+        build: makes the module; its weights are not drawn.
+        tensors: those of the file that scores depend on, by the authors' names.
+        origin: where the weight of the module with a name comes from.
+
+    Raises:
+        ModelError: tensors that are missing, of another shape, or of no use; by the authors' names.
+    """
+    # Not on the meta device: what no file holds, such as indices, is computed here.
+    with loading_errors(files.checkpoint, files.family), no_init_weights():
+        module = build()
+    # Batch normalisation counts batches in training, and only there.
+    own = {name: value for name, value in module.state_dict().items() if not name.endswith("num_batches_tracked")}
+    found, misshapen = {}, []
+    origins = {name: origin(name) for name in own}
+    for name, (key, part, parts) in origins.items():
+        if key in tensors:
+            rows = tensors[key].shape[:1].numel() // parts
+            found[name] = tensors[key][part * rows : (part + 1) * rows] if parts > 1 else tensors[key]
+            if found[name].shape != own[name].shape or (parts > 1 and rows * parts != len(tensors[key])):
+                misshapen.append(key)
+    used = {place.key for place in origins.values()}
+    files.refuse_incomplete(
+        {"missing_keys": used - set(tensors), "unexpected_keys": set(tensors) - used, "mismatched_keys": {*misshapen}}
+    )
+    module.load_state_dict(found, strict=False)
+    return files.ready(module.to(torch_dtype(files.options)))
+
+
+def tokenizer_beside(files: CheckpointFiles, repository: str, revision: str) -> tuple[Any, str]:
+    """The tokenizer in the folder of the file or, where there is none, of a Hub repository; and a description of it."""
+    folder = Path(files.path).expanduser().parent
+    if (folder / "tokenizer_config.json").is_file():
+        tokenizer = CheckpointFiles(files.family, str(folder), LoadOptions()).tokenizer()
+        vocabulary = json.dumps(sorted(tokenizer.get_vocab().items())).encode()
+        return tokenizer, f"beside the weights, vocabulary sha256:{hashlib.sha256(vocabulary).hexdigest()}"
+    try:
+        tokenizer = CheckpointFiles(files.family, repository, LoadOptions(revision=revision)).tokenizer()
+    except ModelError as error:
+        raise ModelError(f"{error}; or save this tokenizer in the folder of {Path(files.path).name}") from error
+    return tokenizer, f"{repository}@{revision}"

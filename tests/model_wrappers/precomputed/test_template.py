@@ -1,0 +1,107 @@
+"""Templates of files of predictions: filled in, they are scored; as they are, nothing is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from console import invoke
+
+from vl_assay.hub_datasets import load_examples, report
+from vl_assay.metrics.common.errors import DataError, ModelError
+from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.precomputed.template import write_template
+
+
+def fill(text, predict):
+    """The template with the fields that `predict` returns for each of its records."""
+    lines = text.splitlines()
+    records = [json.loads(line) for line in lines if not line.startswith("#")]
+    return "\n".join([*(line for line in lines if line[0] == "#"), *(json.dumps(r | predict(r)) for r in records)])
+
+
+def score(path, reference, out):
+    return report(predict(f"precomputed:{path}", reference, out=out, progress=False))[0].scores
+
+
+@pytest.fixture
+def template(tmp_path):
+    """A function that writes the template of a part of toy_scenes, and returns its path."""
+
+    def write(part):
+        path = tmp_path / f"{part}.jsonl"
+        write_template(f"toy_scenes/{part}", path, data_dir=None, options={})
+        return path
+
+    return write
+
+
+def test_a_filled_template_of_phrases_with_the_right_boxes_is_scored_as_such(template, tmp_path):
+    path = template("detection")
+    [task] = load_examples("toy_scenes/detection", needs_images=False)
+    boxes = {
+        (f"toy_scenes/{example.id}", place if phrase.number is None else phrase.number): phrase.boxes
+        for example in task.examples
+        for place, phrase in enumerate(example.phrases)
+        if example.positive
+    }
+
+    def filled(record):
+        found = [list(box) for box in boxes.get((record["id"], record["phrase_id"]), ())]
+        return {"boxes": found, "scores": [1.0] * len(found)}
+
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n{") == sum(len(example.phrases) for example in task.examples)
+    path.write_text(fill(text, filled), encoding="utf-8")
+    assert score(path, "toy_scenes/detection", tmp_path / "out")["ap"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "predict"),
+    [
+        ("itm", "accuracy", lambda r: {"scores": [1, 0]}),  # the positive caption is the first
+        ("vqa", "accuracy", lambda r: {"score": 1}),  # half of the questions are true of their image
+        ("groups", "group_score", lambda r: {"scores": [[int(i == j) for j in range(2)] for i in range(2)]}),
+    ],
+)
+def test_filled_templates_of_other_tasks_are_scored(part, name, predict, template, tmp_path):
+    path = template(part)
+    path.write_text(fill(path.read_text(encoding="utf-8"), predict), encoding="utf-8")
+    scores = score(path, f"toy_scenes/{part}", tmp_path / "out")
+    assert scores[name] == pytest.approx(0.5 if part == "vqa" else 1), scores
+
+
+def test_a_template_of_retrieval_lists_the_captions_in_the_order_of_the_scores(template, tmp_path):
+    path = template("retrieval")
+    text = path.read_text(encoding="utf-8")
+    captions = [json.loads(line.partition(": ")[2]) for line in text.splitlines() if line[:3].strip("# ").isdigit()]
+    [task] = load_examples("toy_scenes/retrieval", needs_images=False)
+    own = {f"toy_scenes/{example.id}": example.captions for example in task.examples}
+
+    def filled(record):
+        return {"scores": [float(caption in own[record["id"]]) for caption in captions]}
+
+    path.write_text(fill(text, filled), encoding="utf-8")
+    scores = score(path, "toy_scenes/retrieval", tmp_path / "out")
+    assert scores["text_recall_at_1"] == 1, scores
+
+
+@pytest.mark.parametrize("part", ["itm", "vqa", "detection", "retrieval"])
+def test_a_template_that_is_not_filled_is_refused(part, template, tmp_path):
+    with pytest.raises(ModelError, match=r"records cannot be used: line \d+: None is not a"):
+        score(template(part), f"toy_scenes/{part}", tmp_path / "out")
+
+
+def test_a_benchmark_with_several_forms_and_a_file_that_exists_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"records of one form, but toy_scenes has toy_scenes/itm \(scores\).*name one"):
+        write_template("toy_scenes", tmp_path / "new.jsonl", data_dir=None, options={})
+    (tmp_path / "old.jsonl").write_text("filled in")
+    with pytest.raises(DataError, match=r"old\.jsonl exists, and may be filled in; name another"):
+        write_template("toy_scenes/itm", tmp_path / "old.jsonl", data_dir=None, options={})
+    assert (tmp_path / "old.jsonl").read_text() == "filled in"
+
+
+def test_the_command_says_what_to_do_next(tmp_path):
+    output = invoke("precomputed", "--template", "toy_scenes/vqa", folder=tmp_path).output
+    assert "records with null to replace; then: vl-assay run precomputed:predictions.jsonl toy_scenes/vqa" in output
+    assert (tmp_path / "predictions.jsonl").is_file()
