@@ -24,6 +24,7 @@ COMMANDS = (
         "build",
         "cache",
         "compare",
+        "convert",
         "correlate",
         "errors",
         "finetune",
