@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
 
 from ...metrics.common.documents import Part, simple_table, to_markdown
-from ...metrics.common.errors import ModelError
+from ...metrics.common.errors import ModelError, UnknownNameError
 from ...metrics.common.storage import check_writable, new_folder, write_text
 from ...metrics.records.results import code_version
 from ..engine.protocol import LoadOptions
@@ -31,6 +31,7 @@ _BASE_REVISION = "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
 _RECORD = "conversion.json"
 # OpenAI's models up to ViT-L; those of open_clip from ViT-H on have heads of other widths.
 _HEAD, _WIDEST = 64, 1024
+_MODEL = re.compile(r"ViT-[SMBL]-[\w-]+")
 _POSITIONS = "text_model.embeddings.position_embedding.weight"
 _PARTS = (
     (r"visual\.class_embedding", "vision_model.embeddings.class_embedding"),
@@ -80,6 +81,7 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
     Raises:
         ModelError: no such file, an activation that is not known, weights of another architecture, or another content
             of `out`.
+        UnknownNameError: no such `model`.
         StorageError: `out` cannot be written.
     """
     if not checkpoint.is_file():
@@ -126,6 +128,8 @@ def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) ->
         embedding = len(state["text_projection.weight"])
         if max(width, text_width) > _WIDEST or width % _HEAD or text_width % _HEAD:
             raise ValueError(f"its towers are {width} and {text_width} wide, of which heads are not known")
+        if vocabulary != len(tokenizer):
+            raise ValueError(f"it knows {vocabulary} tokens, the tokenizer {len(tokenizer)}")
         return CLIPConfig(
             vision_config=_tower("vision", state, width, activation)
             | {"image_size": round(places**0.5) * patch, "patch_size": patch, "num_channels": channels},
@@ -173,6 +177,8 @@ def _activation(checkpoint: Path, row: Published | None, model: str | None) -> s
             f"which activation {checkpoint.name} was trained with is not known; name its model of open_clip with "
             "--model: one that ends in -quickgelu, such as ViT-B-32-quickgelu, if it was trained from OpenAI's weights"
         )
+    if not _MODEL.fullmatch(model):
+        raise UnknownNameError("model to convert", model, [*published_checkpoints(), "ViT-B-32-quickgelu", "ViT-B-32"])
     return QUICK if model.endswith("-quickgelu") else "gelu"
 
 
@@ -185,7 +191,7 @@ def _recorded(out: Path) -> dict[str, str]:
 
 def _write(out: Path, base: str, made: Conversion, weights: Weights, row: Published | None) -> None:
     """The folder: model, tokenizer, image processor, card and, last, the record."""
-    files = CheckpointFiles("clip", base, LoadOptions(revision=_BASE_REVISION if base == BASE else None))
+    files = CheckpointFiles(CLIPConfig.model_type, base, LoadOptions(revision=_BASE_REVISION if base == BASE else None))
     tokenizer = files.tokenizer()
     state, changes = to_transformers(weights.state), weights.changes
     if row and row.openai_share:

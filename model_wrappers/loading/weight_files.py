@@ -125,6 +125,11 @@ def _load(path: Path) -> tuple[Any, list[str]]:
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:
+    if "TorchScript" in str(error):
+        return ModelError(
+            f"{path.name} is a TorchScript archive, a program, as OpenAI publishes its models; the weights are "
+            "open_clip:MODEL-quickgelu/openai, or openai/clip-vit-base-patch32 of the Hub"
+        )
     [reason, *_] = str(error).strip().splitlines() or [type(error).__name__]
     return ModelError(f"{path.name} is not a file of weights, or a damaged one ({reason}); download it again")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import transformers
+from PIL import Image
 
 from vl_assay.model_wrappers.engine.protocol import CrossEncoder, Detector, PhraseQuery, TextScorer
 
@@ -49,12 +50,18 @@ def bare_scores(name, settings, folder, images, captions, pairs, limit, dtype=to
     for image, caption in ((images[i], captions[j]) for i, j in pairs):
         inputs = _tokens(name, tokenizer, caption, limit)
         if name not in ("vera", "cola", "gpt2"):
-            processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-            pixels = dict(processor(image.convert("RGB"), return_tensors="pt"))
+            pixels = _pixels(name, folder, image.convert("RGB"))
             inputs |= pixels | {"pixel_values": pixels["pixel_values"].to(dtype)}
         with torch.inference_mode():
             scores.append(float(_SCORES.get(name, _cosine)(model, inputs, settings, tokenizer)))
     return np.array(scores)
+
+
+def _pixels(name, folder, image):
+    if name == "tipsv2":  # transformers prepares its images with torchvision only
+        resized = np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR), np.float32) / 255
+        return {"pixel_values": torch.from_numpy(resized).permute(2, 0, 1)[None]}
+    return dict(transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")(image, return_tensors="pt"))
 
 
 def _tokens(name, tokenizer, caption, limit):

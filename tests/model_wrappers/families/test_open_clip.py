@@ -384,3 +384,13 @@ def test_random_weights_have_the_architecture_and_need_a_model_s_name(library, t
     model.save(tmp_path / "saved")
     with pytest.raises(ModelError, match="always comes with its weights"):
         load_model(f"open_clip:local-dir:{tmp_path / 'saved'}").fresh()
+
+
+def test_the_checkpoints_for_example_exist():
+    library = pytest.importorskip("open_clip", reason="needs vl-assay[open_clip]")
+    from vl_assay.model_wrappers.loading.published import published_checkpoints
+    from vl_assay.model_wrappers.open_clip import CHECKPOINTS
+
+    known = {f"{model}/{tag}" for model, tag in library.list_pretrained()} | published_checkpoints().keys()
+    assert set(CHECKPOINTS) <= known
+    assert {row.model for row in published_checkpoints().values() if row.files} <= set(library.list_models())

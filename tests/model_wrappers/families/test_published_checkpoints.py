@@ -14,7 +14,7 @@ from bare_forwards import score
 from tiny_models import save_parts
 
 from vl_assay.metrics.common.documents import to_markdown
-from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.loading.conversion import convert_checkpoint
 from vl_assay.model_wrappers.loading.published import find_published, published_checkpoints, published_table
@@ -216,6 +216,7 @@ def test_clove_s_mean_is_taken_with_the_base(state, base, tmp_path):
     [
         ({}, {}, "which activation any.pt was trained with is not known; name its model of open_clip with --model"),
         ({}, {"model": "conclip"}, "is not known"),
+        ({"token_embedding.weight": torch.ones(3, 64)}, {"model": "ViT-B-32"}, "it knows 3 tokens, the tokenizer"),
         ({"visual.conv1.weight": None}, {"model": "ViT-B-32"}, "not the weights of a CLIP with a vision transformer"),
         ({"ln_final.bias": None}, {"model": "ViT-B-32"}, "any.pt as a CLIP of 2 layers.*final_layer_norm.bias"),
         ({"itm.bias": torch.ones(3)}, {"model": "ViT-B-32"}, "any.pt as a CLIP of 2 layers.*itm.bias"),
@@ -227,6 +228,8 @@ def test_what_cannot_be_converted_is_refused_and_leaves_no_folder(change, option
     with pytest.raises(ModelError, match=f"(?s){message}"):
         convert_checkpoint(tmp_path / "any.pt", tmp_path / "out", base=str(base), **options)
     assert [path.name for path in tmp_path.iterdir()] == ["any.pt"]
+    with pytest.raises(UnknownNameError, match="unknown model to convert 'NegCLIP'"):
+        convert_checkpoint(tmp_path / "any.pt", tmp_path / "out", model="NegCLIP")
     with pytest.raises(ModelError, match="there is no file"):
         convert_checkpoint(tmp_path / "absent.pt", tmp_path / "out")
 

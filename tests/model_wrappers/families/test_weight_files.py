@@ -131,6 +131,13 @@ def test_other_pickles_are_refused_by_name_and_run_nothing(tmp_path, monkeypatch
         read_weights(saved(tmp_path, {"epoch": 3, "names": ["a"]}))
 
 
+@pytest.mark.filterwarnings("ignore:.*TorchScript:UserWarning", "ignore:.*torch.jit:DeprecationWarning")
+def test_a_torchscript_archive_is_refused_with_where_the_weights_are(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 2)).save(tmp_path / "ViT-B-32.pt")
+    with pytest.raises(ModelError, match=r"is a TorchScript archive, .*open_clip:MODEL-quickgelu/openai"):
+        read_weights(tmp_path / "ViT-B-32.pt")
+
+
 @pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
 def test_a_damaged_file_is_told(name, tmp_path):
     file = tmp_path / "weights.pt"
