@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,8 +88,9 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
     if not checkpoint.is_file():
         raise ModelError(f"there is no file {checkpoint}; name a file of weights that you downloaded")
     check_writable(out, "folder")
-    row = published_checkpoints().get(model or "") or (None if model else find_published(checkpoint))
-    activation = _activation(checkpoint, row, model)
+    named = published_checkpoints().get(model or "")
+    row = named or find_published(checkpoint)
+    activation = _activation(checkpoint, row, None if named else model)
     with checkpoint.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     shown = Path(base).resolve().name if Path(base).is_dir() else base
@@ -169,17 +171,25 @@ def _new_name(name: str) -> str:
 
 
 def _activation(checkpoint: Path, row: Published | None, model: str | None) -> str:
-    """The activation of the published checkpoint, else of the named model of `open_clip`."""
-    if row and row.activation in (QUICK, "gelu"):
-        return row.activation
-    if row or not model:
+    """The activation of the named model of `open_clip`, else of the published checkpoint; warns where they differ."""
+    known = row.activation if row and row.activation in (QUICK, "gelu") else ""
+    if not model:
+        if known:
+            return known
         raise ModelError(
             f"which activation {checkpoint.name} was trained with is not known; name its model of open_clip with "
             "--model: one that ends in -quickgelu, such as ViT-B-32-quickgelu, if it was trained from OpenAI's weights"
         )
     if not _MODEL.fullmatch(model):
         raise UnknownNameError("model to convert", model, [*published_checkpoints(), "ViT-B-32-quickgelu", "ViT-B-32"])
-    return QUICK if model.endswith("-quickgelu") else "gelu"
+    chosen = QUICK if model.endswith("-quickgelu") else "gelu"
+    if known not in ("", chosen):
+        warnings.warn(
+            f"{checkpoint.name} was trained with the activation {known}, and {model} computes {chosen}: its scores are "
+            "others. Leave --model out for the right one",
+            stacklevel=3,
+        )
+    return chosen
 
 
 def _recorded(out: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 from bare_forwards import score
+from console import invoke
 from tiny_models import save_parts
 
 from vl_assay.metrics.common.documents import to_markdown
@@ -158,6 +159,7 @@ def reference(state, pixels, ids, activation):
     return float(torch.cosine_similarity(image, text))
 
 
+@pytest.mark.filterwarnings("ignore:negclip.pth was trained with the activation quick_gelu, and ViT-B-32:UserWarning")
 @pytest.mark.parametrize(("options", "activation"), [({}, "quick_gelu"), ({"model": "ViT-B-32"}, "gelu")])
 def test_a_converted_folder_scores_as_the_written_down_forward(options, activation, state, base, images, tmp_path):
     torch.save({"epoch": 5, "state_dict": state, "loss": np.float64(0.5)}, tmp_path / "negclip.pth")
@@ -202,7 +204,8 @@ def test_the_card_states_source_licence_hash_and_changes_and_a_second_conversion
 def test_clove_s_mean_is_taken_with_the_base(state, base, tmp_path):
     longer = torch.cat([state["positional_embedding"], torch.ones(8, 64)])
     torch.save({"state_dict": state | {"positional_embedding": longer}}, tmp_path / "clove_without_patching.pt")
-    convert_checkpoint(tmp_path / "clove_without_patching.pt", tmp_path / "out", base=str(base))
+    with pytest.warns(UserWarning, match="trained with the activation quick_gelu, and ViT-B-32 computes gelu"):
+        convert_checkpoint(tmp_path / "clove_without_patching.pt", tmp_path / "out", model="ViT-B-32", base=str(base))
     before, after = (transformers.CLIPModel.from_pretrained(folder) for folder in (base, tmp_path / "out"))
     expected = 0.4 * before.visual_projection.weight + 0.6 * state["visual.proj"].T
     assert torch.allclose(after.visual_projection.weight, expected)
@@ -234,8 +237,10 @@ def test_what_cannot_be_converted_is_refused_and_leaves_no_folder(change, option
         convert_checkpoint(tmp_path / "absent.pt", tmp_path / "out")
 
 
-def test_the_record_holds_what_determines_the_folder(state, base, tmp_path):
+def test_the_command_writes_a_folder_once_and_says_how_to_evaluate_it(state, base, tmp_path):
     torch.save(state, tmp_path / "negclip.pt")
-    convert_checkpoint(tmp_path / "negclip.pt", tmp_path / "out", base=str(base))
+    words = ("convert", "negclip.pt", "out", "--base", base)
+    assert invoke(*words, folder=tmp_path).stdout == "written; to evaluate it: vl-assay run out\n"
+    assert invoke(*words, folder=tmp_path).stdout == "converted before; to evaluate it: vl-assay run out\n"
     record = json.loads((tmp_path / "out" / "conversion.json").read_text())
     assert (record["file"], record["activation"], record["published"]) == ("negclip.pt", "quick_gelu", "negclip")
