@@ -7,6 +7,7 @@ before the temperature.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,11 +44,18 @@ class Clip(DualEncoderMixin, ImageTextModel):
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         config = checkpoint.model.config
-        positions = config.text_config.max_position_embeddings
+        positions, limit = config.text_config.max_position_embeddings, checkpoint.tokenizer.model_max_length
         if config.model_type == "altclip":
             # The positions of RoBERTa start after the id of its padding token.
             positions -= config.text_config.pad_token_id + 1
-        super().__init__(checkpoint, min(positions, checkpoint.tokenizer.model_max_length))
+        if config.model_type == "clip" and limit < positions:
+            # Conversions of LongCLIP, with the tokenizer of CLIP.
+            warnings.warn(
+                f"{checkpoint.info.name} reads {positions} tokens of a caption, but its tokenizer cuts at {limit}: to "
+                f"read all, set model_max_length to {positions} in its tokenizer_config.json",
+                stacklevel=3,
+            )
+        super().__init__(checkpoint, min(positions, limit))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""

@@ -1,14 +1,15 @@
 """open_clip: models of the `open_clip` library, which the extra ``vl-assay[open_clip]`` installs.
 
 ``open_clip:ViT-B-32/laion2b_s34b_b79k`` is a model and a tag of published weights (``open_clip.list_pretrained()``),
-``open_clip:hf-hub:OWNER/NAME`` a repository; weights in a file, such as NegCLIP's, are named by the setting
-``pretrained``: ``open_clip:ViT-B-32`` with ``pretrained=negclip.pth``. Adapters in such a file, as in those of SVLC and
-DAC, are merged (`loading.lora`). A score is the cosine of the embeddings.
+``open_clip:hf-hub:OWNER/NAME`` a repository. Weights in a file are named by the setting ``pretrained``, with a model of
+the library, or with a published checkpoint (`loading.published`), which has the right one: ``open_clip:negclip`` with
+``pretrained=negclip.pth``. `loading.weight_files` reads them, and the settings record what it changed. A score is the
+cosine of the embeddings.
 
 OpenAI's weights, and weights fine-tuned from them, need the activation QuickGELU, which only models whose name ends in
 ``-quickgelu`` have; with GELU their scores differ. NegCLIP is such a model, and its authors' code (ARO, Yuksekgonul et
-al. 2023) loads it as ``ViT-B-32`` with GELU. The named model runs as it is; a known mismatch is a warning, and is
-recorded in the settings.
+al. 2023) loads it as ``ViT-B-32`` with GELU. A model of the library runs as it is named; a known mismatch is a warning,
+and is recorded in the settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -35,8 +35,9 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
-from .loading.lora import has_lora, merge_lora, read_state
+from .loading.published import QUICK, Published, find_published, published_checkpoints
 from .loading.torch_models import DualEncoderMixin, on_device, pad_to
+from .loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 MODEL_TYPES = ()
 # For model cards: the name of a saved folder as a model, and how to load it without this package.
@@ -49,9 +50,14 @@ CHECKPOINTS = (
     "ViT-L-14-quickgelu/openai",
     "ViT-B-32/laion2b_s34b_b79k",
     "ViT-bigG-14/laion2b_s39b_b160k",
+    "ViT-H-14-quickgelu/dfn5b",
+    "PE-Core-L-14-336/meta",
+    "EVA02-L-14-336/merged2b_s6b_b61k",
+    "negclip",
 )
 SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
+_ARRAYS = (".npz", ".npy")  # of big_vision, which the library itself reads
 _LONGEST = 1 << 16
 _LACKING = "the family open_clip needs its library ({}): pip install 'vl-assay[open_clip]'"
 
@@ -131,11 +137,12 @@ class OpenClip(DualEncoderMixin):
 
 
 class Source(NamedTuple):
-    """A model's name in `open_clip`, and a tag or a file of weights, or neither."""
+    """A model's name in `open_clip`, and a tag, or a file of weights with its row of the published ones, or neither."""
 
     model: str
     tag: str | None = None
     file: Path | None = None
+    published: Published | None = None
 
     @property
     def shown(self) -> str:
@@ -150,8 +157,8 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     """Load a model of `open_clip` with its weights.
 
     The setting ``pretrained`` is a file of weights, for a model without a tag. The settings in the predictions also
-    record the ``activation``, and whether the weights were trained with another one (``activation_mismatch``: ``yes``,
-    ``no``, or ``unknown`` for files that are not known).
+    record the ``activation``, whether the weights were trained with another one (``activation_mismatch``: ``yes``,
+    ``no``, or ``unknown`` for files that are not known), and ``weights``, how they differ from those in the file.
 
     Raises:
         ModelError: no such model or file, no weights named, or weights that are missing, of another shape or not the
@@ -163,7 +170,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     if options.revision:
         raise ModelError(f"open_clip cannot load a revision ({options.revision!r}) of {checkpoint}; leave it out")
     source = find_source(library, checkpoint, given)
-    model, tokenizer, preprocess = _create(library, source)
+    model, tokenizer, preprocess, changes = _create(library, source)
     weights = source.file.name if source.file else source.tag or ""
     info = ModelInfo(
         name=source.shown,
@@ -173,7 +180,11 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         dtype=options.dtype,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         preprocessing={"backend": "torchvision", **json.loads(json.dumps(library.get_model_preprocess_cfg(model)))},
-        settings={"pretrained": weights, **_activation(library, model, source)},
+        settings={
+            "pretrained": weights,
+            **_activation(library, model, source),
+            **({"weights": "; ".join(changes)} if changes else {}),
+        },
     )
     loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
@@ -193,8 +204,10 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
         if given:
             raise ModelError(f"{checkpoint} includes its weights: leave out pretrained={given}")
         return Source(checkpoint)
-    models = library.list_models()
-    name, tag = checkpoint, ""
+    models, row = library.list_models(), published_checkpoints().get(checkpoint)
+    if row and not (given and row.files):
+        raise ModelError(_how_to_get(row))
+    name, tag = row.model if row else checkpoint, ""
     if name not in models:
         name, _, tag = checkpoint.rpartition("/")
         name = name.replace("/", "-")
@@ -213,7 +226,7 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
         file = Path(given).expanduser()
         if not file.is_file():
             raise ModelError(f"no file of weights at pretrained={given}")
-        return Source(name, file=file)
+        return Source(name, file=file, published=row or find_published(file))
     if not library.get_pretrained_cfg(name, tag):
         raise UnknownNameError(f"weights of {name}", tag, tags)
     return Source(name, tag=tag)
@@ -230,34 +243,59 @@ def _library() -> Any:
         ) from error
 
 
-def _create(library: Any, source: Source) -> tuple[Any, Any, Any]:
-    """Model in float32 on the CPU, tokenizer, and transform of images."""
-    with loading_errors(source.shown, "open_clip"), warnings.catch_warnings(), _plain_weights(source) as file:
+def _how_to_get(row: Published) -> str:
+    """What to do with a published checkpoint that was named without a file of weights."""
+    if row.load_as:
+        return f"{row.title} is loaded as {row.load_as}; {row.note}"
+    if not row.files:
+        return f"the authors of {row.title} ({row.repository}) published no weights; docs/checkpoints.md lists others"
+    return f"download the weights of {row.title} ({row.weights}), and add the setting pretrained=FILE"
+
+
+def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """Model in float32 on the CPU, tokenizer, transform of images, and what was changed in a file of weights."""
+    with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "QuickGELU mismatch")  # `_activation` warns, also for files
-        try:
+        with _plain_weights(library, source) as (file, changes):
             model, _, preprocess = library.create_model_and_transforms(
-                source.model,
-                pretrained=file or source.tag,
-                precision="fp32",
-                device="cpu",
-                require_pretrained=True,
+                source.model, pretrained=file or source.tag, precision="fp32", device="cpu", require_pretrained=True
             )
-        except (UnpicklingError, EOFError) as error:
-            raise ModelError(f"{source.shown}: not a file of weights, or a damaged one ({error})") from error
-        return model, library.get_tokenizer(source.model), preprocess
+        return model, library.get_tokenizer(source.model), preprocess, changes
 
 
 @contextmanager
-def _plain_weights(source: Source) -> Iterator[str | None]:
-    """The file of a source's weights, if it is one; of those of SVLC, DAC and their like one with merged adapters."""
-    state = read_state(str(source.file)) if source.file else None
-    if source.file is None or state is None or not has_lora(state):
-        yield str(source.file) if source.file else None
+def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+    """A file that the library loads, if the source has one, and how its weights differ from those of the source."""
+    if source.file is None or source.file.suffix in _ARRAYS:
+        yield str(source.file) if source.file else None, ()
+        return
+    weights = _as_scored(library, source, read_weights(source.file))
+    if not weights.changes:
+        yield str(source.file), ()
         return
     with TemporaryDirectory(prefix="vl-assay-") as folder:
-        file = Path(folder) / source.file.name
-        torch.save(merge_lora(state), file)
-        yield str(file)
+        file = Path(folder) / f"{source.file.stem}.pt"
+        torch.save(weights.state, file)
+        yield str(file), weights.changes
+
+
+def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
+    """The weights as their authors score them, with as many positions of captions as the model has."""
+    length = library.get_model_config(source.model)["text_cfg"].get("context_length", 77)
+    share = source.published.openai_share if source.published else ""
+    if share:
+        weights = cut_positions(weights, length)
+        base, _, _ = library.create_model_and_transforms(
+            source.model, pretrained="openai", precision="fp32", device="cpu", require_pretrained=True
+        )
+        return mean_with(weights, base.state_dict(), float(share), f"{source.model}/openai")
+    positions = weights.state.get("positional_embedding")
+    if positions is not None and len(positions) > length:
+        raise ModelError(
+            f"{source.shown} reads {len(positions)} tokens of a caption, {source.model} only {length}, and open_clip "
+            "would interpolate: name a model of that length, or use a conversion to transformers with the family clip"
+        )
+    return weights
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
@@ -268,8 +306,10 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
         trained = bool(library.get_pretrained_cfg(source.model, source.tag).get("quick_gelu"))
     elif source.file:
         stem = re.sub("[^a-z]", "", source.file.stem.lower())
-        trained = True if any(mark in stem for mark in ("negclip", "quickgelu", "openai")) else None
-    names = {True: "quick_gelu", False: "gelu"}
+        trained = True if any(mark in stem for mark in ("quickgelu", "openai")) else None
+        if source.published and source.published.activation:
+            trained = source.published.activation == QUICK
+    names = {True: QUICK, False: "gelu"}
     if trained is not None and trained != quick:
         plain = source.model.removesuffix("-quickgelu")
         warnings.warn(

@@ -25,6 +25,7 @@ COMMANDS = (
         "cache",
         "check",
         "compare",
+        "convert",
         "correlate",
         "errors",
         "finetune",

@@ -165,7 +165,7 @@ class CheckpointFiles:
             name=f"{name} ({chosen})" if chosen else name,
             family=self.family,
             checkpoint=name,
-            revision=str(getattr(config, "_commit_hash", None) or of_file or _folder_hash(path)),
+            revision=str(getattr(config, "_commit_hash", None) or of_file or folder_hash(path)),
             dtype=options.dtype,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             preprocessing=preprocessing,
@@ -235,11 +235,13 @@ def _without_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _folder_hash(folder: Path) -> str:
-    """A hash over the weights, configuration and vocabulary of a local folder."""
+def folder_hash(folder: Path, pattern: str = "*") -> str:
+    """A hash over the weights, configurations and vocabulary among the files of a local folder that fit a pattern."""
     digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
+    for file in sorted(folder.glob(pattern)):
         if file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             with file.open("rb") as stream:
-                digest.update(file.name.encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest())
+                digest.update(
+                    str(file.relative_to(folder)).encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest()
+                )
     return f"sha256:{digest.hexdigest()}"

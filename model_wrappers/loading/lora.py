@@ -1,4 +1,4 @@
-"""LoRA in the form of SVLC and DAC: products of two low-rank matrices that are added to weights.
+"""LoRA in the form of SVLC, DAC and FSC-CLIP: products of two low-rank matrices that are added to weights.
 
 Their released checkpoints (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``; SivanDoveh/DAC) hold the weights of
 CLIP and, by the names of its modules, ``…lora_A`` and ``…lora_B`` of the joint projection of attention, its output,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from ...metrics.common.errors import ModelError
@@ -61,18 +60,3 @@ def low_rank(down: Tensor, up: Tensor, weight: Tensor) -> Tensor:
     """
     rank = down.shape[0] // (weight.shape[-1] if weight.ndim == 4 else 1)
     return (up.to(weight.dtype) @ down.to(weight.dtype)).view(weight.shape) * (ALPHA / rank)
-
-
-def read_state(path: str) -> dict[str, Tensor] | None:
-    """The tensors of a file of weights by name; None for a file that is not one of plain tensors.
-
-    Prefixes ``module.``, of training in several processes, are removed.
-    """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # whatever is wrong with it, the library that loads it says so
-        return None
-    state = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        return None
-    return {name.removeprefix("module."): value for name, value in state.items()}

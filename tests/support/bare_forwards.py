@@ -6,6 +6,7 @@ import numpy as np
 import plain_xvlm
 import torch
 import transformers
+from PIL import Image
 
 from vl_assay.model_wrappers.engine.protocol import CrossEncoder, Detector, PhraseQuery, TextScorer
 
@@ -52,8 +53,7 @@ def bare_scores(name, settings, folder, images, captions, pairs, limit, dtype=to
     for image, caption in ((images[i], captions[j]) for i, j in pairs):
         inputs = _tokens(name, tokenizer, caption, limit)
         if name not in ("vera", "cola", "gpt2"):
-            processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-            pixels = dict(processor(image.convert("RGB"), return_tensors="pt"))
+            pixels = _pixels(name, folder, image.convert("RGB"))
             inputs |= pixels | {"pixel_values": pixels["pixel_values"].to(dtype)}
         with torch.inference_mode():
             scores.append(float(_SCORES.get(name, _cosine)(model, inputs, settings, tokenizer)))
@@ -71,6 +71,13 @@ def _xvlm(head, folder, images, captions, pairs, dtype):
         ids = tokenizer(text)["input_ids"][:-1][:40]
         scores.append(float(plain_xvlm.score(tensors, (2, 4), image, ids, head)))
     return np.array(scores)
+
+
+def _pixels(name, folder, image):
+    if name == "tipsv2":  # transformers prepares its images with torchvision only
+        resized = np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR), np.float32) / 255
+        return {"pixel_values": torch.from_numpy(resized).permute(2, 0, 1)[None]}
+    return dict(transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")(image, return_tensors="pt"))
 
 
 def _tokens(name, tokenizer, caption, limit):

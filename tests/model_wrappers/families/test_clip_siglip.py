@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -72,6 +73,19 @@ def test_a_tokenizer_whose_end_the_model_would_not_find_is_refused(tiny_clip, tm
         load_model(str(tmp_path / "moved"))
     with pytest.raises(ModelError, match="by its configuration the id 5"):
         load_model(str(tiny_models.tiny_metaclip_2(tmp_path / "meta", eos_token_id=5)))
+
+
+def test_a_longer_clip_whose_tokenizer_cuts_earlier_is_a_warning(tmp_path):
+    long = tiny_models.tiny_clip(tmp_path / "long", positions=96)
+    with pytest.warns(
+        UserWarning, match="long reads 96 tokens of a caption, but its tokenizer cuts at 48: .*set model_max"
+    ):
+        assert load_model(str(long)).max_tokens == 48
+    file = long / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 96}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert load_model(str(long)).max_tokens == 96
 
 
 def test_a_tokenizer_that_lacks_its_library_says_which(folders, monkeypatch):

@@ -18,19 +18,23 @@ from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
 
 CAPTIONS = ["a red cat left of the blue dog", "a dog", "two small stars!!", "the red box " * 12]
 CONTEXT = 24
+MODELS = ("tiny", "tiny-quickgelu", "ViT-B-32", "ViT-B-32-quickgelu")
 
 
 @pytest.fixture
 def library(monkeypatch, tmp_path):
-    """The library with models ``tiny`` and ``tiny-quickgelu`` and tags with files, whichever of the two it is."""
+    """The library with models ``tiny`` and ``tiny-quickgelu`` and tags with files, whichever of the two it is.
+
+    Its ``ViT-B-32``, which published checkpoints have, is the same tiny model.
+    """
     config = {
         "embed_dim": 16,
         "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
         "text_cfg": {"context_length": CONTEXT, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
     }
-    configs = {"tiny": config, "tiny-quickgelu": config | {"quick_gelu": True}}
+    configs = {name: config | {"quick_gelu": name.endswith("-quickgelu")} for name in MODELS}
     quick, plain = {"url": "-", "quick_gelu": True}, {"url": "-"}
-    tags = {("tiny", "openai"): quick, ("tiny", "laion"): plain, ("tiny-quickgelu", "openai"): quick}
+    tags = {("tiny", "laion"): plain} | {(name, "openai"): quick for name in MODELS}
     if importlib.util.find_spec("open_clip") is None:
         import fake_open_clip as module
 
@@ -44,8 +48,7 @@ def library(monkeypatch, tmp_path):
         import open_clip as module
 
         for name, values in configs.items():
-            (tmp_path / f"{name}.json").write_text(json.dumps(values))
-            module.add_model_config(tmp_path / f"{name}.json")
+            monkeypatch.setitem(module.factory._MODEL_CONFIGS, name, values)
             known = {tag: values for (model, tag), values in tags.items() if model == name}
             monkeypatch.setitem(module.pretrained._PRETRAINED, name, known)
         monkeypatch.setattr(module.factory, "download_pretrained", lambda *_, **__: str(tmp_path / "published.pt"))
@@ -194,11 +197,11 @@ def test_weights_missing_left_over_or_of_another_shape_are_an_error_that_lists_t
 
 
 def test_a_name_that_says_too_little_or_too_much_is_an_error_with_what_there_is(library, tmp_path):
-    with pytest.raises(ModelError, match=r"tiny names no weights; .* one of openai, laion; .* pretrained=FILE"):
+    with pytest.raises(ModelError, match=r"tiny names no weights; .* one of laion, openai; .* pretrained=FILE"):
         load_model("open_clip:tiny")
     with pytest.raises(ModelError, match="names two kinds of weights"):
         load_negclip(tmp_path, "tiny/openai")
-    with pytest.raises(UnknownNameError, match="unknown weights of tiny 'laion2b'; known: openai, laion"):
+    with pytest.raises(UnknownNameError, match="unknown weights of tiny 'laion2b'; known: laion, openai"):
         load_model("open_clip:tiny/laion2b")
     with pytest.raises(ModelError, match="has no model 'tinny'; perhaps tiny"):
         load_model("open_clip:tinny/openai")
@@ -318,7 +321,56 @@ def test_adapters_in_a_file_of_weights_are_merged_as_in_svlc_s_code(library, ima
     ]
     assert max(differences) > 1e-3
     assert ours.info.settings["pretrained"] == "dac.pt"
+    assert ours.info.settings["weights"] == "1 adapters merged: weight + B·A / rank"
+    assert ours.info.settings["activation_mismatch"] == "no"
     assert "dac.pt" in ours.info.name
+
+
+def test_a_published_checkpoint_is_loaded_by_its_name_with_its_activation(library, images, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = load_negclip(tmp_path, "negclip")
+    assert model.info.name == "ViT-B-32-quickgelu (pretrained=negclip.pth)"
+    assert model.info.settings["activation"] == "quick_gelu"
+    assert model.info.settings["activation_mismatch"] == "no"
+    # The row counts, not the file's name; ConCLIP's activation is not known.
+    (tmp_path / "any.pt").write_bytes((tmp_path / "negclip.pth").read_bytes())
+    assert load_negclip(tmp_path, "negclip", "any.pt").info.settings["activation_mismatch"] == "no"
+    assert load_negclip(tmp_path, "conclip", "any.pt").info.settings["activation_mismatch"] == "unknown"
+    for name, message in (
+        ("negclip", r"download the weights of NegCLIP \(Drive file .*pretrained=FILE"),
+        ("read-clip", "loaded as clip:Mayfull/READ-CLIP"),
+        ("hard-positives", "published no weights"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            load_model(f"open_clip:{name}")
+
+
+def test_clove_is_scored_as_the_mean_with_openai_s_weights(library, images, tmp_path):
+    before = torch.load(tmp_path / "published.pt")
+    torch.manual_seed(1)
+    tuned = {name: tensor + torch.randn_like(tensor) / 10 for name, tensor in before.items()}
+    longer = torch.cat([tuned["positional_embedding"], torch.ones(5, *tuned["positional_embedding"].shape[1:])])
+    torch.save({"state_dict": tuned | {"positional_embedding": longer}}, tmp_path / "clove_without_patching.pt")
+    by_hand = {name: 0.4 * before[name] + 0.6 * tuned[name] for name in before}
+    torch.save(by_hand, tmp_path / "mean.pt")
+    model = load_negclip(tmp_path, "clove", "clove_without_patching.pt")
+    assert model.info.settings["weights"] == (
+        "the first 24 of 29 positions of captions kept; mean of 0.4 × ViT-B-32-quickgelu/openai and 0.6 × the file"
+    )
+    expected = load_negclip(tmp_path, "ViT-B-32-quickgelu", "mean.pt")
+    for one, other in zip(*(embeddings(each, images, CAPTIONS) for each in (model, expected)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_more_positions_than_the_model_has_are_refused_instead_of_interpolated(library, tmp_path):
+    weights = torch.load(tmp_path / "mine.pt")
+    weights["positional_embedding"] = torch.ones(248, *weights["positional_embedding"].shape[1:])
+    torch.save(weights, tmp_path / "longclip.pt")
+    with pytest.raises(
+        ModelError, match="reads 248 tokens of a caption, tiny only 24, and open_clip would interpolate"
+    ):
+        load_negclip(tmp_path, "tiny", "longclip.pt")
 
 
 def test_random_weights_have_the_architecture_and_need_a_model_s_name(library, tmp_path):
@@ -332,3 +384,13 @@ def test_random_weights_have_the_architecture_and_need_a_model_s_name(library, t
     model.save(tmp_path / "saved")
     with pytest.raises(ModelError, match="always comes with its weights"):
         load_model(f"open_clip:local-dir:{tmp_path / 'saved'}").fresh()
+
+
+def test_the_checkpoints_for_example_exist():
+    library = pytest.importorskip("open_clip", reason="needs vl-assay[open_clip]")
+    from vl_assay.model_wrappers.loading.published import published_checkpoints
+    from vl_assay.model_wrappers.open_clip import CHECKPOINTS
+
+    known = {f"{model}/{tag}" for model, tag in library.list_pretrained()} | published_checkpoints().keys()
+    assert set(CHECKPOINTS) <= known
+    assert {row.model for row in published_checkpoints().values() if row.files} <= set(library.list_models())

@@ -16,7 +16,8 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model, score
 from vl_assay.model_wrappers.finetune.train.lora import add_lora, merged, save_adapters
 from vl_assay.model_wrappers.finetune.train.training import Evaluation
-from vl_assay.model_wrappers.loading.lora import merge_lora, read_state
+from vl_assay.model_wrappers.loading.lora import merge_lora
+from vl_assay.model_wrappers.loading.weight_files import read_weights
 
 QKV = ("query", "key", "value")
 RECIPE = short("svlc", epochs=2, learning_rate=1e-2, lora_rank=2, batch_size=8, warmup_steps=1)
@@ -146,7 +147,7 @@ def test_a_released_checkpoint_s_names_are_merged_as_they_are_computed(tmp_path)
     torch.save(
         {"epoch": 5, "state_dict": {f"module.{k}": v for k, v in {**before, **adapters}.items()}}, tmp_path / "f"
     )
-    assert furthest(merge_lora(read_state(str(tmp_path / "f"))), plain.state_dict()) < 1e-6
+    assert furthest(read_weights(tmp_path / "f").state, plain.state_dict()) < 1e-6
     # By hand: alpha 1, rank 4.
     down, up = (adapters[f"{stem}in_proj_weight_lora_{each}"] for each in "AB")
     by_hand = before[f"{stem}in_proj_weight"].numpy() + up.numpy() @ down.numpy() / 4

@@ -19,7 +19,9 @@ from .dual_encoders import (
     tiny_metaclip_2,
     tiny_siglip,
     tiny_siglip2,
+    tiny_tipsv2,
 )
+from .dual_encoders import tiny_clip as tiny_clip
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt, tiny_xvlm
 from .generative import tiny_idefics3, tiny_llava, tiny_qwen2_vl
 from .parts import bert_words as bert_words
@@ -80,6 +82,7 @@ CHECKPOINTS = {
     "chinese_clip": Tiny("clip", tiny_chinese_clip, MATCHES, _BERT_NORM, 14),
     "siglip": Tiny("siglip", tiny_siglip, MATCHES, _NORM, 20),
     "siglip2": Tiny("siglip", tiny_siglip2, MATCHES, _NORM, 20),
+    "tipsv2": Tiny("tipsv2", tiny_tipsv2, MATCHES, "token_embedding.weight", 20),
     "blip": Tiny("blip", tiny_blip, MATCHES, "itm_head.weight", 40),
     "blip2": Tiny("blip2", tiny_blip2, MATCHES, "text_projection.weight", 24),
     "bridgetower": Tiny("bridgetower", tiny_bridgetower, MATCHES, "itm_score.fc.bias", 64),

@@ -103,6 +103,22 @@ def tiny_siglip2(folder):
     return _save_dual(folder, "Siglip2", gemma_words(), processor, SIGLIP_TEXT, vision)
 
 
+def tiny_tipsv2(folder):
+    """A `Tipsv2Model`, whose tokenizer knows letters and adds no end token."""
+    from vl_assay.model_wrappers.tipsv2 import Tipsv2ImageProcessorPil
+
+    tokens = ["<pad>", "<unk>", "▁", *(chr(code) for code in range(97, 123))]
+    tokenizer = transformers.Tipsv2Tokenizer(
+        vocab={token: number for number, token in enumerate(tokens)}, merges=[], model_max_length=20
+    )
+    heads = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = transformers.Tipsv2Config(
+        text_config=TOWER | {"vocab_size": len(tokenizer), "max_position_embeddings": 24},
+        vision_config=heads | {"image_size": 32, "patch_size": 8},
+    )
+    return save_tiny(folder, transformers.Tipsv2Model(config), tokenizer, Tipsv2ImageProcessorPil(size=SIZE))
+
+
 def tiny_flava(folder, kind="FlavaForPreTraining"):
     """A `FlavaForPreTraining` or a bare `FlavaModel`."""
     tokenizer = bert_words()

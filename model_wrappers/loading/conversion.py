@@ -1,0 +1,252 @@
+"""Conversion of a file of weights of `open_clip` or OpenAI to a folder that `transformers` loads as a `CLIPModel`.
+
+The layout is that of OpenAI's vision transformers, whose sizes follow from the shapes: heads are 64 wide in all of
+them. The activation, which no shape tells, is that of the published checkpoint or of the named model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
+
+from ...metrics.common.documents import Part, simple_table, to_markdown
+from ...metrics.common.errors import ModelError, UnknownNameError
+from ...metrics.common.storage import check_writable, new_folder, write_text
+from ...metrics.records.results import code_version
+from ..engine.protocol import LoadOptions
+from .checkpoints import CheckpointFiles, loading_errors
+from .published import QUICK, Published, find_published, published_checkpoints
+from .weight_files import Weights, cut_positions, mean_with, read_weights
+
+# OpenAI's ViT-B/32, for its tokenizer, which all of these models have; and for CLoVe's mean.
+BASE = "openai/clip-vit-base-patch32"
+_BASE_REVISION = "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
+_RECORD = "conversion.json"
+# OpenAI's models up to ViT-L; those of open_clip from ViT-H on have heads of other widths.
+_HEAD, _WIDEST = 64, 1024
+_MODEL = re.compile(r"ViT-[SMBL]-[\w-]+")
+_POSITIONS = "text_model.embeddings.position_embedding.weight"
+_PARTS = (
+    (r"visual\.class_embedding", "vision_model.embeddings.class_embedding"),
+    (r"visual\.conv1\.weight", "vision_model.embeddings.patch_embedding.weight"),
+    (r"visual\.positional_embedding", "vision_model.embeddings.position_embedding.weight"),
+    (r"visual\.ln_pre\.", "vision_model.pre_layrnorm."),  # the misspelling is the library's
+    (r"visual\.ln_post\.", "vision_model.post_layernorm."),
+    (r"visual\.transformer\.resblocks\.", "vision_model.encoder.layers."),
+    (r"transformer\.resblocks\.", "text_model.encoder.layers."),
+    (r"token_embedding\.", "text_model.embeddings.token_embedding."),
+    (r"positional_embedding", "text_model.embeddings.position_embedding.weight"),
+    (r"ln_final\.", "text_model.final_layer_norm."),
+)
+_LAYERS = {
+    ".attn.out_proj.": ".self_attn.out_proj.",
+    ".ln_1.": ".layer_norm1.",
+    ".ln_2.": ".layer_norm2.",
+    ".mlp.c_fc.": ".mlp.fc1.",
+    ".mlp.c_proj.": ".mlp.fc2.",
+}
+_PROJECTIONS = {"visual.proj": "visual_projection.weight", "text_projection": "text_projection.weight"}
+
+
+class Conversion(NamedTuple):
+    """What determines a converted folder: the file, its hash, the activation, the row of the table, the base."""
+
+    file: str
+    sha256: str
+    activation: str
+    published: str
+    base: str
+
+
+def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None, base: str = BASE) -> bool:
+    """Write a file of weights as a folder of safetensors that the family `clip` loads, with a card.
+
+    Args:
+        checkpoint: the file; see `weight_files.read_weights`.
+        out: the folder; one that holds this conversion is left as it is.
+        model: a published checkpoint, or a model of `open_clip` such as ``ViT-B-32-quickgelu``; by default the
+            published checkpoint that the file's name tells.
+        base: a CLIP checkpoint, for its tokenizer and for CLoVe's mean.
+
+    Returns:
+        Whether the folder was written.
+
+    Raises:
+        ModelError: no such file, an activation that is not known, weights of another architecture, or another content
+            of `out`.
+        UnknownNameError: no such `model`.
+        StorageError: `out` cannot be written.
+    """
+    if not checkpoint.is_file():
+        raise ModelError(f"there is no file {checkpoint}; name a file of weights that you downloaded")
+    check_writable(out, "folder")
+    named = published_checkpoints().get(model or "")
+    row = named or find_published(checkpoint)
+    activation = _activation(checkpoint, row, None if named else model)
+    with checkpoint.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    shown = Path(base).resolve().name if Path(base).is_dir() else base
+    made = Conversion(checkpoint.name, digest, activation, row.name if row else "", shown)
+    if out.exists() and any(out.iterdir()):
+        if _recorded(out) == made._asdict():
+            return False
+        raise ModelError(f"{out} holds something else; name a new folder, or remove it")
+    _write(out, base, made, read_weights(checkpoint), row)
+    return True
+
+
+def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by the names of `CLIPModel`: joint projections of attention are cut in three, projections transposed."""
+    converted: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        new = _new_name(name)
+        if ".attn.in_proj_" in new:
+            for letter, part in zip("qkv", tensor.chunk(3), strict=True):
+                converted[new.replace(".attn.in_proj_", f".self_attn.{letter}_proj.")] = part
+        else:
+            converted[new] = tensor.T if name in _PROJECTIONS else tensor
+    return {name: tensor.float().contiguous() for name, tensor in converted.items()}
+
+
+def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) -> CLIPConfig:
+    """The configuration that the shapes of converted weights, an activation and a tokenizer determine.
+
+    Raises:
+        ModelError: weights that are not those of such a model, or of one whose heads are not 64 wide.
+    """
+    try:
+        width, channels, patch, _ = state["vision_model.embeddings.patch_embedding.weight"].shape
+        places = len(state["vision_model.embeddings.position_embedding.weight"]) - 1
+        positions, text_width = state[_POSITIONS].shape
+        vocabulary = len(state["text_model.embeddings.token_embedding.weight"])
+        embedding = len(state["text_projection.weight"])
+        if max(width, text_width) > _WIDEST or width % _HEAD or text_width % _HEAD:
+            raise ValueError(f"its towers are {width} and {text_width} wide, of which heads are not known")
+        if vocabulary != len(tokenizer):
+            raise ValueError(f"it knows {vocabulary} tokens, the tokenizer {len(tokenizer)}")
+        return CLIPConfig(
+            vision_config=_tower("vision", state, width, activation)
+            | {"image_size": round(places**0.5) * patch, "patch_size": patch, "num_channels": channels},
+            text_config=_tower("text", state, text_width, activation)
+            | {"max_position_embeddings": positions, "vocab_size": vocabulary}
+            | {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id},
+            projection_dim=embedding,
+        )
+    except (KeyError, ValueError) as error:
+        raise ModelError(
+            f"not the weights of a CLIP with a vision transformer up to ViT-L ({error}); the family open_clip runs "
+            "other models: open_clip:MODEL with the setting pretrained=FILE"
+        ) from error
+
+
+def _tower(name: str, state: Mapping[str, Tensor], width: int, activation: str) -> dict[str, Any]:
+    layers = {key.split(".")[3] for key in state if key.startswith(f"{name}_model.encoder.layers.")}
+    return {
+        "hidden_size": width,
+        "intermediate_size": len(state[f"{name}_model.encoder.layers.0.mlp.fc1.bias"]),
+        "num_hidden_layers": len(layers),
+        "num_attention_heads": width // _HEAD,
+        "hidden_act": activation,
+    }
+
+
+def _new_name(name: str) -> str:
+    if name in _PROJECTIONS:
+        return _PROJECTIONS[name]
+    for old, new in _PARTS:
+        if re.match(old, name):
+            name = re.sub(f"^{old}", new, name)
+            break
+    for old, new in _LAYERS.items():
+        name = name.replace(old, new)
+    return name
+
+
+def _activation(checkpoint: Path, row: Published | None, model: str | None) -> str:
+    """The activation of the named model of `open_clip`, else of the published checkpoint; warns where they differ."""
+    known = row.activation if row and row.activation in (QUICK, "gelu") else ""
+    if not model:
+        if known:
+            return known
+        raise ModelError(
+            f"which activation {checkpoint.name} was trained with is not known; name its model of open_clip with "
+            "--model: one that ends in -quickgelu, such as ViT-B-32-quickgelu, if it was trained from OpenAI's weights"
+        )
+    if not _MODEL.fullmatch(model):
+        raise UnknownNameError("model to convert", model, [*published_checkpoints(), "ViT-B-32-quickgelu", "ViT-B-32"])
+    chosen = QUICK if model.endswith("-quickgelu") else "gelu"
+    if known not in ("", chosen):
+        warnings.warn(
+            f"{checkpoint.name} was trained with the activation {known}, and {model} computes {chosen}: its scores are "
+            "others. Leave --model out for the right one",
+            stacklevel=3,
+        )
+    return chosen
+
+
+def _recorded(out: Path) -> dict[str, str]:
+    try:
+        return json.loads((out / _RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(out: Path, base: str, made: Conversion, weights: Weights, row: Published | None) -> None:
+    """The folder: model, tokenizer, image processor, card and, last, the record."""
+    files = CheckpointFiles(CLIPConfig.model_type, base, LoadOptions(revision=_BASE_REVISION if base == BASE else None))
+    tokenizer = files.tokenizer()
+    state, changes = to_transformers(weights.state), weights.changes
+    if row and row.openai_share:
+        state, changes = _mean(files, Weights(state, changes), float(row.openai_share))
+    config: Any = clip_config(state, made.activation, tokenizer)
+    net = CLIPModel(config)
+    with loading_errors(made.file, f"a CLIP of {config.vision_config.num_hidden_layers} layers"):
+        net.load_state_dict(state)
+    size = config.vision_config.image_size
+    processor = CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
+    tokenizer.model_max_length = config.text_config.max_position_embeddings
+    with new_folder(out) as folder:
+        for part in (net, tokenizer, processor):
+            part.save_pretrained(folder)
+        write_text(folder / "README.md", _card(out, made, changes, row))
+        write_text(folder / _RECORD, json.dumps(made._asdict(), indent=1))
+
+
+def _mean(files: CheckpointFiles, weights: Weights, share: float) -> Weights:
+    """CLoVe's mean with the base's weights."""
+    base = files.model(CLIPModel).state_dict()
+    return mean_with(cut_positions(weights, len(base[_POSITIONS]), _POSITIONS), base, share, files.checkpoint)
+
+
+def _card(out: Path, made: Conversion, changes: Sequence[str], row: Published | None) -> str:
+    """``README.md``: source, licence, hash, and what was changed."""
+    licence = row.licence if row else "not known here"
+    header = ["---", f"license: {'mit' if licence == 'MIT' else 'other'}", "library_name: transformers"]
+    header += ["pipeline_tag: zero-shot-image-classification", "tags:", "- vl-assay", "- compositionality", "---"]
+    facts = {
+        "source": f"{row.title}, {row.repository}: {row.weights}" if row else "a file of weights",
+        "file": made.file,
+        "SHA-256 of the file": made.sha256,
+        "licence": licence,
+        "activation": made.activation,
+        "changes": "; ".join(changes) or "none",
+        "tokenizer": made.base,
+        "converted by": f"VL-Assay {code_version()}, `vl-assay convert`",
+    }
+    name = out.resolve().name
+    sections: list[Part] = [
+        "\n".join(header),
+        f"# {name}",
+        "Converted from `open_clip`'s layout to that of `transformers`; the authors' work, under their licence.",
+        simple_table(["", ""], [*facts.items()]),
+        f'```python\nmodel = transformers.CLIPModel.from_pretrained("{name}")\n```',
+    ]
+    return to_markdown(sections)

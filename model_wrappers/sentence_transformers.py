@@ -1,0 +1,241 @@
+"""Embedding models of `sentence_transformers`, which the extra ``vl-assay[sentence_transformers]`` installs.
+
+``sentence_transformers:Qwen/Qwen3-VL-Embedding-2B``, or any other repository or folder of the library whose model
+embeds both texts and images, without code of its own. A score is the cosine of the embeddings.
+
+Captions are queries and images documents, as in retrieval of images by texts, with the prompts that the model has for
+them (`encode_query`, `encode_document`). The settings ``caption`` and ``image`` change that: ``none`` is no prompt.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from PIL import Image
+
+from ..metrics.common.errors import ModelError
+from .engine.families import checkpoint_path
+from .engine.protocol import LoadOptions, ModelInfo, choose
+from .loading.checkpoints import CheckpointFiles, folder_hash, image_preprocessing, loading_errors, torch_dtype
+from .loading.torch_models import DualEncoderMixin, pad_right
+
+MODEL_TYPES = ()
+LIBRARY = "sentence_transformers"
+CHECKPOINTS = ("Qwen/Qwen3-VL-Embedding-2B", "Qwen/Qwen3-VL-Embedding-8B", "sentence-transformers/clip-ViT-B-32")
+SETTINGS = {"caption": ("query", "document", "none"), "image": ("document", "query", "none")}
+# The names that the library tries, in its order.
+_PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus"), "none": ()}
+# Captions that end differently.
+_TWO = ("a dog", "two dogs and a cat")
+# Longer limits are not tried out when a model is loaded.
+_LONG, _LIMITLESS = 2048, 1 << 30
+# A row of the table that `transformers` logs; a terminal's colours may stand before the word.
+_MISSING = re.compile(r"^(\S+) *\| *\S*MISSING\b", re.MULTILINE)
+_ROWS = ("input_ids", "attention_mask")
+_LACKING = "the family sentence_transformers needs its library ({}): pip install 'vl-assay[sentence_transformers]'"
+
+if importlib.util.find_spec(LIBRARY) is None:
+    raise ModelError(_LACKING.format("no module named sentence_transformers"))
+
+
+class SentenceEmbedder(DualEncoderMixin):
+    """A `SentenceTransformer` for texts and images as a dual encoder."""
+
+    def __init__(self, model: Any, info: ModelInfo, prompts: Mapping[str, str | None]) -> None:
+        super().__init__(model, info)
+        self._prompts = prompts
+        text = model.config.get_text_config()
+        limits = (model.max_seq_length, getattr(text, "max_position_embeddings", None))
+        self.max_tokens = int(min((limit for limit in limits if limit), default=_LIMITLESS))
+        two = self._features(_TWO)
+        if lacking := [name for name in _ROWS if name not in two]:
+            raise ModelError(f"{info.name} reads captions without {' and '.join(lacking)}; its own script can score it")
+        # Rows that the library pads on the left are padded backwards.
+        self._step = 1 if two["attention_mask"][0, 0] else -1
+        self._pad = model.tokenizer.pad_token_id
+        self._others = {name: value for name, value in two.items() if name not in _ROWS}
+        # What follows a caption, such as the end token: truncation keeps it.
+        ends = zip(*(ids[::-1] for ids in self.prepare_captions(_TWO)), strict=False)
+        self._suffix = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], ends)])
+
+    def prepare_image(self, image: Image.Image) -> Image.Image:
+        """The image in RGB; the library's processor takes whole batches, in `see`."""
+        return image.convert("RGB")
+
+    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each caption, with the prompt or the conversation around it, not truncated."""
+        if not captions:
+            return []
+        features = self._features(captions, text={"truncation": False, "max_length": None, "verbose": False})
+        rows = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
+        return [ids[mask].tolist() for ids, mask in rows]
+
+    def see(self, model: Any, images: Sequence[Any]) -> torch.Tensor:
+        """Image embeddings (n, d), as the library's ``encode`` gives them."""
+        features = model.preprocess(list(images), prompt=self._prompts["image"], **self._task("image"))
+        return self._embed(model, features, "image")
+
+    def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Caption embeddings (n, d), as the library's ``encode`` gives them."""
+        return self._embed(model, self.batch(captions), "caption")
+
+    def batch(self, captions: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Features of prepared captions as the library makes them: truncated, and padded on its side."""
+        whole, kept = [list(row) for row in captions], self.max_tokens - self._suffix
+        cut = [row if len(row) <= self.max_tokens else row[:kept] + row[len(row) - self._suffix :] for row in whole]
+        ids, mask = pad_right([row[:: self._step] for row in cut], self._pad, torch.device("cpu"))
+        ids, mask = (rows.flip(1) if self._step < 0 else rows for rows in (ids, mask))
+        others = {
+            name: torch.full_like(ids, int(value.flatten()[0])) if isinstance(value, torch.Tensor) else value
+            for name, value in self._others.items()
+        }
+        return {"input_ids": ids, "attention_mask": mask, **others}
+
+    def check(self, captions: Sequence[str]) -> None:
+        """Raise `ModelError` if the library makes other features of captions than `batch`."""
+        theirs, ours = self._features(captions), self.batch(self.prepare_captions(captions))
+        for name in theirs.keys() | ours.keys():
+            one, other = theirs.get(name), ours.get(name)
+            is_same = torch.equal(one, other) if torch.is_tensor(one) and torch.is_tensor(other) else one == other
+            if not is_same:
+                raise ModelError(f"{self.info.name} prepares captions in a way that is not known here (by {name})")
+
+    def _features(self, captions: Sequence[str], **processing: Any) -> dict[str, Any]:
+        options = {"processing_kwargs": processing} if processing else {}
+        features = self._model.preprocess(
+            list(captions), prompt=self._prompts["caption"], **self._task("caption"), **options
+        )
+        return dict(features)
+
+    def _task(self, kind: str) -> dict[str, str]:
+        role = self.info.settings[kind]
+        return {} if role == "none" else {"task": role}
+
+    def _embed(self, model: Any, features: dict[str, Any], kind: str) -> torch.Tensor:
+        weight = next(model.parameters())
+        moved = {
+            name: value.to(weight.device, weight.dtype if value.is_floating_point() else value.dtype)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in features.items()
+        }
+        return model(moved, **self._task(kind))["sentence_embedding"][:, : model.truncate_dim]
+
+
+def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
+    """Load a model of the library; the settings in the predictions hold the prompts that were used.
+
+    Raises:
+        ModelError: not a model of the library, one that needs code of its own, whose weights are incomplete, which does
+            not embed both texts and images, or which is meant for another similarity than the cosine.
+        UnknownNameError: a setting or value that does not exist.
+    """
+    chosen = choose("sentence_transformers", options, SETTINGS)
+    library, path = _library(), checkpoint_path(checkpoint)
+    with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
+        if not library.util.is_sentence_transformer_model(path, revision=options.revision):
+            raise ModelError("it has no modules.json, without which the library would guess how to pool")
+        with _complete():
+            model = library.SentenceTransformer(
+                path,
+                revision=options.revision,
+                device=options.device,
+                model_kwargs={"dtype": torch_dtype(options)},
+            )
+        _refuse_unfit(model)
+    model = model.eval().to(options.device, torch_dtype(options))
+    if options.compile:
+        for part in model.children():
+            part.compile(dynamic=True)
+    prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
+    used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
+    preprocessing = _prepare_with_pillow(model.processor)
+    files = CheckpointFiles("sentence_transformers", checkpoint, options)
+    info = files.info(model, model.config, chosen | used, preprocessing)
+    if (folder := Path(path).expanduser()).is_dir():
+        info = replace(info, revision=folder_hash(folder, "**/*"))
+    loaded = SentenceEmbedder(model, info, prompts)
+    loaded.check(_TWO)
+    if (model.max_seq_length or _LONG) < _LONG:
+        loaded.check(["a dog", "two cats and a dog " * model.max_seq_length])
+    return loaded
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module(LIBRARY)
+    except ImportError as error:
+        raise ModelError(_LACKING.format(error)) from error
+
+
+@contextmanager
+def _lacking_libraries(checkpoint: str) -> Iterator[None]:
+    """Turn the error of a processor that needs another library into a `ModelError`."""
+    try:
+        yield
+    except ImportError as error:
+        [reason, *_] = str(error).strip().splitlines()
+        raise ModelError(
+            f"{checkpoint} needs another library ({reason}); processors that also take videos, as Qwen's do, need "
+            "torchvision, in the build that matches torch"
+        ) from error
+
+
+def _prepare_with_pillow(processor: Any) -> dict[str, Any]:
+    """Prepare images with Pillow, as all families do; returns what predictions record of it.
+
+    Torchvision, if it is installed, gives other pixels; a processor for which there is nothing else keeps it.
+    """
+    images: Any = getattr(processor, "image_processor", None)
+    pillow = getattr(transformers, f"{type(images).__name__}Pil", None)
+    if pillow is not None:
+        images = processor.image_processor = pillow.from_dict(images.to_dict())
+    return {**image_preprocessing(images), "backend": getattr(images, "backend", "pil")}
+
+
+def _prompt(model: Any, role: str) -> str | None:
+    """The prompt of a model for a query or document; None if it has none."""
+    names = [*_PROMPTS[role], *([model.default_prompt_name] if role != "none" else [])]
+    return next((model.prompts[name] for name in names if name in model.prompts), None) or None
+
+
+def _refuse_unfit(model: Any) -> None:
+    if lacking := [kind for kind in ("text", "image") if not model.supports(kind)]:
+        raise ModelError(f"it embeds {', '.join(map(str, model.modalities))}, and not {' or '.join(lacking)}")
+    normalises = type(model[-1]).__name__ == "Normalize"
+    if model.similarity_fn_name != "cosine" and not (model.similarity_fn_name == "dot" and normalises):
+        raise ModelError(f"its similarity is {model.similarity_fn_name}; only the cosine is computed here")
+
+
+@contextmanager
+def _complete() -> Iterator[None]:
+    """Raise `ModelError` for weights that are missing, of which `transformers` only logs a report."""
+    reports: list[str] = []
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            reports.append(record.getMessage())
+
+    logger, collecting = logging.getLogger("transformers"), Collecting(logging.WARNING)
+    level = logger.level
+    logger.addHandler(collecting)
+    logger.setLevel(min(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        logger.removeHandler(collecting)
+        logger.setLevel(level)
+    missing = [name for report in reports for name in _MISSING.findall(report)]
+    if missing:
+        raise ModelError(f"{len(missing)} weights are missing, and would be random numbers: {', '.join(missing[:5])}")

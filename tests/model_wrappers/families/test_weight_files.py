@@ -1,0 +1,147 @@
+"""Files of weights in the forms in which trainings saved them: what is read, changed, said and refused."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers.loading.weight_files import Weights, cut_positions, mean_with, read_weights
+
+STATE = {
+    "visual.conv1.weight": torch.arange(12.0).reshape(3, 1, 2, 2),
+    "transformer.resblocks.0.mlp.c_fc.weight": torch.eye(3),
+    "positional_embedding": torch.arange(8.0).reshape(4, 2),
+    "logit_scale": torch.tensor(4.6),
+}
+
+
+def saved(folder, content, name="weights.pt"):
+    torch.save(content, folder / name)
+    return folder / name
+
+
+def same(found, expected):
+    return found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "changes"),
+    [
+        (STATE, ()),
+        ({"epoch": 5, "state_dict": STATE, "optimizer": {"lr": 0.1}}, ()),
+        ({"state_dict": {f"module.{name}": tensor for name, tensor in STATE.items()}}, ()),
+        ({"model": STATE, "config": {"width": 3}}, ("taken from the entry model",)),
+        ({"state_dict": STATE, "loss": np.float64(0.5)}, ("numbers and arguments of the training left out",)),
+        (
+            {"state_dict": STATE, "step": np.int64(3), "f": np.float32(1)},
+            ("numbers and arguments of the training left out",),
+        ),
+        (
+            {"model": STATE, "args": argparse.Namespace(lr=np.float64(1e-5), name="negclip")},
+            ("numbers and arguments of the training left out", "taken from the entry model"),
+        ),
+        (STATE | {"vocab_size": torch.tensor(49408)}, ()),
+        (
+            STATE | {"teacher.visual.proj": torch.ones(2), "model_teacher.ln.bias": torch.ones(2)},
+            ("2 tensors of model_teacher, teacher left out",),
+        ),
+    ],
+)
+def test_the_model_s_tensors_are_found_and_changes_are_told(content, changes, tmp_path):
+    weights = read_weights(saved(tmp_path, content))
+    assert same(weights.state, STATE)
+    assert weights.changes == changes
+
+
+def test_numbers_of_an_older_numpy_are_read_too(tmp_path):
+    file = saved(tmp_path, {"state_dict": STATE, "loss": np.float64(0.5)})
+    older = tmp_path / "older.pt"
+    with zipfile.ZipFile(file) as new, zipfile.ZipFile(older, "w", zipfile.ZIP_STORED) as old:
+        for name in new.namelist():
+            content = new.read(name)
+            if name.endswith("data.pkl"):
+                assert b"numpy._core.multiarray" in content
+                content = content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+            old.writestr(name, content)
+    assert same(read_weights(older).state, STATE)
+
+
+def test_safetensors_are_read(tmp_path):
+    save_file(STATE, tmp_path / "weights.safetensors")
+    assert same(read_weights(tmp_path / "weights.safetensors").state, STATE)
+
+
+def test_a_missing_scale_is_added(tmp_path):
+    without = {name: tensor for name, tensor in STATE.items() if name != "logit_scale"}
+    weights = read_weights(saved(tmp_path, without))
+    assert float(weights.state["logit_scale"]) == pytest.approx(math.log(1 / 0.07))
+    assert weights.changes == ("logit_scale added, which no score depends on",)
+
+
+def test_adapters_are_merged_as_computed_by_hand(tmp_path):
+    # Alpha 1, rank 2. Linear: B·A = [[1, 2, 0], [0, 1, 1], [2, 5, 1]], halved. Convolution of 2 × 2 kernels from 1 to 3
+    # channels: A is (2 · 2, 1 · 2) and B (3 · 2, 2 · 2), so that each entry of B·A is 4.
+    linear = {"A": [[1.0, 2, 0], [0, 1, 1]], "B": [[1.0, 0], [0, 1], [2, 1]]}
+    convolution = {"A": torch.ones(4, 2), "B": torch.ones(6, 4)}
+    content = dict(STATE)
+    for stem, pair in (("transformer.resblocks.0.mlp.c_fc", linear), ("visual.conv1", convolution)):
+        content |= {f"module.{stem}.lora_{each}": torch.as_tensor(pair[each]) for each in "AB"}
+    weights = read_weights(saved(tmp_path, {"state_dict": content}))
+    assert weights.changes == ("2 adapters merged: weight + B·A / rank",)
+    expected = torch.tensor([[1.5, 1, 0], [0, 1.5, 0.5], [1, 2.5, 1.5]])
+    assert torch.equal(weights.state["transformer.resblocks.0.mlp.c_fc.weight"], expected)
+    assert torch.equal(weights.state["visual.conv1.weight"], STATE["visual.conv1.weight"] + 4 / 2)
+    assert weights.state.keys() == STATE.keys()
+
+
+def test_positions_are_cut_and_means_weighted():
+    weights = cut_positions(Weights(STATE), 3)
+    assert torch.equal(weights.state["positional_embedding"], torch.arange(6.0).reshape(3, 2))
+    assert cut_positions(weights, 3) is weights
+    base = {name: torch.zeros_like(tensor) for name, tensor in weights.state.items()}
+    mean = mean_with(weights, base, 0.4, "ViT-B-32/openai")
+    assert torch.allclose(mean.state["positional_embedding"], 0.6 * torch.arange(6.0).reshape(3, 2))
+    assert mean.changes[-1] == "mean of 0.4 × ViT-B-32/openai and 0.6 × the file"
+    with pytest.raises(ModelError, match=r"no mean with .*, which differs in positional_embedding"):
+        mean_with(Weights(STATE), base, 0.4, "ViT-B-32/openai")
+    with pytest.raises(ModelError, match="which differs in text_projection"):
+        mean_with(weights, base | {"text_projection": torch.ones(1)}, 0.4, "ViT-B-32/openai")
+
+
+class Evil:
+    def __reduce__(self):
+        return Path.touch, (Path("unpickled"),)
+
+
+def test_other_pickles_are_refused_by_name_and_run_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for content in ({"state_dict": STATE, "hook": Evil()}, {"loss": np.float64(1), "hook": Evil()}):
+        with pytest.raises(ModelError, match=r"names .*pathlib\.Path\.touch|names .*getattr.*only tensors, plain"):
+            read_weights(saved(tmp_path, content))
+    assert not (tmp_path / "unpickled").exists()
+    with pytest.raises(ModelError, match=r"holds no weights by name but entries epoch, names"):
+        read_weights(saved(tmp_path, {"epoch": 3, "names": ["a"]}))
+
+
+@pytest.mark.filterwarnings("ignore:.*TorchScript:UserWarning", "ignore:.*torch.jit:DeprecationWarning")
+def test_a_torchscript_archive_is_refused_with_where_the_weights_are(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 2)).save(tmp_path / "ViT-B-32.pt")
+    with pytest.raises(ModelError, match=r"is a TorchScript archive, .*open_clip:MODEL-quickgelu/openai"):
+        read_weights(tmp_path / "ViT-B-32.pt")
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+def test_a_damaged_file_is_told(name, tmp_path):
+    file = tmp_path / "weights.pt"
+    saved(tmp_path, STATE)
+    (tmp_path / name).write_bytes(file.read_bytes()[:500])
+    with pytest.raises(ModelError, match=rf"{name} is not a file of weights, or a damaged one \(.*download it again"):
+        read_weights(tmp_path / name)
