@@ -16,6 +16,7 @@ from ...metrics.common.journal import Journal
 from .client import Refused, Unanswered
 
 TRIES = 6
+_FEW_TRIES = 3
 # Seconds, before a random part is taken; the wait doubles from try to try.
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 # A run whose endpoint asks for a longer pause ends.
@@ -38,6 +39,7 @@ class Answer(Protocol):
 
 
 A = TypeVar("A", bound=Answer)
+T = TypeVar("T")
 
 
 class Stopped(Exception):
@@ -119,6 +121,12 @@ class JournaledCalls(Generic[A]):
     def stop(self) -> None:
         """Call nothing more; answers under way are still recorded."""
         self._stopping.set()
+
+    def retried(self, send: Callable[[], T]) -> T:
+        """What `send` returns, in few tries and without the journal: of a request that costs nothing."""
+        import tenacity
+
+        return self._retrying.copy(stop=tenacity.stop_after_attempt(_FEW_TRIES))(send)
 
     def known(self, key: str) -> A | None:
         """The answer that the journal had or that was given since; None without one."""

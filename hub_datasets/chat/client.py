@@ -6,6 +6,7 @@ Its answers are checked and bounded in size and time, and what goes wrong is tol
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -110,20 +111,30 @@ class Endpoint:
             cause = f": {error.__cause__}" if error.__cause__ else ""
             raise Unanswered(self._redacted(f"{error}{cause}")) from error
         # An answer that is not JSON, or JSON of another form.
-        except (openai.APIError, ValueError, TypeError, AttributeError, LookupError) as error:
+        except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise Unanswered(
                 f"the answer is not a chat completion ({self._redacted(str(error))}); check {self._options[0]}"
             ) from error
 
     def get(self, path: str) -> Any:
-        """The JSON of a page of the server, whose path is relative to the address; None where there is none."""
+        """The JSON of a page of the server, whose path is relative to the address; None where there is none.
+
+        Raises:
+            Unanswered: a retry may succeed.
+        """
         import openai
 
         try:
-            found = self._client.get(path, cast_to=object)
-        except (openai.APIError, ValueError):
-            return None
-        return found if isinstance(found, dict | list) else None
+            return json.loads(self._client.get(path, cast_to=bytes))
+        except openai.APIStatusError as error:
+            failure = self._classify(error)
+            if isinstance(failure, Unanswered):
+                raise failure from error
+        except openai.APIConnectionError as error:
+            raise Unanswered(self._redacted(str(error))) from error
+        except (ValueError, RecursionError):  # another page than JSON
+            pass
+        return None
 
     def _classify(self, error: Any) -> Exception:
         text, status = self._redacted(str(error)), error.status_code

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
     from .estimate import Estimate
+    from .protocol import RequestPlan
     from .runner import RunConfig
 
 app = typer.Typer()
@@ -146,7 +147,7 @@ def run(
     benchmarks: Benchmarks = None,
     *,
     options: RunOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory from a sample, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
     devices: Annotated[int, speed_option(help="With --plan: number of devices like this one.")] = 1,
     skills: Annotated[
         bool,
@@ -427,11 +428,16 @@ def cache(
     Console().print(table if models else "no embeddings are cached")
 
 
-def _print_plan(model: str, estimate: Estimate) -> None:
+def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from .protocol import RequestPlan
+
+    if isinstance(estimate, RequestPlan):
+        typer.echo(f"{model}: {estimate}. No question was sent.")
+        return
     title = f"{escape(model)}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     table = Table("phase", "seconds", "share", title=title, title_justify="left")
     whole = max(estimate.total, 1e-9)

@@ -19,8 +19,11 @@ from ._decoding import Decoder
 from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks
 from .distributed import Processes
 from .progress import Progress
+from .protocol import RemoteModel
 
 _DECODING_THREADS = 4
+# More items than two chunks have.
+_ALL = 1 << 30
 # What a stage does, by the first word of its name.
 _TITLES = {
     "images": "encoding images",
@@ -69,6 +72,7 @@ class Pipeline:
         compute: Callable[[list[Item]], np.ndarray],
         *,
         batch_size: int | None = None,
+        remote: RemoteModel | None = None,
     ) -> np.ndarray:
         """The rows that `compute` returns for the items of all chunks, in order.
 
@@ -78,6 +82,7 @@ class Pipeline:
             load: makes an item from its number; called ahead of time, in threads.
             compute: returns the rows of a batch of items, all of the same chunk.
             batch_size: replaces the batch size of the pipeline.
+            remote: the model that `load` asks, in its number of threads and without waiting for slow answers.
 
         Raises:
             ModelError: `compute` returned NaN or infinity; such a chunk is not stored.
@@ -91,7 +96,11 @@ class Pipeline:
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
-            with self._progress.bar(title, items_left) as advance, _ahead(load, own, window, threads, clock) as loaded:
+            stop = None
+            if remote is not None:
+                threads, window, stop = remote.threads, _ALL, remote.stop
+            ahead = _ahead(load, own, window, threads, clock, stop)
+            with self._progress.bar(title, items_left) as advance, ahead as loaded:
                 for number, chunk, items in loaded:
                     save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
@@ -163,12 +172,18 @@ def _title(stage: str) -> str:
 
 @contextmanager
 def _ahead(
-    load: Callable[[int], Item], claims: Claims, window: int, threads: int, clock: dict[str, float]
+    load: Callable[[int], Item],
+    claims: Claims,
+    window: int,
+    threads: int,
+    clock: dict[str, float],
+    stop: Callable[[], None] | None = None,
 ) -> Iterator[Iterator[tuple[int, Chunk, Iterator[Item]]]]:
     """The chunks with their items, at most `window` of which are prefetched in threads.
 
     Only the next chunk is claimed ahead, so that other processes find work to the end. The items of a chunk must be
-    consumed before the next chunk is requested; the time spent waiting for them is added to the clock.
+    consumed before the next chunk is requested; the time spent waiting for them is added to the clock. After an error
+    `stop` is called, and items that are being loaded are awaited.
     """
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
@@ -206,5 +221,9 @@ def _ahead(
 
         try:
             yield chunks()
+        except BaseException:
+            if stop is not None:
+                stop()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
