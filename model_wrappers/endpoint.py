@@ -166,7 +166,7 @@ class EndpointModel:
             ModelError: no server, no such model, a wrong key, a model that refuses images, or no log-probabilities.
         """
         if not self._describe():
-            raise ModelError(f"no server answers at {self._server.base_url}; start it, or check -s base_url")
+            raise ModelError(f"cannot reach a server at {self._server.base_url}; start it, or check -s base_url")
         answer, refusal = None, ""
         for number in self._numbers:
             self._logprobs = number

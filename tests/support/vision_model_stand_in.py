@@ -6,9 +6,13 @@ import base64
 import hashlib
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from language_model_stand_in import LanguageModelStandIn, Reply
@@ -16,7 +20,7 @@ from language_model_stand_in import LanguageModelStandIn, Reply
 from vl_assay.hub_datasets.core.images import decode
 
 QUOTED = 'Does this figure show "'
-RETRIED = {"5xx", "429", "html", "no choices", "cut", "drip", "endless", "dropped", "no logprobs", "positive", "too many"}
+QUICK_FAULTS = ("5xx", "429", "html", "no choices", "cut", "dropped", "no logprobs", "positive", "too many")
 
 
 class VisionModelStandIn(LanguageModelStandIn):
@@ -65,6 +69,11 @@ class VisionModelStandIn(LanguageModelStandIn):
             self.last = time.monotonic()
         return reply, {}
 
+    def request(self, content, prompt):
+        url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        turn = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": prompt}]
+        return {"model": "tiny", "messages": [{"role": "user", "content": turn}], "logprobs": True, "top_logprobs": 20}
+
     def body(self, model, text, listed, fault=None):
         entries = [{"token": token, "logprob": value, "bytes": None} for token, value in listed]
         if fault == "no logprobs":
@@ -80,7 +89,7 @@ class VisionModelStandIn(LanguageModelStandIn):
 
 
 def faulty(fault, body):
-    """The reply with a fault of `RETRIED`, or with "refused"."""
+    """The reply with one of `QUICK_FAULTS`, a dripping or endless one, or "refused"."""
     whole = json.dumps(body).encode()
     replies = {
         "5xx": Reply(status=503, body=b"busy"),
@@ -140,3 +149,11 @@ class TinyVisionModel:
             inputs = self.processor(images=image, text=text, return_tensors="pt")
             logs = self.model(**inputs).logits[0, -1].log_softmax(-1)
         return list(zip(self.tokens, logs.tolist(), strict=False))
+
+
+def start_run(server, out, cache, *, limit, **settings):
+    """A process that asks the questions of toy_scenes/vqa."""
+    words = ["predict", "endpoint:tiny", "toy_scenes/vqa", "--limit", limit, "--out", out]
+    words += [f"--setting={name}={value}" for name, value in {"base_url": server.url, **settings}.items()]
+    environment = {**os.environ, "VL_ASSAY_CACHE": str(cache)}
+    return subprocess.Popen([str(Path(sys.executable).with_name("vl-assay")), *map(str, words)], env=environment)
