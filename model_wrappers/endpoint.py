@@ -118,10 +118,10 @@ class EndpointModel:
         self.info = info
         self.compares_texts = info.settings["score"] == "choice"
         self.task_types = ("matching", "vqa") if self.compares_texts else ("matching", "retrieval", "vqa")
-        concurrency = _number(options, "concurrency", int) or 1
+        concurrency = _number(options, "concurrency")
         self.threads = _THREADS * concurrency
         self._prices = [_number(options, name, float) for name in ("price_in", "price_out")]
-        self._most = _number(options, "max_requests", int)
+        self._most = _number(options, "max_requests")
         self._server = server
         name = hashlib.sha256(json.dumps([server.base_url, server.name]).encode()).hexdigest()[:16]
         self._calls: JournaledCalls[Answer] = JournaledCalls(
@@ -332,12 +332,12 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
             f"endpoint:{checkpoint} needs the server's address, such as -s base_url=http://localhost:8000/v1, without "
             f"user or key; got {address.hostname or 'none'!r}. Keys are read from the variable of -s key_variable"
         )
-    numbers = {each: _number(settings, each) for each in ("top_logprobs", "concurrency", "timeout", "max_requests")}
+    _number(settings, "top_logprobs")
     server = Endpoint(
         name,
         settings["base_url"],
         os.environ.get(settings["key_variable"] or variable),
-        numbers["timeout"] or 1,
+        _number(settings, "timeout", float),
         ("-s base_url", "the name of the model", "-s key_variable"),
     )
     settings["base_url"] = server.base_url
@@ -353,9 +353,9 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
 
 
 def _number(settings: dict[str, str], name: str, kind: type[int] | type[float] = int) -> Any:
-    """A setting as a number above 0; None if it is empty."""
+    """A setting as a number above 0; None for one that is empty by default."""
     try:
-        number = kind(settings[name]) if settings[name] else None
+        number = None if settings[name] == SETTINGS[name][0] == "" else kind(settings[name])
     except ValueError:
         number = 0
     if number is not None and not 0 < number < math.inf:

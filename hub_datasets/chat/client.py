@@ -137,7 +137,10 @@ class Endpoint:
         return None
 
     def _classify(self, error: Any) -> Exception:
-        text, status = self._redacted(str(error)), error.status_code
+        text, status = str(error), error.status_code
+        if error.body and " - " not in text:  # the client shows OpenAI's form only
+            text = f"{text} - {error.body}"
+        text = self._redacted(text)
         if status in _RETRIED_STATUSES or status >= 500:
             try:
                 wait = max(0.0, float(error.response.headers.get("retry-after", "")))

@@ -3,8 +3,8 @@
     python tests/benchmarks/bench_endpoint.py [--questions 1000] [--latency 0.1] [--slots 8]
 
 The server answers `slots` questions at once, each after `latency` seconds. Its own throughput is that of so many
-threads that send a request each and do nothing else. A tenth of the requests of the second run meet a fault. Exits with 1
-when a run takes more than 1.2 times as long as the server's own time for the requests that it was sent.
+threads that send a request each and do nothing else. A tenth of the requests of the second run meet a fault. Exits with
+1 when a run takes more than 1.2 times as long as the server's own time for the requests that it was sent.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class VisionModelStandIn(LanguageModelStandIn):
             self.asked[key] += 1
             self.requests.append({**request, "messages": prompt, "head": head})
             fault = self.fault(len(self.requests) - 1, times) if self.fault else None
-            self.faults[fault] += fault is not None
+            self.faults.update([fault] if fault else [])
         if request.get("top_logprobs", 0) > self.most > 0:
             return Reply(status=422, body=b'{"error": "top_n_tokens is too large"}'), {}
         with self.slots:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,9 +45,7 @@ def test_a_model_that_sees_everything_is_always_right(benchmark, score, tmp_path
         settings = {"base_url": server.url, "score": score}
         report = run("endpoint:tiny", benchmark, out=tmp_path, limit=20, settings=settings, progress=False)
         assert len(server.asked) == server.asked.total() == len(server.requests)
-    for result in report:
-        assert result.scores.get("accuracy", 1.0) == 1.0
-    assert report[0].scores["accuracy"] == 1.0
+    assert {result.scores.get("accuracy", result.scores.get("group_score")) for result in report} == {1.0}
 
 
 def test_log_odds_of_the_listed_tokens_are_the_scores_and_the_metadata_say_how(tmp_path):
@@ -80,7 +79,7 @@ def test_without_log_probabilities_answers_count_and_their_ties_are_wrong(tmp_pa
     with VisionModelStandIn(lambda image, prompt: [("Yes, I think so.", 0.0)], most=0) as server:
         found = ask(server, tmp_path)
         assert all(request["max_tokens"] == 16 for request in server.requests[1:])
-        with pytest.raises(ModelError, match=r"gives no log-probabilities; choose -s score=answers or choice"):
+        with pytest.raises(ModelError, match=r"gives no log-probabilities; choose -s score=answers or score=choice"):
             ask(server, tmp_path / "other", score="logprobs")
     assert (scores_of(found) == 1).all()
     assert found.metadata["model"]["settings"]["score"] == "answers"
@@ -176,7 +175,8 @@ def test_a_plan_tells_requests_tokens_and_price_and_sends_no_question(tmp_path):
         output = invoke("run", "endpoint:tiny", ITM, "--limit", 20, "--plan", *words, folder=tmp_path).output
         assert output == f"endpoint:tiny: {planned}. No question was sent.\n"
         assert list(tmp_path.iterdir()) == []
-        with pytest.raises(ModelError, match=rf"may be sent 9 requests \(max_requests\), and needs more: {planned}"):
+        free = replace(planned, price=None)
+        with pytest.raises(ModelError, match=rf"may be sent 9 requests \(max_requests\), and .* more: {free}"):
             ask(server, tmp_path, max_requests="9")
         assert server.requests == []
         ask(server, tmp_path)
@@ -230,6 +230,7 @@ def test_a_provider_of_the_hub_is_reached_by_its_router(monkeypatch):
         ({"base_url": "localhost:8000"}, ModelError, "needs the server's address"),
         ({"base_url": "http://me:secret@host/v1"}, ModelError, "without user or key; got 'host'"),
         ({"base_url": "http://host/v1?key=1"}, ModelError, "without user or key"),
+        ({"base_url": "http://host", "top_logprobs": ""}, ModelError, "top_logprobs of endpoint is a number above 0"),
         ({"base_url": "http://host", "concurrency": "0"}, ModelError, "concurrency of endpoint is a number above 0"),
         ({"base_url": "http://host", "price_in": "free"}, ModelError, "price_in of endpoint is a number above 0"),
         ({"base_url": "http://host", "template": "Is it so?"}, ModelError, "has {} once"),
@@ -288,6 +289,8 @@ def test_a_tiny_real_model_scores_the_same_behind_a_server_and_compare_says_so(f
 def check_kills(tmp_path, kills, questions, **faults):
     """Kill a run several times; the questions that were answered twice, all of them under way at a kill."""
     places = tmp_path / "out", tmp_path / "cache"
+    places[1].mkdir()
+    (places[1] / "datasets").symlink_to(cache_folder() / "datasets")  # what is built is built once
     settings = {"concurrency": 8, "limit": questions, "timeout": 2}
     with VisionModelStandIn(lambda image, prompt: yes_or_no(0.7), latency=0.02, slots=8, **faults) as server:
         for kill in range(kills):
