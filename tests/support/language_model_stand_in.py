@@ -58,6 +58,7 @@ class LanguageModelStandIn:
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
+        self._server.handle_error = lambda *about: None  # clients that are killed
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self):
