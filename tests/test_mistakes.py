@@ -104,7 +104,7 @@ def test_without_a_connection_to_the_hub_nothing_waits_for_retries(monkeypatch):
 
 
 def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path, monkeypatch):
-    monkeypatch.setattr("vl_assay.hub_datasets.authoring.generate.asking.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("vl_assay.hub_datasets.chat.calls.FIRST_WAIT", 0.001)
     (tmp_path / "a.csv").write_text("caption\na dog on a cat\n")
     words = ("--model", "m", "--base-url", "http://127.0.0.1:9", "--kind", "swap_obj", "--timeout", 1)
     result = invoke("generate", tmp_path / "a.csv", *words, "--out", tmp_path / "made")

@@ -482,7 +482,7 @@ def generate(
     from .data.sources import read_captions
     from .generate import generate as making
     from .generate.asking import JOURNAL_FILE
-    from .generate.endpoint import open_model
+    from .generate.language_models import open_model
     from .generate.prompt_sets import PROMPT_SETS
     from .generate.report import print_plan, print_report
     from .generate.rules import RULE_KINDS

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 # Others, such as EPS, start programs or are read by little-tested code. Pillow counts the MPO of phones as JPEG.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 100_000_000
+# Servers take requests of 20 MB and more, in which four characters stand for three bytes.
+MOST_SENT = 15_000_000
 # Models scale the shorter side to a fixed length: a line of 30,000 pixels would become an image of gigabytes.
 MOST_ASPECT = 200
 # What decoding a damaged file may raise.
@@ -34,6 +36,25 @@ def decode(content: bytes) -> Image.Image:
         if image.mode in ("I", "F"):
             raise ValueError(f"its pixels have 32 bits (mode {image.mode}); save it with 8 or 16 bits")
         return image.convert("RGB")
+
+
+def portable(content: bytes) -> tuple[str, bytes]:
+    """The media type and a file of an image in which every program sees the pixels of `decode`; raises as `decode`.
+
+    It is the file itself for JPEG and PNG in RGB that no orientation turns, else a PNG, of at most `MOST_SENT` bytes.
+    """
+    image = decode(content)
+    with open_checked(content) as file:
+        kind = str(file.format)
+        turned = file.getexif().get(ExifTags.Base.Orientation, 1) != 1
+        is_plain = kind in ("JPEG", "PNG") and file.mode == "RGB" and not turned and "transparency" not in file.info
+    if not is_plain:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        kind, content = "PNG", buffer.getvalue()
+    if len(content) > MOST_SENT:
+        raise ValueError(f"it has {len(content):,} bytes as {kind}; {MOST_SENT:,} can be sent. Scale it down")
+    return f"image/{kind.lower()}", content
 
 
 def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:

@@ -20,6 +20,7 @@ from ..common.formatting import distinct_labels, interval, p_value, percent, poi
 from ..common.storage import write_text
 from ..contract.spec import Examples
 from ..modules.discovery import get_spec
+from ..records.agreement import agreement
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import to_json
 from ..records.schema import DetectionRow, Row
@@ -70,6 +71,7 @@ class Difference:
         unused: the number of files in no difference of the task: the other model has no file of their data, or fewer
             runs on it.
         partial: whether the predictions are of a part of the task (``--limit``).
+        agreement: the fields of `Agreement`, with the main score of a task of matching or vqa.
         result: what ``differences.differences`` returns: `difference` is the first minus the second; `wins` are the
             examples on which the first model is better.
     """
@@ -88,6 +90,7 @@ class Difference:
     result: dict[str, Any]
     unused: int = 0
     partial: bool = False
+    agreement: dict[str, Any] | None = None
 
     @property
     def where(self) -> str:
@@ -374,6 +377,7 @@ def _compare_versions(
 ) -> Iterator[tuple[Difference, Side | None]]:
     """The differences over versions of the data that differ in their seed; with the first the examples behind them."""
     runs = [_shared_rows(one, two) for one, two in versions]
+    agreed = agreement([row for each in runs for row in each[0][0]], [row for each in runs for row in each[1][0]])
     rows = [row for each in runs for row in each[0][0]]
     clusters = np.array(cluster_numbers(rows))
     predictions = versions[0][0][0].predictions
@@ -408,6 +412,7 @@ def _compare_versions(
                     seeds=len(versions),
                     result=result,
                     partial=bool(versions[0][0][0].data.get("limit")),
+                    agreement=agreed._asdict() if agreed and name == main else None,
                 )
                 yield difference, side
             side = None
@@ -564,6 +569,10 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
             f" Ties count as {difference.ties}; they decide {cells['ties of first, %']} % for the first model and "
             f"{cells['ties of second, %']} % for the second."
         )
+    if difference.agreement:
+        same, n, largest = difference.agreement.values()
+        text += f" The models' scores give the same decisions on {percent(same)} % of {n:,} examples"
+        text += "." if largest is None else f", and differ by at most {largest:.2g}."
     if difference.partial:
         text += " Partial: a part of the task's examples only (--limit)."
     if difference.seeds > 1:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...metrics.evaluation import PredictionFiles
     from .checking import ModelCheck
     from .estimate import Estimate
+    from .protocol import RequestPlan
     from .runner import RunConfig
 
 app = typer.Typer()
@@ -153,7 +154,7 @@ def run(
     benchmarks: Benchmarks = None,
     *,
     options: RunOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory from a sample, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
     devices: Annotated[int, speed_option(help="With --plan: number of devices like this one.")] = 1,
     skills: Annotated[
         bool,
@@ -580,11 +581,16 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
 
-def _print_plan(model: str, estimate: Estimate) -> None:
+def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from .protocol import RequestPlan
+
+    if isinstance(estimate, RequestPlan):
+        typer.echo(f"{model}: {estimate}. No question was sent.")
+        return
     title = f"{escape(model)}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     table = Table("phase", "seconds", "share", title=title, title_justify="left")
     whole = max(estimate.total, 1e-9)

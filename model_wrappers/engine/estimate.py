@@ -8,12 +8,11 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...hub_datasets.core.examples import TaskData
-from ...metrics.records.schema import MatchingRow, Row, VQARow
+from ...metrics.records.agreement import decisions
 from .cache import EmbeddingCache
 from .chunks import ChunkStore
 from .distributed import Processes
@@ -144,18 +143,6 @@ def score_alone(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipel
         store = ChunkStore(Path(folder))
         pipeline = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)
         return pipeline, score_plan(model, plan, pipeline, EmbeddingCache(None, store, Processes()))[0]
-
-
-def decisions(row: Row) -> Any:
-    """What the metrics depend on: the order of the texts of each image and of the images of each text."""
-    if isinstance(row, VQARow):
-        return None if row.score is None else np.sign(row.score)
-    if not isinstance(row, MatchingRow) or row.scores is None:
-        return None
-    scores = np.array(row.scores)
-    texts = np.sign(scores[:, :, None] - scores[:, None, :])
-    images = np.sign(scores[:, None, :] - scores[None, :, :])
-    return texts.tolist(), images.tolist()
 
 
 def _ratio(whole: float, part: float) -> float:

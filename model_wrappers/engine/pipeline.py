@@ -19,9 +19,12 @@ from ._decoding import Decoder
 from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks, run_part
 from .distributed import Processes
 from .progress import Progress
+from .protocol import RemoteModel
 from .shards import Part
 
 _DECODING_THREADS = 4
+# More items than two chunks have.
+_ALL = 1 << 30
 # What a stage does, by the first word of its name.
 _TITLES = {
     "images": "encoding images",
@@ -75,6 +78,7 @@ class Pipeline:
         *,
         batch_size: int | None = None,
         rows: int | None = None,
+        remote: RemoteModel | None = None,
     ) -> np.ndarray:
         """The rows that `compute` returns for the items of all chunks, in order.
 
@@ -88,6 +92,7 @@ class Pipeline:
             compute: returns the rows of a batch of items, all of the same chunk.
             batch_size: replaces the batch size of the pipeline.
             rows: the number of all rows, if it is known and not one for each item; 0 if it is not known.
+            remote: the model that `load` asks, in its number of threads and without waiting for slow answers.
 
         Raises:
             ModelError: `compute` returned NaN or infinity; such a chunk is not stored.
@@ -101,7 +106,11 @@ class Pipeline:
             items_left = sum(map(len, chunks)) * left // max(len(chunks), 1) // self._processes.world
             threads = max(_DECODING_THREADS, 2 * self.decoder.workers)
             window = max(2 * (batch_size or self.batch_size), threads)
-            with self._progress.bar(title, items_left) as advance, _ahead(load, own, window, threads, clock) as loaded:
+            stop = None
+            if remote is not None:
+                threads, window, stop = remote.threads, _ALL, remote.stop
+            ahead = _ahead(load, own, window, threads, clock, stop)
+            with self._progress.bar(title, items_left) as advance, ahead as loaded:
                 for number, chunk, items in loaded:
                     save(number, self._compute_chunk(name, chunk, items, compute, advance, batch_size))
                     clock["items"] += len(chunk)
@@ -178,12 +187,18 @@ def _title(stage: str) -> str:
 
 @contextmanager
 def _ahead(
-    load: Callable[[int], Item], claims: Claims, window: int, threads: int, clock: dict[str, float]
+    load: Callable[[int], Item],
+    claims: Claims,
+    window: int,
+    threads: int,
+    clock: dict[str, float],
+    stop: Callable[[], None] | None = None,
 ) -> Iterator[Iterator[tuple[int, Chunk, Iterator[Item]]]]:
     """The chunks with their items, at most `window` of which are prefetched in threads.
 
     Only the next chunk is claimed ahead, so that other processes find work to the end. The items of a chunk must be
-    consumed before the next chunk is requested; the time spent waiting for them is added to the clock.
+    consumed before the next chunk is requested; the time spent waiting for them is added to the clock. After an error
+    `stop` is called, and items that are being loaded are awaited.
     """
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Item]] = deque()
@@ -221,5 +236,9 @@ def _ahead(
 
         try:
             yield chunks()
+        except BaseException:
+            if stop is not None:
+                stop()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -16,6 +16,8 @@ from ...hub_datasets.core.examples import MISSING, Example, TaskData
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import DataError
 from .protocol import PhraseQuery
+
+T = TypeVar("T")
 
 
 class RetrievalSet(NamedTuple):
@@ -192,8 +194,12 @@ class ScoringPlan:
         Raises:
             DataError: it cannot be read; see `unreadable`.
         """
+        return self.read_image(number, decode)
+
+    def read_image(self, number: int, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of the file of image number `number`; raises as `open_image`."""
         try:
-            return decode(self.image_bytes(number))
+            return read(self.image_bytes(number))
         except DECODING_ERRORS as error:
             raise self.unreadable(number, error) from error
 

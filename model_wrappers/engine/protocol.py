@@ -14,7 +14,7 @@ passes one item at a time and the model computes in float64: this is the re-chec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -219,11 +219,94 @@ class VQAModel(_EncodesImages, Protocol):
         ...
 
 
-Model = DualEncoder | CrossEncoder | PairScorer | TextScorer | Detector | VQAModel
+class RemoteImage(NamedTuple):
+    """An image to send: its content key, and functions for its width and height and for its media type and file.
+
+    The file has the pixels of ``hub_datasets.core.images.decode`` for any decoder. Both raise DataError.
+    """
+
+    key: str
+    size: Callable[[], tuple[int, int]]
+    file: Callable[[], tuple[str, bytes]]
+
+
+class RemoteItem(NamedTuple):
+    """Texts to score with an image: captions, or questions with the answer yes or no."""
+
+    image: RemoteImage
+    texts: list[str]
+    are_questions: bool = False
+
+
+@dataclass(frozen=True)
+class RequestPlan:
+    """What a run would send to a server.
+
+    Args:
+        requests: the number of distinct requests.
+        answered: how many of them need not be sent, as their answers are kept.
+        images: the number of distinct images in the others.
+        prompt_tokens, completion_tokens: estimates for the others.
+        price: of the others, in the currency of the prices given; None without prices.
+    """
+
+    requests: int
+    answered: int
+    images: int
+    prompt_tokens: int
+    completion_tokens: int
+    price: float | None
+
+    def __str__(self) -> str:
+        price = "" if self.price is None else f", price about {self.price:,.2f}"
+        return (
+            f"{self.requests - self.answered:,} requests with {self.images:,} images, about {self.prompt_tokens:,} "
+            f"tokens read and {self.completion_tokens:,} written{price}; {self.answered:,} more are answered already"
+        )
+
+
+@runtime_checkable
+class RemoteModel(Protocol):
+    """A model behind a server, which is asked from several threads and keeps its answers.
+
+    `task_types` are the types of tasks that it can be evaluated on. `compares_texts` says that the score of a caption
+    depends on the others of its example, so that the texts of an item are those of one example. `threads` is the
+    number of items under way.
+    """
+
+    info: ModelInfo
+    task_types: tuple[str, ...]
+    compares_texts: bool
+    threads: int
+
+    def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
+        """What `ask` would send for all items; sends no question. Raises ModelError if that is over the limit."""
+        ...
+
+    def connect(self) -> None:
+        """Find out what the server can do, which completes `info`; called before `ask`."""
+        ...
+
+    def ask(self, item: RemoteItem) -> Sequence[float]:
+        """A score for each text: of captions as in `PairScorer`, of questions as in `VQAModel`."""
+        ...
+
+    def facts(self, items: Iterable[RemoteItem]) -> dict[str, Any]:
+        """Counts for the metadata of the predictions, when all items were asked."""
+        ...
+
+    def stop(self) -> None:
+        """Send nothing more; called when the run fails."""
+        ...
+
+
+Model = DualEncoder | CrossEncoder | PairScorer | TextScorer | Detector | VQAModel | RemoteModel
 
 
 def abilities(model: Any) -> tuple[str, ...]:
     """The types of tasks that a model can be evaluated on; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
+    if isinstance(model, RemoteModel):
+        return model.task_types
     able: list[str] = []
     if isinstance(model, DualEncoder | CrossEncoder | PairScorer | TextScorer):
         able += ["matching", "retrieval"]

@@ -25,9 +25,11 @@ from .protocol import (
     ModelInfo,
     PairScorer,
     PhraseQuery,
+    RemoteModel,
     TextScorer,
     VQAModel,
 )
+from .remote import ask_remotely
 
 
 @runtime_checkable
@@ -108,9 +110,12 @@ class Results:
 
 def score_plan(
     model: Model, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache
-) -> tuple[Results, dict[str, int]]:
+) -> tuple[Results, dict[str, Any]]:
     """Score everything in a plan; returns the results and counts for the metadata of the predictions."""
     captions = answers = Scores(np.empty(0), [], {})
+    if isinstance(model, RemoteModel):
+        captions, answers, facts = ask_remotely(model, plan, pipeline)
+        return Results(plan, captions.pairs, captions.pools, answers.pairs, {}), facts
     if len(plan.captions):
         if isinstance(model, DualEncoder):
             captions = score_by_embeddings(model, plan, pipeline, cache)

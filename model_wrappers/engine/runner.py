@@ -46,8 +46,9 @@ from .finished import finished_files, record_files, run_key
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .progress import Progress
-from .protocol import DTYPES, DualEncoder, LoadOptions, Model, TextScorer, abilities
+from .protocol import DTYPES, DualEncoder, LoadOptions, Model, RemoteModel, RequestPlan, TextScorer, abilities
 from .ray_engine import predict_on_ray
+from .remote import plan_requests
 from .results import PredictionsSource, score_plan
 from .shards import UNFINISHED, Part, RunRecord, Shard, collect
 
@@ -243,6 +244,10 @@ def predict_part(
         bars.say(f"loading {', '.join(references)}")
         tasks = _load_seeds(references, loaded, config, chosen, processes)
         plan = ScoringPlan(tasks)
+    if isinstance(loaded, RemoteModel):
+        with processes.raise_on_all_ranks():
+            bars.say(f"to be sent: {plan_requests(loaded, plan)}")
+            loaded.connect()
     out = Path(out) if out is not None else default_folder(loaded.info.name)
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
@@ -336,8 +341,10 @@ def plan(
     devices: int = 1,
     config: RunConfig | None = None,
     **changes: Any,
-) -> Estimate:
+) -> Estimate | RequestPlan:
     """Estimate the time and memory of `predict` with the same arguments from a sample; writes nothing.
+
+    Of a model behind a server, tell what would be sent to it; no question is.
 
     Args:
         devices: how many devices like this one share the work.
@@ -358,6 +365,8 @@ def plan(
     if isinstance(model, PredictionsSource):
         raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
     tasks = _load_data(references, model, config, config.options, Processes())
+    if isinstance(model, RemoteModel):
+        return plan_requests(model, ScoringPlan(tasks))
     return estimate(model, tasks, batch_size=config.batch_size or _batch_size(_device(model)), devices=devices)
 
 
@@ -491,7 +500,7 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: AnyMod
 
 
 def _load_options(model: str | AnyModel, processes: Processes, config: RunConfig) -> LoadOptions:
-    on_cpu = not isinstance(model, str) or model.startswith("mock:")
+    on_cpu = not isinstance(model, str) or model.startswith(("mock:", "endpoint:"))
     device = "cpu" if on_cpu else default_device(processes.rank)
     return LoadOptions(device, config.dtype, config.revision, dict(config.settings or {}), config.compile)
 

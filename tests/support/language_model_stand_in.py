@@ -23,7 +23,10 @@ _NAMES = {read_template(name)[0]: name for name in PROMPTS}
 
 @dataclass
 class Reply:
-    """What is sent back: a text as an answer, or another body or status; `delay` seconds later, or never."""
+    """What is sent back: a text as an answer, or another body or status; `delay` seconds later, or never.
+
+    Of a `cut` reply half is sent, a byte of a dripping one each `drip` seconds, and an `endless` one goes on.
+    """
 
     text: str = ""
     status: int = 200
@@ -31,6 +34,9 @@ class Reply:
     body: bytes | None = None
     delay: float = 0
     dropped: bool = False
+    cut: bool = False
+    drip: float = 0
+    endless: bool = False
 
 
 class LanguageModelStandIn:
@@ -45,12 +51,14 @@ class LanguageModelStandIn:
     def __init__(self, reply=None, model=None, token=None):
         self.reply = reply or (lambda request, times: answer_well(request))
         self.model, self.token = model, token
+        self.pages = {}  # what GET finds, by path
         self.requests = []
         self.authorizations = Counter()
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
+        self._server.handle_error = lambda *about: None  # clients that are killed
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self):
@@ -82,6 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format, *args):
         pass
 
+    def do_GET(self):
+        page = self.owner.pages.get(self.path)
+        self.send(404 if page is None else 200, {}, json.dumps(page).encode())
+
     def do_POST(self):
         content = self.rfile.read(int(self.headers["Content-Length"]))
         authorization = self.headers.get("Authorization")
@@ -100,18 +112,28 @@ class _Handler(BaseHTTPRequestHandler):
         body = reply.body
         if body is None:
             body = json.dumps(completion(request["model"], reply.text, usage)).encode()
-        self.send(reply.status, reply.headers, body)
+        self.send(reply.status, reply.headers, body, reply)
         return None
 
-    def send(self, status, headers, body):
+    def send(self, status, headers, body, reply=None):
         try:
             self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json")
+            if reply is None or not reply.endless:
+                self.send_header("Content-Length", str(len(body)))
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if reply is None or not (reply.cut or reply.drip or reply.endless):
+                self.wfile.write(body)
+                return
+            self.close_connection = True
+            self.wfile.write(body[: len(body) // 2] if reply.cut else b"")
+            for byte in body if reply.drip else b"":
+                self.wfile.write(bytes([byte]))
+                time.sleep(reply.drip)
+            while reply.endless:
+                self.wfile.write(b" " * (1 << 20))
         except ConnectionError:  # the client has gone, killed or out of patience
             self.close_connection = True
 

@@ -41,16 +41,17 @@ from rich.progress import Progress
 
 from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
+from ...chat.calls import Stopped, Usage
 from ..data.candidates import CANDIDATES_FILE, Candidate
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, Question, Stopped, Usage
+from .asking import JOURNAL_FILE, Asker, Question
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
-from .endpoint import LanguageModel
 from .formatting import accept
+from .language_models import LanguageModel
 from .prompt_sets import open_prompts
 from .prompts import STEPS, PromptSet
 from .rejected import Rejected
@@ -169,7 +170,7 @@ def generate(
 
     Args:
         captions: from `sources.read_captions`.
-        model: from `endpoint.open_model`, or any object that follows its protocol.
+        model: from `language_models.open_model`, or any object that follows its protocol.
         out: the folder of the run; its journal is continued.
         kinds: some of ``KINDS``.
         each: at most so many candidates of each kind for a caption, at least 1; kinds without a random step have one.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....metrics.common.documents import Part, print_tables, simple_table
-from .asking import JOURNAL_FILE, read_answers
+from ...chat.calls import read_answers
+from .asking import JOURNAL_FILE, parse_answer
 from .generate import Estimate, Report
 from .rejected import REASONS
 
@@ -18,7 +19,7 @@ def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
     counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
     table = _counts_table(f"Requests for {captions:,} captions", headings, counts)
     journal = out / JOURNAL_FILE
-    answers = len(read_answers(journal)[1]) if journal.exists() else 0
+    answers = len(read_answers(journal, parse_answer)[1]) if journal.exists() else 0
     note = (
         f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as allowed; fewer where "
         "captions offer nothing to change. Tokens are estimated at four characters each. "

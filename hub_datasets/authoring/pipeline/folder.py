@@ -28,13 +28,13 @@ from types import ModuleType
 from typing import Any
 
 from ....metrics.common.storage import new_folder, write_text
+from ...chat.client import KEY_VARIABLE
 from ...core import benchmarks
 from ...core.build import build_with, data_errors
 from ...hub.publish import EVAL_FILE, eval_yaml
 from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.checks import NEGATIVE_KINDS
-from ..generate.endpoint import KEY_VARIABLE
 from ..generate.prompt_sets import open_prompts
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, cells, remarks

@@ -111,8 +111,8 @@ def read_stage_captions(settings: Settings) -> list[Captioned]:
 
 def do_generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
-    from ..generate.endpoint import open_model
     from ..generate.generate import generate, generate_by_rule
+    from ..generate.language_models import open_model
     from ..generate.report import print_report
 
     captions = read_stage_captions(settings)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from ..data.journal import Journal
+from ....metrics.common.journal import Journal
 
 UNDO = "undo"
 Key = tuple[str, int]

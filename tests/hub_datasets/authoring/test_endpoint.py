@@ -15,15 +15,9 @@ from tiny_models import bpe_words, ordinary_weights, save_parts
 
 from vl_assay.hub_datasets.authoring.data.sources import Captioned
 from vl_assay.hub_datasets.authoring.generate.checks import KINDS
-from vl_assay.hub_datasets.authoring.generate.endpoint import (
-    Completion,
-    Endpoint,
-    LocalModel,
-    Refused,
-    Unanswered,
-    open_model,
-)
 from vl_assay.hub_datasets.authoring.generate.generate import generate
+from vl_assay.hub_datasets.authoring.generate.language_models import LocalModel, open_model
+from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Refused, Unanswered
 from vl_assay.metrics.common.errors import ModelError
 
 ASKED = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "a cat"}]
@@ -125,7 +119,7 @@ def test_an_endpoint_that_is_not_running_is_retried():
 @pytest.mark.parametrize("library", ["openai", "tenacity"])
 def test_without_the_libraries_of_the_extra_the_message_names_it(library, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ModelError, match=rf"needs {library}.*vl-assay\[authoring\]"):
+    with pytest.raises(ModelError, match=rf"needs {library}.*vl-assay\[endpoint\]"):
         generate([], open_model("m", "http://127.0.0.1:9"), tmp_path)
 
 

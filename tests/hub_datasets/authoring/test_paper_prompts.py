@@ -8,11 +8,11 @@ import pytest
 
 from vl_assay.hub_datasets.authoring.data.sources import Captioned
 from vl_assay.hub_datasets.authoring.generate.checks import KINDS, NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.generate.endpoint import Completion
 from vl_assay.hub_datasets.authoring.generate.formatting import accept
 from vl_assay.hub_datasets.authoring.generate.generate import generate, plan
 from vl_assay.hub_datasets.authoring.generate.paper_prompts import FACTS, PaperPrompts
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
+from vl_assay.hub_datasets.chat.client import Completion
 from vl_assay.metrics.common.errors import UnknownNameError
 
 PROMPTS = PaperPrompts()

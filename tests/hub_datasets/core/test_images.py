@@ -10,7 +10,7 @@ import pytest
 from damage import flipped
 from PIL import Image
 
-from vl_assay.hub_datasets.core.images import DECODING_ERRORS, FORMATS, decode
+from vl_assay.hub_datasets.core.images import DECODING_ERRORS, FORMATS, decode, portable
 
 
 def file_of(image, kind="PNG", **options):
@@ -72,3 +72,32 @@ def test_damaged_images_end_in_an_error_of_those_that_are_expected():
             content = flipped(content, rng)
         with suppress(*DECODING_ERRORS):
             decode(content[: len(content) if number % 4 else rng.integers(len(content))])
+
+
+def test_a_file_to_send_shows_every_decoder_the_same_pixels_and_is_copied_where_it_does():
+    rng = np.random.default_rng(0)
+    image = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+    for kind in ("JPEG", "PNG"):
+        content = file_of(image, kind)
+        assert portable(content) == (f"image/{kind.lower()}", content)
+    exif = image.getexif()
+    exif[0x0112] = 6  # a decoder that obeys it turns the image
+    others = (
+        file_of(image, "JPEG", exif=exif),
+        file_of(image, "BMP"),
+        file_of(image.convert("RGBA")),
+        file_of(image, "GIF"),
+    )
+    for content in (*others, file_of(image, transparency=(0, 0, 0)), file_of(image.convert("L"), "JPEG")):
+        kind, sent = portable(content)
+        assert kind == "image/png"
+        assert (np.asarray(Image.open(io.BytesIO(sent))) == np.asarray(decode(content))).all()
+
+
+def test_a_file_that_is_damaged_or_too_large_to_send_is_an_error(monkeypatch):
+    content = file_of(Image.effect_noise((64, 64), 90).convert("RGB"), "JPEG")
+    with pytest.raises(DECODING_ERRORS):
+        portable(content[: len(content) // 2])
+    monkeypatch.setattr("vl_assay.hub_datasets.core.images.MOST_SENT", len(content) - 1)
+    with pytest.raises(ValueError, match="can be sent"):
+        portable(content)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from support import UNVERIFIED, Recorder
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.model_wrappers import plan, predict
-from vl_assay.model_wrappers.engine.estimate import changed_decisions, decisions, estimate, sample
+from vl_assay.model_wrappers.engine.estimate import changed_decisions, estimate, sample
 
 
 @pytest.fixture
@@ -55,22 +53,6 @@ def test_a_plan_writes_nothing_and_refuses_no_devices(coco, tmp_path, monkeypatc
     assert not (tmp_path / "vl-assay-results").exists()
     with pytest.raises(ModelError, match="the number of devices is 0"):
         plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, devices=0)
-
-
-def row(*scores, correct=None):
-    return MatchingRow("a", "c", "c", ["i"] * len(scores), correct or list(range(len(scores))), [*map(list, scores)])
-
-
-def test_decisions_change_with_who_is_first_and_not_with_by_how_much():
-    assert decisions(row([0.9, 0.1])) == decisions(row([0.2, 0.1])) != decisions(row([0.1, 0.2]))
-    assert decisions(row([0.9, 0.1])) != decisions(row([0.1, 0.1]))  # a tie is no win
-    # Three captions of one image: whether the second, not the first, is above the third.
-    assert decisions(row([3, 4, 2])) != decisions(row([3, 4, 5]))
-    # Both images prefer their captions; in the second case one caption prefers the wrong image.
-    assert decisions(row([0.9, 0.1], [0.2, 0.8])) != decisions(row([0.3, 0.1], [0.4, 0.8]))
-    answer = VQARow("a", "c", "c", ["i"], "is it", True, 0.5)
-    assert decisions(answer) == 1
-    assert np.sign(-0.1) == decisions(VQARow("a", "c", "c", ["i"], "is it", True, -0.1))
 
 
 def test_changes_are_counted_against_the_exact_model(tasks):

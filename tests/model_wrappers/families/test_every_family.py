@@ -213,7 +213,7 @@ def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, fo
         load_model(f"{family}:{folders[other]}")
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "precomputed"])
+@pytest.mark.parametrize("family", [*FAMILIES, "endpoint", "precomputed"])
 def test_unknown_settings_and_values_name_the_known_ones(family):
     known = getattr(get_family(family), "SETTINGS", {})
     with pytest.raises(UnknownNameError, match=rf"unknown setting of {family} 'colour'; known: {', '.join(known)}"):

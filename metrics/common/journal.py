@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
-from ....metrics.common.errors import DataError, StorageError
-from ....metrics.common.storage import append_line, sync_folder
+from .errors import DataError, StorageError
+from .storage import append_line, sync_folder
 
 _LOCK_SECONDS = 10.0
 T = TypeVar("T")

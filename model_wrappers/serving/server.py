@@ -1,0 +1,39 @@
+"""How a server describes itself: what it serves, and in which version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...hub_datasets.chat.client import Endpoint
+
+# What stays the same of the model's entry in the list of models, and of the pages of vLLM, TGI and llama.cpp.
+_ENTRY = ("root", "owned_by", "max_model_len")
+_PAGES = {"/version": ("version",), "/info": ("model_sha", "model_dtype", "version"), "/props": ("build_info",)}
+_MOST_CHARACTERS = 200
+
+
+def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> dict[str, str]:
+    """The fields by which a server describes its model and version; those that it does not have are left out.
+
+    Args:
+        server: the server.
+        retried: calls a function again while it raises Unanswered.
+
+    Raises:
+        Unanswered: it does not answer now.
+    """
+    found = retried(lambda: server.get("/models"))
+    entries = found.get("data") if isinstance(found, dict) else None
+    listed = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    described = _texts(next((each for each in listed if each.get("id") == server.name), {}), _ENTRY)
+    address = urlsplit(server.base_url)
+    for page, names in _PAGES.items():
+        found = retried(lambda page=page: server.get(f"{address.scheme}://{address.netloc}{page}"))
+        described |= _texts(found if isinstance(found, dict) else {}, names)
+    return described
+
+
+def _texts(page: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    return {name: str(page[name])[:_MOST_CHARACTERS] for name in names if isinstance(page.get(name), str | int)}
