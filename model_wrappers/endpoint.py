@@ -141,7 +141,10 @@ class EndpointModel:
     def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
         """See `RemoteModel`; asks the server for its description, which costs nothing."""
         self._describe()
-        self._logprobs = next((n for n in self._numbers if self._known(_GREY, n) is not None), self._numbers[0])
+        for number in self._numbers:
+            if (answer := self._known(_GREY, number)) is not None:
+                self._logprobs = number if answer.logprobs else 0
+                break
         requests = {(each.image.key, each.prompt): each for item in items for each in self._requests(item)}
         left = [each for each in requests.values() if self._known(each) is None]
         images = {each.image.key: each.image for each in left}

@@ -238,8 +238,10 @@ def predict_part(
             bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
         loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if (config.check_precision or part) and isinstance(loaded, PredictionsSource):
-        raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is nothing to compute")
+    if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
+        raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
+    if part is not None and isinstance(loaded, PredictionsSource):
+        raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is nothing to compute in parts")
     with clock("data"):
         bars.say(f"loading {', '.join(references)}")
         tasks = _load_seeds(references, loaded, config, chosen, processes)
@@ -288,7 +290,7 @@ def predict_part(
         return PredictionFiles([], metrics_of, captions_of, parts_in)
     with processes.raise_on_all_ranks():
         if processes.is_main:
-            if config.check_precision and not isinstance(loaded, PredictionsSource):
+            if config.check_precision and not isinstance(loaded, PredictionsSource | RemoteModel):
                 exact: Any = load_model(str(model), replace(load_options, dtype="float32"))
                 size = config.check_precision
                 found |= changed_decisions(loaded, exact, tasks, batch_size=pipeline.batch_size, size=size)

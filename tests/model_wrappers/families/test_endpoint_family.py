@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import replace
@@ -79,6 +80,8 @@ def test_without_log_probabilities_answers_count_and_their_ties_are_wrong(tmp_pa
     with VisionModelStandIn(lambda image, prompt: [("Yes, I think so.", 0.0)], most=0) as server:
         found = ask(server, tmp_path)
         assert all(request["max_tokens"] == 16 for request in server.requests[1:])
+        after = plan("endpoint:tiny", ITM, limit=20, settings={"base_url": server.url})
+        assert after.answered == after.requests == len(server.requests) - 1
         with pytest.raises(ModelError, match=r"gives no log-probabilities; choose -s score=answers or score=choice"):
             ask(server, tmp_path / "other", score="logprobs")
     assert (scores_of(found) == 1).all()
@@ -114,8 +117,10 @@ def test_a_server_that_lists_fewer_tokens_is_asked_for_fewer(tmp_path):
 
 
 def test_whatever_a_server_does_wrong_each_question_is_answered_once_and_rightly(tmp_path):
+    faults = itertools.cycle(QUICK_FAULTS)
+
     def fault(number, times):
-        return QUICK_FAULTS[number // 2 % len(QUICK_FAULTS)] if number % 2 and times < 2 else None
+        return next(faults) if number % 2 and times < 2 else None
 
     with VisionModelStandIn(oracle) as good, VisionModelStandIn(oracle, fault=fault) as bad:
         expected, found = ask(good, tmp_path / "good"), ask(bad, tmp_path / "bad")
@@ -248,7 +253,10 @@ def test_dtype_and_revision_are_the_servers_and_a_server_that_is_gone_is_named(t
         with pytest.raises(ModelError, match="the server chooses revision and dtype"):
             load_model("endpoint:tiny", LoadOptions(settings={"base_url": "http://127.0.0.1:9"}, **options))
     with VisionModelStandIn(oracle) as server:
-        pass
+        settings = {"base_url": server.url}
+        with pytest.raises(ModelError, match="check_precision cannot compute it again"):
+            predict("endpoint:tiny", ITM, out=tmp_path, settings=settings, check_precision=5, progress=False)
+    assert server.requests == []
     with pytest.raises(ModelError, match=rf"cannot reach a server at {server.url}"):
         ask(server, tmp_path)
 
