@@ -69,8 +69,8 @@ def read_mirror(config: str, paths: Iterable[Path], *, verify: bool) -> tuple[li
 
 
 def _as_released(record: Row) -> Row:
-    box = {f"bbox_{side}": value for side, value in (record["bbox"] or {}).items()}
-    return {**record, "image_path": record["image"], **box}
+    box = record["bbox"] if isinstance(record["bbox"], dict) else {}  # the check names what is lacking
+    return {**record, "image_path": record["image"], **{f"bbox_{side}": value for side, value in box.items()}}
 
 
 def _rows(config: str, records: list[Row], origin: str, *, verify: bool) -> list[Row]:

@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,9 @@ def fetch_or_mirror(
         where = " and ".join(archive.url for archive in archives)
         sources.append((where, lambda: (fetch_images(texts, archives, remedy), f"the archive {where}")))
     if mirror:
-        kept = kept_images(texts, archives)
-        sources.append((mirror.table.source, partial(mirror.find_images, texts, kept, folder, dl_manager)))
+        # What the archive gave before it failed is kept, and compared.
+        find = mirror.find_images
+        sources.append((mirror.table.source, lambda: find(texts, kept_images(texts, archives), folder, dl_manager)))
     return first_source("images", sources)
 
 
