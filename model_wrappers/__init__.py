@@ -2,8 +2,8 @@
 
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
 its predictions (`score` is its older name), and `RunConfig` holds their further options. To evaluate a model of your
-own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and
-`VQAModel`.
+own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextPairScorer`, `TextScorer`,
+`Detector` and `VQAModel`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ModelInfo,
         PairScorer,
         PhraseQuery,
+        TextPairScorer,
         TextScorer,
         VQAModel,
     )
@@ -37,6 +38,7 @@ __all__ = [
     "PairScorer",
     "PhraseQuery",
     "RunConfig",
+    "TextPairScorer",
     "TextScorer",
     "VQAModel",
     "demo_names",

@@ -18,7 +18,7 @@ from ..contract.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
-from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from ..statistics.bootstrap import check_options as check_resampling
 from ..statistics.differences import averaged, pooled
 
@@ -226,6 +226,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         (MatchingRow.task_type, "groups"): lambda rows: ([[row.scores for row in rows]], {}),
         (MatchingRow.task_type, "matching"): _single_rows,
         (MatchingRow.task_type, "retrieval"): _single_rows,
+        (TextSimilarityRow.task_type, "matching"): _single_rows,
         (RetrievalRow.task_type, "retrieval"): _shared_pool,
         (RetrievalRow.task_type, "matching"): _classes,
         (DetectionRow.task_type, "detection"): _boxes,
