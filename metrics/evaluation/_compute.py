@@ -154,7 +154,10 @@ def examples_of(
         labels["clusters"] = clusters
     policy = {"ties": tie_policy(spec, ties)} if "ties" in accepted else {}
     known = {name: value for name, value in labels.items() if name in accepted}
-    return per_example(*columns, **known, **settings, **policy)
+    found = per_example(*columns, **known, **settings, **policy)
+    # Tags divide the examples once more: a macro average over both would count each example twice.
+    tags = {tag for row in rows for tag in row.tags}.difference(row.category for row in rows)
+    return replace(found, rare={**dict.fromkeys(sorted(tags & found.categories.keys()), "tags"), **found.rare})
 
 
 def pooled_examples(
@@ -242,7 +245,8 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
     categories: list[Any] = [row.category for row in rows]
     if any(row.tags for row in rows):
         categories = [list(dict.fromkeys([row.category, *row.tags])) for row in rows]
-    return columns, {"categories": categories, "clusters": cluster_numbers(rows), **labels}
+    sets = [row.id if row.cluster is None else f"{row.config}/{row.cluster}" for row in rows]
+    return columns, {"categories": categories, "clusters": cluster_numbers(rows), "sets": sets, **labels}
 
 
 def _compute_metric(
