@@ -67,13 +67,15 @@ def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     if not examples or not rules:
         return {}
     rows = [[rule(example) for example in examples] for rule in rules]
-    joint = [[_without_ties(row, example) for row, example in zip(each, examples, strict=True)] for each in rows]
     found: dict[str, dict[str, Any]] = {}
     for metric, settings in task.task.metrics.items():
         spec = get_spec(metric)
         try:
-            of_rules, ties = (joint, None) if spec.is_joint else (rows, "half")
-            results = [aggregate(examples_of(each, metric, settings, ties=ties)) for each in of_rules]
+            if spec.is_joint:
+                untied = [list(map(_without_ties, each, examples)) for each in rows]
+                results = [aggregate(examples_of(each, metric, settings)) for each in untied]
+            else:
+                results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
         except ScoresError:  # not defined on these examples, such as on questions of one kind
             continue
         scores = spec.table_scores(list(results[0]))

@@ -155,8 +155,10 @@ def examples_of(
     policy = {"ties": tie_policy(spec, ties)} if "ties" in accepted else {}
     known = {name: value for name, value in labels.items() if name in accepted}
     found = per_example(*columns, **known, **settings, **policy)
-    # Tags divide the examples once more: a macro average over both would count each example twice.
     tags = {tag for row in rows for tag in row.tags}.difference(row.category for row in rows)
+    if not tags:
+        return found
+    # Tags divide the examples once more: a macro average over both would count each example twice.
     return replace(found, rare={**dict.fromkeys(sorted(tags & found.categories.keys()), "tags"), **found.rare})
 
 
