@@ -3,7 +3,7 @@
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
 its predictions (`score` is its older name), and `RunConfig` holds their further options. `check` tells whether a model
 is loaded as its authors meant. To evaluate a model of your own, implement one or more of the protocols `DualEncoder`,
-`CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and `VQAModel`.
+`CrossEncoder`, `PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ModelInfo,
         PairScorer,
         PhraseQuery,
+        TextPairScorer,
         TextScorer,
         VQAModel,
     )
@@ -38,6 +39,7 @@ __all__ = [
     "PairScorer",
     "PhraseQuery",
     "RunConfig",
+    "TextPairScorer",
     "TextScorer",
     "VQAModel",
     "check",

@@ -8,8 +8,9 @@
 | ``mock:oracle`` | whether it is true | the truth | what the phrase refers to, if the caption is true |
 | ``mock:nan`` | NaN, an error | NaN | none |
 
-The oracle reads the scenes of toy_scenes and supports no other images. Each mock supports every type of task; the cards
-state their results.
+Two captions are similar by the share of words that they have in common (bag-of-words), or if they mean the same
+(oracle); the others do as with an image. The oracle reads the scenes of toy_scenes and supports no other images. Each
+mock supports every type of task; the cards state their results.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from ..hub_datasets.toy_scenes.language import Phrase, applies, parse
+from ..hub_datasets.toy_scenes.language import MEANING, Phrase, applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, check_known
@@ -45,6 +48,10 @@ class _Constant:
 
     def score(self, caption: str) -> float:
         return self.value
+
+    @classmethod
+    def similarity(cls, text: str, other: str) -> float:
+        return cls.value
 
     def answer(self, question: str) -> float:
         return self.value
@@ -69,6 +76,10 @@ class _Shuffled(_Constant):
     def score(self, caption: str) -> float:
         return _random(self._pixels, caption)
 
+    @classmethod
+    def similarity(cls, text: str, other: str) -> float:
+        return _random(b"", "\0".join(sorted((text, other))))
+
     def answer(self, question: str) -> float:
         return _random(self._pixels, question) - 0.5
 
@@ -92,6 +103,11 @@ class _BagOfWords(_Shuffled):
     def score(self, caption: str) -> float:
         words = sorted(caption.split())  # so that equal bags have equal sums
         return sum(map(self._weight, words)) / max(len(words), 1)
+
+    @classmethod
+    def similarity(cls, text: str, other: str) -> float:
+        ours, theirs = Counter(text.split()), Counter(other.split())
+        return (ours & theirs).total() / max((ours | theirs).total(), 1)
 
     def answer(self, question: str) -> float:
         return 0.5 if self.score(question.removeprefix(_QUESTION)) == 1 else -0.5
@@ -120,6 +136,10 @@ class _Oracle(_Constant):
             return float(any(phrase.fits(thing) for phrase in _phrases(caption) for thing in self._scene.things))
         return float(statement.is_true_of(self._scene))
 
+    @classmethod
+    def similarity(cls, text: str, other: str) -> float:
+        return float(_meaning(text) == _meaning(other))
+
     def answer(self, question: str) -> float:
         return self.score(question.removeprefix(_QUESTION)) - 0.5
 
@@ -133,7 +153,7 @@ class _Oracle(_Constant):
 
 
 class Mock:
-    """A mock as a `PairScorer`, `Detector` and `VQAModel`."""
+    """A mock as a `PairScorer`, `TextPairScorer`, `Detector` and `VQAModel`."""
 
     max_tokens = 10**6
 
@@ -145,6 +165,10 @@ class Mock:
         """The score of each caption."""
         known = self._knowledge(image)
         return [known.score(caption) for caption in captions]
+
+    def score_texts(self, text: str, others: Sequence[str]) -> list[float]:
+        """The similarity of each other text to a text."""
+        return [self._knowledge.similarity(text, other) for other in others]
 
     def prepare_image(self, image: Image.Image) -> _Constant:
         """What the mock knows of the image."""
@@ -188,6 +212,17 @@ def _phrases(text: str) -> tuple[Phrase, ...]:
     """The phrase that a text is; none if it is something else."""
     statement = parse(f"{text} and {text}")
     return statement.phrases[:1] if statement else ()
+
+
+def _meaning(caption: str) -> tuple[Any, ...]:
+    """Equal for captions of toy_scenes that say the same."""
+    statement = parse(caption)
+    if statement is None:
+        raise ModelError(f"mock:oracle knows the meaning of captions of toy_scenes, and {caption!r:.80} is none")
+    phrases = [tuple(MEANING[word] for word in (*phrase.adjectives, phrase.noun)) for phrase in statement.phrases]
+    if statement.relation is None:
+        return (None, *sorted(phrases))
+    return (MEANING[statement.relation], *phrases[:2], *sorted(phrases[2:]))
 
 
 def _found(boxes: list[tuple[Box, float]]) -> Detections:

@@ -24,7 +24,7 @@ from ...metrics.common.errors import PredictionsError, UnknownNameError, check_k
 if TYPE_CHECKING:
     from ...metrics.records.predictions import Predictions
 
-TASK_TYPES = ("matching", "retrieval", "detection", "vqa")
+TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
 # What examples test, and what each skill is; `Task.skills` maps to these.
 SKILLS = {
     "object": "an object was added or replaced",
@@ -51,6 +51,8 @@ class Task:
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
       as many. Caption number i is the positive caption of image number i; several images with one caption are
       chosen from, and the first is right.
+    - ``"text_similarity"``: without `images`; the captions of a row are scored with each other, each pair once. The
+      first two mean the same.
     - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
       row's own captions are the positives of its image. With `label` they are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns

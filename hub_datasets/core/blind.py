@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     """The scores of the best text-only rule for each metric of a task.
 
     The rules are those of the audit (formatting, length), each with both signs; for questions, always yes and always
-    no. Ties count half. As they depend on the captions alone, they are computed once and kept in the cache.
+    no. Ties count half, as a guess does. Where several choices must be right together (`MetricSpec.is_joint`), such as
+    those of both images of a group, a guess that sees the text alone is the same for all: there a tie of captions is
+    broken by their text, and images tie as they do in the metric. As the levels depend on the captions alone, they are
+    computed once and kept in the cache.
 
     Args:
         task: its examples; those without an image are left out.
@@ -67,7 +71,11 @@ def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     for metric, settings in task.task.metrics.items():
         spec = get_spec(metric)
         try:
-            results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
+            if spec.is_joint:
+                untied = [list(map(_without_ties, each, examples)) for each in rows]
+                results = [aggregate(examples_of(each, metric, settings)) for each in untied]
+            else:
+                results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
         except ScoresError:  # not defined on these examples, such as on questions of one kind
             continue
         scores = spec.table_scores(list(results[0]))
@@ -95,6 +103,15 @@ def _rules(task_type: str) -> list[Callable[[Example], Row]]:
 def _match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
     scores = [sign * rule(caption) for caption in example.captions]
     return MatchingRow(**example.facts(), correct=example.correct, scores=[scores for _ in example.images])
+
+
+def _without_ties(row: Row, example: Example) -> Row:
+    """A row in which different captions have different scores, by their order in the alphabet where a rule ties."""
+    if not isinstance(row, MatchingRow) or not row.scores:
+        return row
+    keys = list(zip(row.scores[0], example.captions, strict=True))
+    order = sorted(set(keys))
+    return replace(row, scores=[[float(order.index(key)) for key in keys] for _ in row.scores])
 
 
 def _answer(sign: float, example: Example) -> Row:

@@ -53,9 +53,10 @@ class Example:
     Args:
         id, config, category: as in the dataset.
         images: content keys (SHA-256 of the file's bytes, 32 hexadecimal digits); `MISSING` for a missing image;
-            ``"file:"`` and its name for one that was not needed.
-        captions: matching: caption number i is the positive caption of image number i; retrieval: all positive captions
-            of the only image; detection: the caption of the phrases; vqa: the question.
+            ``"file:"`` and its name for one that was not needed. Text similarity has none.
+        captions: matching: caption number i is the positive caption of image number i; text similarity: those to
+            compare, of which the first two mean the same; retrieval: all positive captions of the only image;
+            detection: the caption of the phrases; vqa: the question.
         tags, cluster: see ``Task``.
         phrases, positive, pair: detection: the phrases to find, whether the caption is true of the image, and an id
             that the rows of one caption share.
@@ -76,8 +77,11 @@ class Example:
 
     @property
     def correct(self) -> list[int]:
-        """Matching: the number of each image's positive caption; of several images with one caption, the first's."""
-        return list(range(min(len(self.images), len(self.captions))))
+        """Matching: the number of each image's positive caption; of several images with one caption, the first's.
+
+        Text similarity: the number of the pair of captions that mean the same, the first.
+        """
+        return list(range(min(max(len(self.images), 1), len(self.captions))))
 
     def facts(self) -> dict[str, Any]:
         """The fields of an example that predictions of all task types contain."""
@@ -182,7 +186,8 @@ class TaskData:
             for column, name in named.items():
                 if by_column.get(column, NO_IMAGE) == NO_IMAGE:
                     by_column[column] = ImageKey(f"file:{row[name]}", Path(row[name]).name)
-            keys, names = zip(*(by_column[column] for column in task.images), strict=True)
+            own = [by_column[column] for column in task.images]
+            keys, names = tuple(each.key for each in own), [each.name for each in own]
             for column, key, name in zip(task.images, keys, names, strict=True):
                 if key != MISSING:
                     self._places.setdefault(key, (images, number, column))
@@ -242,6 +247,7 @@ def load_examples(
     else:
         name, part = split_reference(reference)
         chosen = get_benchmark(name).select(name, part, task_types)
+        needs_images = needs_images and any(task.images for task, _ in chosen)
         options = _build_options(name, options or {}, needs_images)
         split_for = get_benchmark(name).split_for
         folders = {

@@ -31,6 +31,7 @@ _KEY = "model-index"
 _BOM = "\ufeff"
 _HUB_TASKS = {
     "matching": "image-text-matching",
+    "text_similarity": "sentence-similarity",
     "retrieval": "image-text-retrieval",
     "detection": "zero-shot-object-detection",
     "vqa": "visual-question-answering",

@@ -1,4 +1,4 @@
-"""How the rows of NegBench are scored: each set of questions by itself, by the template of the right caption."""
+"""How the rows of NegBench are scored: the questions by the template of the right caption, and two retrieval sets."""
 
 from .. import Benchmark, Task
 
@@ -14,7 +14,18 @@ BENCHMARK = Benchmark(
             skills="negation",
         )
         for config in ("coco", "voc2007")
+    )
+    + tuple(
+        Task(
+            name=config,
+            configs=(config,),
+            task_type="retrieval",
+            images=("image",),
+            captions=("captions",),
+            metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
+        )
+        for config in ("coco_retrieval", "coco_negated_retrieval")
     ),
-    summary="negation, one of four captions",
+    summary="negation, in questions and retrieval",
     source="--data-dir only: the CSV files of github.com/m1k2zoo/negbench's Drive folder; COCO's images are fetched",
 )

@@ -1,11 +1,12 @@
-"""NegBench's multiple-choice questions (Alhamoud et al., CVPR 2025) as a `datasets` builder.
+"""NegBench's questions and retrieval sets on photographs (Alhamoud et al., CVPR 2025) as a `datasets` builder.
 
-A row is a photograph and four captions that affirm or negate what is in it, of which one is true. The text is exactly
-as released; the true caption comes first.
+A row of a set of questions is a photograph and four captions that affirm or negate what is in it, of which one is true;
+a row of a retrieval set is a photograph and its captions. The text is exactly as released; a true caption comes first.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -20,8 +21,14 @@ _GET = (
 )
 _CAPTIONS = tuple(f"caption_{number}" for number in range(4))
 _SCHEMA = dict.fromkeys(("image_path", *_CAPTIONS, "correct_answer", "correct_answer_template"), str)
+_RETRIEVAL = {"filepath": str, "captions": str}
 _TEMPLATES = ("positive", "negative", "hybrid")
 _FILES = {"coco": ("COCO_val", 5_914), "voc2007": ("VOC2007", 5_031)}
+# The same photographs, with COCO's captions and with those to which a negated object was added.
+_SETS = {
+    "coco_retrieval": "COCO_val_retrieval",
+    "coco_negated_retrieval": "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true",
+}
 _IMAGES = {
     "coco": Images(
         ("val2017", "images/val2017"),
@@ -36,32 +43,41 @@ _IMAGES = {
 
 
 class NegBench(ReleasedRows):
-    """Two configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
+    """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
-    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "NegBench", _FILES)
+    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "NegBench", (*_FILES, *_SETS))
     GET_SOURCES = _GET
     ROWS: ClassVar = {
         name: Rows(SourceFile(f"{stem}_mcq_llama3.1_rephrased.csv", remedy=_GET), _SCHEMA, count)
         for name, (stem, count) in _FILES.items()
-    }
+    } | {name: Rows(SourceFile(f"{stem}.csv", remedy=_GET), _RETRIEVAL) for name, stem in _SETS.items()}
 
     def _columns(self) -> dict[str, Any]:
+        if self.config.name in _SETS:
+            return columns("id image filename captions")
         return columns("id category image filename caption negative_captions")
 
     def _images(self) -> Images:
-        return _IMAGES[self.config.name]
+        return _IMAGES[self.config.name.partition("_")[0]]
 
     def _problem(self, record: Row) -> str | None:
-        if record["correct_answer"] not in "0123" or len(record["correct_answer"]) != 1:
+        if "captions" in record:
+            try:
+                _captions(record["captions"])
+            except ValueError as error:
+                return str(error)
+        elif record["correct_answer"] not in "0123" or len(record["correct_answer"]) != 1:
             return f"correct_answer is {record['correct_answer']!r}, which is not 0, 1, 2 or 3"
-        if record["correct_answer_template"] not in _TEMPLATES:
+        elif record["correct_answer_template"] not in _TEMPLATES:
             return (
                 f"correct_answer_template {record['correct_answer_template']!r} is not one of {', '.join(_TEMPLATES)}"
             )
-        name = _name(record)
-        return None if is_file_name(name) else f"image_path {record['image_path']!r} does not end in a file name"
+        return None if is_file_name(_name(record)) else f"the image {_path(record)!r} does not end in a file name"
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        if "captions" in record:
+            yield {"id": f"{part}/{key}", "filename": _name(record), "captions": _captions(record["captions"])}
+            return
         captions = [record[column] for column in _CAPTIONS]
         caption = captions.pop(int(record["correct_answer"]))
         yield {
@@ -73,5 +89,20 @@ class NegBench(ReleasedRows):
         }
 
 
+def _captions(text: str) -> list[str]:
+    """The captions of a photograph, which the table has as a list in Python's notation."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError(f"captions is {text:.80}, not a list of texts")
+    return found
+
+
+def _path(record: Row) -> str:
+    return record["filepath" if "filepath" in record else "image_path"]
+
+
 def _name(record: Row) -> str:
-    return record["image_path"].rpartition("/")[2]
+    return _path(record).rpartition("/")[2]

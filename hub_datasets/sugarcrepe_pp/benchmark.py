@@ -1,17 +1,30 @@
-"""How the rows of SugarCrepe++ are scored and evaluated (section 4.1): both positives have to beat the negative."""
+"""How the rows of SugarCrepe++ are scored and evaluated (section 4.1): with the image (ITT), and as texts (TOT)."""
 
 from .. import Benchmark, Task
+
+_CONFIGS = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
+_CAPTIONS = ("caption", "positive_caption", "negative_caption")
 
 BENCHMARK = Benchmark(
     tasks=(
         Task(
             name="itt",
-            configs=("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"),
+            configs=_CONFIGS,
             images=("image",),
-            captions=("caption", "positive_caption", "negative_caption"),
+            captions=_CAPTIONS,
             category="category",
             metrics={"augmented_accuracy": {}, "brittleness": {}},
             skills="paraphrase",
+        ),
+        Task(
+            name="tot",
+            configs=_CONFIGS,
+            task_type="text_similarity",
+            images=(),
+            captions=_CAPTIONS,
+            category="category",
+            cluster="filename",
+            metrics={"aro_itm": {"task": "order"}},
         ),
     ),
     summary="two true captions in other words",

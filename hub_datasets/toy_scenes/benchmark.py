@@ -80,6 +80,17 @@ BENCHMARK = Benchmark(
             by_default=False,
         ),
         Task(
+            name="paraphrases",
+            configs=("hard_positives",),
+            task_type="text_similarity",
+            images=(),
+            captions=("caption", "positive_caption", "negative_caption"),
+            category="category",
+            cluster="filename",
+            metrics={"aro_itm": {"task": "order"}},
+            by_default=False,
+        ),
+        Task(
             name="sets",
             configs=("sets",),
             images=("image",),

@@ -2,6 +2,12 @@
 
 from .. import Benchmark, Task
 
+# What the two relations of a pair are called; the photographs of two objects are a set (section 3.1).
+_PAIRS = {
+    "controlled_a": [["left_of", "right_of"], ["on", "under"]],
+    "controlled_b": [["left_of", "right_of"], ["in-front_of", "behind"]],
+}
+
 BENCHMARK = Benchmark(
     tasks=tuple(
         Task(
@@ -10,7 +16,8 @@ BENCHMARK = Benchmark(
             images=("image",),
             captions=("caption", "negative_captions"),
             category="category",
-            metrics={"aro_itm": {"task": "order"}},
+            cluster="objects" if config in _PAIRS else None,
+            metrics={"set_accuracy": {"pairs": _PAIRS[config]}} if config in _PAIRS else {"aro_itm": {"task": "order"}},
             skills="spatial",
         )
         for config in ("controlled_a", "controlled_b", "coco_one", "coco_two", "vg_one", "vg_two")

@@ -58,7 +58,7 @@ class WhatsUp(ReleasedRows):
     }
 
     def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_captions defect")
+        return columns("id category image filename caption negative_captions objects defect")
 
     def _images(self) -> Images:
         name = self.config.name
@@ -79,19 +79,22 @@ class WhatsUp(ReleasedRows):
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
         name = _filename(part, record)
         if "id" in record:
-            captions = [record["caption"], record["negative_caption"]]
+            objects, captions = None, [record["caption"], record["negative_caption"]]
             other = captions[1].split()
             # These files do not name the relation: it is what the captions differ in.
             category = " ".join(word for word in captions[0].split() if word not in other) or "other"
         else:
             captions = record["caption_options"]
-            [category] = _RELATION.findall(name)[:1]
+            # The first relation in the name; what stands around it are the two objects.
+            first, category, second = _RELATION.split(name, maxsplit=1)
+            objects = f"{first}, {second.rpartition('.')[0]}"
         yield {
             "id": f"{part}/{key}",
             "category": category,
             "filename": name,
             "caption": captions[0],
             "negative_captions": captions[1:],
+            "objects": objects,
             "defect": "images exchanged" if name in _EXCHANGED else None,
         }
 

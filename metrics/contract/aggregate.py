@@ -169,7 +169,8 @@ def aggregate(
     per_category = {name: averages(examples, numbers) for name, numbers in examples.categories.items()}
     if examples.with_macro:
         for score in examples.values:
-            means = [per_category[name][score] for name in examples.macro_categories]
+            found = [per_category[name][score] for name in examples.macro_categories]
+            means = [value for value in found if value is not None]
             if not per_category:
                 means = [result[score]]
             result[f"macro_{score}"] = math.fsum(means) / len(means) if means else None

@@ -71,6 +71,8 @@ class MetricSpec:
         tie_policies: those that its function knows.
         label: distinguishes its scores from those of the same name of other metrics, such as "CPD"; may be empty.
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
+        is_joint: whether some score takes several choices to be right that no answer without the image gets right
+            together, so that a guess by text alone is not chance; see ``hub_datasets.core.blind``.
     """
 
     function: MetricFunction
@@ -81,6 +83,7 @@ class MetricSpec:
     tie_policies: tuple[str, ...] = TIES
     label: str = ""
     positive_captions: int = 1
+    is_joint: bool = False
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -18,7 +18,7 @@ from ..contract.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
-from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from ..statistics.bootstrap import check_options as check_resampling
 from ..statistics.differences import averaged, pooled
 
@@ -163,7 +163,12 @@ def examples_of(
         labels["clusters"] = clusters
     policy = {"ties": tie_policy(spec, ties)} if "ties" in accepted else {}
     known = {name: value for name, value in labels.items() if name in accepted}
-    return per_example(*columns, **known, **settings, **policy)
+    found = per_example(*columns, **known, **settings, **policy)
+    tags = {tag for row in rows for tag in row.tags}.difference(row.category for row in rows)
+    if not tags:
+        return found
+    # Tags divide the examples once more: a macro average over both would count each example twice.
+    return replace(found, rare={**dict.fromkeys(sorted(tags & found.categories.keys()), "tags"), **found.rare})
 
 
 def pooled_examples(
@@ -235,6 +240,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
         (MatchingRow.task_type, "groups"): lambda rows: ([[row.scores for row in rows]], {}),
         (MatchingRow.task_type, "matching"): _single_rows,
         (MatchingRow.task_type, "retrieval"): _single_rows,
+        (TextSimilarityRow.task_type, "matching"): _single_rows,
         (RetrievalRow.task_type, "retrieval"): _shared_pool,
         (RetrievalRow.task_type, "matching"): _classes,
         (DetectionRow.task_type, "detection"): _boxes,
@@ -250,7 +256,8 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[l
     categories: list[Any] = [row.category for row in rows]
     if any(row.tags for row in rows):
         categories = [list(dict.fromkeys([row.category, *row.tags])) for row in rows]
-    return columns, {"categories": categories, "clusters": cluster_numbers(rows), **labels}
+    sets = [row.id if row.cluster is None else f"{row.config}/{row.cluster}" for row in rows]
+    return columns, {"categories": categories, "clusters": cluster_numbers(rows), "sets": sets, **labels}
 
 
 def _compute_metric(

@@ -12,4 +12,5 @@ SPEC = MetricSpec(
         ScoreSpec("group_score", chance=1 / 6, meaning="How often all of that is right in a group."),
     ),
     main_score="group_score",
+    is_joint=True,
 )

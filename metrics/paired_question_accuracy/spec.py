@@ -12,4 +12,5 @@ SPEC = MetricSpec(
         ScoreSpec("image_accuracy", chance=1 / 4, meaning="How often both questions about an image are right."),
         ScoreSpec("accuracy", chance=1 / 2, meaning="How often a question about an image is answered rightly."),
     ),
+    is_joint=True,
 )

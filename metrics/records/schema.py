@@ -20,6 +20,9 @@ followed by the columns of its task type. Predictions are null if and only if an
 | matching  | correct  | list<int32>                | for each image, the index of its correct caption; of several |
 |           |          |                            | images with fewer captions, for the first of them: [0] for one |
 |           | scores   | list<list<double>>         | images × captions, higher is a better match |
+| text_     | correct  | list<int32>                | the index of the pair of captions that mean the same |
+| similarity| scores   | list<list<double>>         | one list: how similar the captions of each pair are, in the |
+|           |          |                            | order (0, 1), (0, 2), …, (1, 2), …; these rows have no images |
 | retrieval | correct  | list<int32>                | the columns of the correct captions of its only image |
 |           | scores   | list<float>                | the image with every caption of the set, higher is better |
 | detection | positive | bool                       | whether the caption is true of the image |
@@ -82,6 +85,7 @@ class Row(ABC):
 
     task_type: ClassVar[str]
     columns: ClassVar[pa.Schema]
+    has_images: ClassVar[bool] = True
 
     id: str
     config: str
@@ -105,8 +109,8 @@ class Row(ABC):
         texts = [self.id, self.config, self.category, *self.tags, self.cluster or "", self.caption_key or ""]
         if not all(text.isprintable() for text in texts):
             return "control characters in its id, config, category, tags, cluster or caption_key"
-        if not self.images:
-            return "no images"
+        if bool(self.images) != self.has_images:
+            return "no images" if self.has_images else f"{len(self.images)} images; a row of {self.task_type} has none"
         if not self.is_scored:
             return None if "" in self.images else "no scores, though no image is missing"
         return "scores, though an image is missing" if "" in self.images else self._problem()
@@ -164,6 +168,27 @@ class MatchingRow(Row):
         if not all(0 <= index < len(scores[0]) for index in self.correct):
             return f"correct caption {self.correct} outside the {len(scores[0])} captions"
         return _not_finite(score for row in scores for score in row)
+
+
+@dataclass(frozen=True)
+class TextSimilarityRow(MatchingRow):
+    """Pairs of captions, of which the captions of one mean the same: chosen from like the captions of an image."""
+
+    task_type = "text_similarity"
+    has_images = False
+
+    def problem(self) -> str | None:
+        """As for every row."""
+        return Row.problem(self)
+
+    def _problem(self) -> str | None:
+        lists = self.scores or []
+        if len(lists) != 1 or len(self.correct) != 1:
+            return f"{len(lists)} lists of scores and {len(self.correct)} correct pairs; a row has one of each"
+        scores = lists[0] or []
+        if not 0 <= self.correct[0] < len(scores):
+            return f"correct pair {self.correct[0]} outside the {len(scores)} pairs"
+        return _not_finite(scores)
 
 
 @dataclass(frozen=True)
@@ -246,7 +271,9 @@ class VQARow(Row):
         return _not_finite([self.score])
 
 
-ROWS: dict[str, type[Row]] = {row.task_type: row for row in (MatchingRow, RetrievalRow, DetectionRow, VQARow)}
+ROWS: dict[str, type[Row]] = {
+    row.task_type: row for row in (MatchingRow, TextSimilarityRow, RetrievalRow, DetectionRow, VQARow)
+}
 
 _NOT_FINITE = "a score is NaN, infinite or missing; every score must be a finite number"
 

@@ -29,16 +29,20 @@ _BLOCK = 2**22
 
 
 class Scores(NamedTuple):
-    """Scores of pairs (p,), float64; of each retrieval set, float32 (images, texts); and counts for the metadata."""
+    """Scores of pairs (p,), float64; of each retrieval set, float32 (images, texts); and counts for the metadata.
+
+    `text_pairs` has the similarities of the pairs of texts (q,), float64.
+    """
 
     pairs: np.ndarray
     pools: list[np.ndarray]
     facts: dict[str, int]
+    text_pairs: np.ndarray = np.empty(0)
 
 
 def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> Scores:
-    """Scores of all captions of a plan as dot products of embeddings."""
-    pairs = plan.captions
+    """Scores of all captions of a plan, and similarities of its texts, as dot products of embeddings."""
+    pairs, text_pairs = plan.captions, plan.text_pairs
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
     wanted = pairs.images()
 
@@ -67,19 +71,27 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     captions = cache.embed("captions", text_keys, encode_captions)
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
-    scores = _dot(images[place[pairs.image]], captions[pairs.text])
-    near = pairs.near_ties(scores, NEAR_TIE)
+    scores = _dot(images[place[pairs.anchor]], captions[pairs.text])
+    similarities = _dot(captions[text_pairs.anchor], captions[text_pairs.text])
+    near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
+
+    def recheck_captions(numbers: np.ndarray) -> np.ndarray:
+        exact = partial(model.encode_captions, exact=True)
+        return _recheck(pipeline, "captions", numbers, tokens.__getitem__, exact)
+
     if near.any():
         scores[near] = _dot(
-            _recheck(pipeline, "images", pairs.image[near], load_image, partial(model.encode_images, exact=True)),
-            _recheck(
-                pipeline, "captions", pairs.text[near], tokens.__getitem__, partial(model.encode_captions, exact=True)
-            ),
+            _recheck(pipeline, "images", pairs.anchor[near], load_image, partial(model.encode_images, exact=True)),
+            recheck_captions(pairs.text[near]),
         )
+    if near_texts.any():
+        sides = recheck_captions(np.concatenate([text_pairs.anchor[near_texts], text_pairs.text[near_texts]]))
+        similarities[near_texts] = _dot(*np.split(sides, 2))
     pools = [
         _pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
     ]
-    return Scores(scores, pools, text_facts(model.max_tokens, tokens, near) | cache.facts())
+    facts = text_facts(model.max_tokens, tokens, np.concatenate([near, near_texts])) | cache.facts()
+    return Scores(scores, pools, facts, similarities)
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -161,6 +173,8 @@ def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) ->
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if not len(a):
+        return np.empty(0)
     return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
 
 

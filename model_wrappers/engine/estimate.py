@@ -27,10 +27,15 @@ PHASES = {
     "images": "vision",
     "captions": "text",
     "pairs": "cross-attention",
+    "texts": "text",
     "questions": "cross-attention",
     "boxes": "detection",
     "recheck": "float64 re-check of near-ties",
 }
+
+
+# The types of tasks whose rows hold single decisions.
+_COMPARED = ("matching", "text_similarity", "vqa")
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,12 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: i
         "images": _ratio(len(plan.captions.images()), len(sampled.captions.images())),
         "captions": _ratio(len(plan.captions.texts), len(sampled.captions.texts)),
         "pairs": _ratio(len(plan.captions), len(sampled.captions)),
+        "texts": _ratio(len(plan.text_pairs), len(sampled.text_pairs)),
         "questions": _ratio(len(plan.questions), len(sampled.questions)),
         "boxes": _ratio(sum(map(len, plan.queries.values())), sum(map(len, sampled.queries.values()))),
-        "recheck": _ratio(len(plan.captions.image), len(sampled.captions.image)),
+        "recheck": _ratio(
+            len(plan.captions.anchor) + len(plan.text_pairs), len(sampled.captions.anchor) + len(sampled.text_pairs)
+        ),
     }
     seconds: dict[str, float] = {}
     for stage, spent in pipeline.seconds.items():
@@ -102,14 +110,14 @@ def changed_decisions(
     Args:
         model: in the precision of the run.
         exact: in float32.
-        tasks: the tasks of the run; only matching and vqa are compared.
+        tasks: the tasks of the run; only matching, text similarity and vqa are compared.
         batch_size: as in the run.
         size: number of examples of each task in the sample.
 
     Returns:
         ``precision_sample``, the number of examples compared, and ``precision_changes``, those that differ.
     """
-    tasks = sample([task for task in tasks if task.task.task_type in ("matching", "vqa")], size)
+    tasks = sample([task for task in tasks if task.task.task_type in _COMPARED], size)
     sides = []
     for each in (model, exact):
         _, results = score_alone(each, ScoringPlan(tasks), batch_size)

@@ -13,7 +13,7 @@ from .chunks import choice_key, chunk_size, cut_by_cost
 from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
 from .pipeline import Pipeline
 from .plan import Pairs, ScoringPlan
-from .protocol import CrossEncoder, PairScorer, VQAModel
+from .protocol import CrossEncoder, PairScorer, TextPairScorer, VQAModel
 
 # Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
 # cosines.
@@ -25,7 +25,7 @@ _IMAGE_COST = 4
 
 
 class _Item(NamedTuple):
-    """An image, ready for the model, and the texts that are scored with it."""
+    """An image, ready for the model, or another anchor, and the texts that are scored with it."""
 
     image: Any
     texts: list[Any]
@@ -41,6 +41,18 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, pipeline: Pipeline) -> 
     pairs = plan.captions
     found = _run(pipeline, "pairs", pairs, plan.open_image, pairs.texts, compute)
     return Scores(*pairs.split(found), {})
+
+
+def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, pipeline: Pipeline) -> np.ndarray:
+    """Similarities (q,) of all pairs of texts of a plan by a `TextPairScorer`."""
+
+    def compute(batch: Sequence[_Item]) -> np.ndarray:
+        scores = [model.score_texts(item.image, item.texts) for item in batch]
+        columns = zip(batch, scores, strict=True)
+        return np.concatenate([as_column(model.info.name, found, len(item.texts)) for item, found in columns])
+
+    pairs = plan.text_pairs
+    return _run(pipeline, "texts", pairs, pairs.texts.__getitem__, pairs.texts, compute)
 
 
 def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -90,8 +102,8 @@ def _score_and_recheck(
     scores, pools = pairs.split(found)
     near = near_ties(scores)
     if near.any():
-        chosen = Pairs(pairs.texts, pairs.image[near], pairs.text[near], np.empty((0, 2), np.int64), [])
-        recheck = f"recheck-{stage}-{choice_key(chosen.image, chosen.text)}"
+        chosen = Pairs(pairs.texts, pairs.anchor[near], pairs.text[near], np.empty((0, 2), np.int64), [])
+        recheck = f"recheck-{stage}-{choice_key(chosen.anchor, chosen.text)}"
         scores[near] = _run(pipeline, recheck, chosen, load, tokens, partial(compute, exact=True), batch_size=1)
     return Scores(scores, pools, text_facts(model.max_tokens, tokens, near))
 

@@ -30,6 +30,7 @@ _TITLES = {
     "images": "encoding images",
     "captions": "encoding captions",
     "pairs": "matching images and captions",
+    "texts": "comparing captions",
     "questions": "answering questions",
     "boxes": "detecting phrases",
     "recheck": "re-checking near-ties",

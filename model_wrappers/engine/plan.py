@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -34,18 +36,18 @@ class RetrievalSet(NamedTuple):
 
 @dataclass
 class Pairs:
-    """Pairs of image and text: captions to match, or questions to answer.
+    """Pairs of an anchor and a text: captions to match, questions to answer, or texts to compare.
 
     Attributes:
         texts: the distinct texts, in order of first use.
-        image, text: the numbers of image and text of each pair, int64 (p,).
-        shapes: the numbers of images and texts of each example, int64 (e, 2); its pairs are consecutive.
+        anchor, text: the numbers of both sides of each pair, int64 (p,); an anchor is an image, or another text.
+        shapes: how an example's pairs, which are consecutive, form a matrix: images and texts, int64 (e, 2).
         starts: the index of the first pair of each example, int64 (e,).
         pools: retrieval sets, in addition to the pairs.
     """
 
     texts: list[str]
-    image: np.ndarray
+    anchor: np.ndarray
     text: np.ndarray
     shapes: np.ndarray
     pools: list[RetrievalSet]
@@ -56,21 +58,21 @@ class Pairs:
 
     def __len__(self) -> int:
         """The number of scores, including those of the pools."""
-        return len(self.image) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
+        return len(self.anchor) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
 
     def images(self) -> np.ndarray:
         """The sorted numbers of all images in a pair or pool."""
-        return np.unique(np.concatenate([self.image, *(pool.images for pool in self.pools)]))
+        return np.unique(np.concatenate([self.anchor, *(pool.images for pool in self.pools)]))
 
     def everything(self) -> tuple[np.ndarray, np.ndarray]:
         """Image and text of each pair, followed by those of the pools, pool by pool in row-major order."""
-        images = [self.image, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
+        images = [self.anchor, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Split scores of `everything` into those of the pairs (p,) and float32 (images, captions) of each pool."""
-        sizes = [len(self.image), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
+        sizes = [len(self.anchor), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
         pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
         shaped = [own.reshape(len(pool.images), -1, pool.prompts) for own, pool in zip(pools, self.pools, strict=True)]
         return pairs, [own.mean(axis=2).astype(np.float32) for own in shaped]
@@ -111,6 +113,7 @@ class ScoringPlan:
         tasks: the tasks, as given.
         images: distinct content keys, in order of first use.
         captions: the pairs of matching tasks, and the pools of retrieval tasks.
+        text_pairs: the pairs of text similarity tasks, of the texts of `captions`.
         questions: the pairs of vqa tasks.
         places: for each task the range of its examples in these pairs; for a retrieval task the range of its pools.
         queries: for each image number its distinct phrase queries, for detection tasks.
@@ -123,6 +126,8 @@ class ScoringPlan:
         self.queries: dict[int, dict[PhraseQuery, int]] = {}
         self.places: list[range] = []
         captions, questions = _Collector(), _Collector()
+        text_pairs = _Collector(captions)
+        collectors = {"vqa": questions, "text_similarity": text_pairs}
         for task in tasks:
             repeated = [name for name, count in Counter(example.id for example in task.examples).items() if count > 1]
             if repeated:
@@ -130,7 +135,7 @@ class ScoringPlan:
             examples = scored(task)
             numbers = [[self._number(key, task) for key in example.images] for example in examples]
             task_type = task.task.task_type
-            collector = questions if task_type == "vqa" else captions
+            collector = collectors.get(task_type, captions)
             filled = collector.pools if task_type == "retrieval" else collector.shapes
             first = len(filled)
             if task_type == "retrieval" and examples:
@@ -140,11 +145,13 @@ class ScoringPlan:
                     asked = self.queries.setdefault(row[0], {})
                     for query in queries_of(example):
                         asked.setdefault(query, len(asked))
+                elif task_type == "text_similarity":
+                    text_pairs.add_text_pairs(example.captions)
                 elif task_type != "retrieval":
                     collector.add(row, example.captions)
             self.places.append(range(first, len(filled)))
         self.images = list(self._numbers)
-        self.captions, self.questions = captions.pairs(), questions.pairs()
+        self.captions, self.questions, self.text_pairs = captions.pairs(), questions.pairs(), text_pairs.pairs()
 
     def _number(self, key: str, task: TaskData) -> int:
         self._sources.setdefault(key, task)
@@ -159,11 +166,9 @@ class ScoringPlan:
         examples = sum(len(task.examples) for task in self.tasks)
         shown = sum(len(example.images) for task in self.tasks for example in task.examples)
         written = sum(len(example.captions) for task in self.tasks for example in task.examples)
-        texts = {"captions": len(self.captions.texts), "questions": len(self.questions.texts)}
-        texts["phrases"] = sum(map(len, self.queries.values()))
-        what = " and ".join(
-            [f"{len(self.images):,} images", *(f"{count:,} {name}" for name, count in texts.items() if count)]
-        )
+        items = {"images": len(self.images), "captions": len(self.captions.texts)}
+        items |= {"questions": len(self.questions.texts), "phrases": sum(map(len, self.queries.values()))}
+        what = " and ".join(f"{count:,} {name}" for name, count in items.items() if count)
         text = f"{examples:,} examples: {what} to encode (deduplicated from {shown:,} and {written:,})"
         missing = [name for task in self.tasks for name in task.missing]
         if missing:
@@ -177,8 +182,8 @@ class ScoringPlan:
         prompts = [pool.prompts for pool in self.captions.pools]
         content = [self.images, self.captions.texts, self.questions.texts, queries, prompts]
         digest = hashlib.sha256(json.dumps(content).encode())
-        for pairs in (self.captions, self.questions):
-            arrays = [pairs.image, pairs.text, pairs.shapes]
+        for pairs in (self.captions, self.questions, self.text_pairs):
+            arrays = [pairs.anchor, pairs.text, pairs.shapes]
             for array in (*arrays, *(part for pool in pairs.pools for part in (pool.images, pool.texts))):
                 digest.update(np.ascontiguousarray(array).tobytes() + b"/")
         return digest.hexdigest()
@@ -216,10 +221,10 @@ class ScoringPlan:
 
 
 class _Collector:
-    """Collects pairs and pools, and deduplicates their texts."""
+    """Collects pairs and pools, and deduplicates their texts, together with those of another collector."""
 
-    def __init__(self) -> None:
-        self._texts: dict[str, int] = {}
+    def __init__(self, other: _Collector | None = None) -> None:
+        self._texts: dict[str, int] = {} if other is None else other._texts
         self._pairs: list[tuple[int, int]] = []
         self.shapes: list[tuple[int, int]] = []
         self.pools: list[RetrievalSet] = []
@@ -228,6 +233,11 @@ class _Collector:
         numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
         self._pairs += [(image, text) for image in images for text in numbers]
         self.shapes.append((len(images), len(texts)))
+
+    def add_text_pairs(self, texts: Sequence[str]) -> None:
+        numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        self._pairs += combinations(numbers, 2)
+        self.shapes.append((1, math.comb(len(texts), 2)))
 
     def add_pool(
         self, images: Sequence[int], examples: Sequence[Example], candidates: Mapping[str, Sequence[str]]
@@ -254,8 +264,8 @@ class _Collector:
         self.pools.append(RetrievalSet(np.array(images), np.array(texts), correct))
 
     def pairs(self) -> Pairs:
-        image, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
-        return Pairs(list(self._texts), image, text, np.array(self.shapes, np.int64).reshape(-1, 2), self.pools)
+        anchor, text = np.array(self._pairs, np.int64).reshape(-1, 2).T
+        return Pairs(list(self._texts), anchor, text, np.array(self.shapes, np.int64).reshape(-1, 2), self.pools)
 
 
 def queries_of(example: Example) -> list[PhraseQuery]:

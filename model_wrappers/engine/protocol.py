@@ -177,6 +177,17 @@ class PairScorer(Protocol):
 
 
 @runtime_checkable
+class TextPairScorer(Protocol):
+    """A model that scores how near texts are in meaning, without an image; a `DualEncoder` need not implement it."""
+
+    info: ModelInfo
+
+    def score_texts(self, text: str, others: Sequence[str]) -> Sequence[float]:
+        """How similar each of the other texts is to a text; higher is more similar, any range, and symmetric."""
+        ...
+
+
+@runtime_checkable
 class TextScorer(_ReadsCaptions, Protocol):
     """A text-only baseline: it scores captions without the image."""
 
@@ -300,7 +311,7 @@ class RemoteModel(Protocol):
         ...
 
 
-Model = DualEncoder | CrossEncoder | PairScorer | TextScorer | Detector | VQAModel | RemoteModel
+Model = DualEncoder | CrossEncoder | PairScorer | TextPairScorer | TextScorer | Detector | VQAModel | RemoteModel
 
 
 def abilities(model: Any) -> tuple[str, ...]:
@@ -310,6 +321,8 @@ def abilities(model: Any) -> tuple[str, ...]:
     able: list[str] = []
     if isinstance(model, DualEncoder | CrossEncoder | PairScorer | TextScorer):
         able += ["matching", "retrieval"]
+    if isinstance(model, DualEncoder | TextPairScorer):
+        able.append("text_similarity")
     if isinstance(model, Detector):
         able.append("detection")
     if isinstance(model, VQAModel):

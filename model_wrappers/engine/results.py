@@ -9,11 +9,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...hub_datasets.core.examples import MISSING
-from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .cache import EmbeddingCache
 from .detection import detect
 from .embeddings import Scores, score_by_embeddings, score_text_only
-from .pairs import score_answers, score_by_matching, score_by_pairs
+from .pairs import score_answers, score_by_matching, score_by_pairs, score_text_pairs
 from .pipeline import Pipeline
 from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
@@ -26,6 +26,7 @@ from .protocol import (
     PairScorer,
     PhraseQuery,
     RemoteModel,
+    TextPairScorer,
     TextScorer,
     VQAModel,
 )
@@ -54,6 +55,7 @@ class Results:
     Args:
         plan: the plan.
         pairs: scores (p,) of the pairs of image and caption.
+        text_pairs: similarities (t,) of the pairs of texts.
         pools: scores (images, texts) of each retrieval set.
         answers: scores (q,) of the pairs of image and question.
         boxes: detections by image number and query.
@@ -61,6 +63,7 @@ class Results:
 
     plan: ScoringPlan
     pairs: np.ndarray
+    text_pairs: np.ndarray
     pools: list[np.ndarray]
     answers: np.ndarray
     boxes: dict[tuple[int, PhraseQuery], Detections]
@@ -73,6 +76,8 @@ class Results:
             value, facts = None if MISSING in example.images else next(values), example.facts()
             if task_type == "matching":
                 row = MatchingRow(**facts, correct=example.correct, scores=value)
+            elif task_type == "text_similarity":
+                row = TextSimilarityRow(**facts, correct=example.correct, scores=value)
             elif task_type == "vqa":
                 row = VQARow(**facts, question=example.captions[0], correct=example.answer, score=value)
             elif task_type == "retrieval":
@@ -98,6 +103,8 @@ class Results:
         for place in plan.places[number]:
             if task.task.task_type == "matching":
                 yield plan.captions.matrix(self.pairs, place).tolist()
+            elif task.task.task_type == "text_similarity":
+                yield plan.text_pairs.matrix(self.text_pairs, place).tolist()
             elif task.task.task_type == "vqa":
                 yield plan.questions.matrix(self.answers, place).item()
             else:
@@ -115,20 +122,23 @@ def score_plan(
     captions = answers = Scores(np.empty(0), [], {})
     if isinstance(model, RemoteModel):
         captions, answers, facts = ask_remotely(model, plan, pipeline)
-        return Results(plan, captions.pairs, captions.pools, answers.pairs, {}), facts
-    if len(plan.captions):
-        if isinstance(model, DualEncoder):
+        return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, {}), facts
+    if isinstance(model, DualEncoder):
+        if len(plan.captions) or len(plan.text_pairs):
             captions = score_by_embeddings(model, plan, pipeline, cache)
-        elif isinstance(model, CrossEncoder):
+    elif len(plan.captions):
+        if isinstance(model, CrossEncoder):
             captions = score_by_matching(model, plan, pipeline)
         elif isinstance(model, TextScorer):
             captions = score_text_only(model, plan, pipeline)
         else:
             captions = score_by_pairs(cast(PairScorer, model), plan, pipeline)
+    if len(plan.text_pairs) and not isinstance(model, DualEncoder):
+        captions = captions._replace(text_pairs=score_text_pairs(cast(TextPairScorer, model), plan, pipeline))
     if len(plan.questions):
         answers = score_answers(cast(VQAModel, model), plan, pipeline)
     boxes = detect(cast(Detector, model), plan, pipeline) if plan.queries else {}
     facts = {"truncated_captions": 0}
     for name in sorted({*captions.facts, *answers.facts}):
         facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
-    return Results(plan, captions.pairs, captions.pools, answers.pairs, boxes), facts
+    return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, boxes), facts

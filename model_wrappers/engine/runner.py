@@ -479,6 +479,8 @@ def _refuse_other_types(reference: str, found: list[TaskData], model: str, task_
     other = [task.task for task in found if task.task.task_type not in task_types]
     if other or not found:
         asks = f"is {other[0].task_type}" if other else "has no task of that type by default"
+        if other and other[0].task_type == "text_similarity":
+            asks += ", which takes a model that embeds texts alone, as a dual encoder does"
         raise ModelError(
             f"{model} does {' and '.join(task_types)}, but {reference} {asks}; `vl-assay list` shows the tasks"
         )

@@ -10,6 +10,7 @@ have one of these forms:
 | `id`, `score_0`, `score_1` … | matching, retrieval | the same for one image, a column for each caption |
 | `image`, `caption`, `score` | matching, retrieval | a pair: the file name of the image and the text of the caption |
 | `id`, `caption`, `score` | matching, retrieval | the same; `image` is the index of the image in the example, from 0 |
+| `id`, `similarities` | text_similarity | in JSON, one for each pair of captions: 0 and 1, 0 and 2, …, 1 and 2, … |
 | `id`, `answer` | matching | the chosen caption: its number, letter or text; for several images a list |
 | `id`, `answer` | vqa | yes or no, true or false, 1 or 0, or a sentence that begins "Yes," |
 | `id`, `score` | vqa | above the threshold for yes, below for no |
@@ -77,6 +78,7 @@ _TASK_TYPES = {
     "answer": ("matching", "vqa"),
     "scores": ("matching", "retrieval"),
     "pair": ("matching", "retrieval"),
+    "similarities": ("text_similarity",),
     "score": ("vqa",),
 }
 

@@ -35,7 +35,13 @@ _CHOICE = re.compile(r"(?:(?:answer|caption|choice|option|output)\b)?[\W_]*(\d{1
 _AS_RELEASED = "multiple_choice_answer"
 _BOX = {"bbox": "x, y, width, height with no negative size", "boxes": "x1, y1, x2, y2 with x1 <= x2 and y1 <= y2"}
 # The forms of a record, by the columns that identify them. A score with a caption is that of a pair.
-_MARKS = {"boxes": ("bbox", "boxes"), "answer": ("answer",), "scores": ("scores", "score_0"), "score": ("score",)}
+_MARKS = {
+    "boxes": ("bbox", "boxes"),
+    "answer": ("answer",),
+    "scores": ("scores", "score_0"),
+    "similarities": ("similarities",),
+    "score": ("score",),
+}
 # Messages name so many problems.
 _NAMED = 3
 
@@ -227,6 +233,14 @@ def matrix(fields: Mapping[str, Any], rows: int, columns: int) -> np.ndarray:
     return np.array([[number(value) for value in row] for row in found])
 
 
+def similarities(value: Any, captions: Sequence[str]) -> np.ndarray:
+    """The similarities (1, pairs) of all pairs of some captions."""
+    found, pairs = listed(value), math.comb(len(captions), 2)
+    if len(found) != pairs:
+        raise ValueError(f"{len(found)} similarities; the {len(captions)} captions of the example form {pairs} pairs")
+    return np.array([[number(each) for each in found]])
+
+
 def choices(answer: Any, example: Example, first: int) -> np.ndarray:
     """A matrix (images, captions): 1 for the chosen caption of each image, else 0; 0 if one image has no choice.
 
@@ -351,8 +365,8 @@ def form_of(fields: Mapping[str, Any]) -> str:
         found -= {"scores", "score"}
     if len(found) != 1:
         raise ValueError(
-            f"a record has one of answer, scores, score_0 and so on, score, and bbox or boxes; its columns are "
-            f"{shown(', '.join(fields))}"
+            f"a record has one of answer, scores, score_0 and so on, score, similarities, and bbox or boxes; its "
+            f"columns are {shown(', '.join(fields))}"
         )
     form = found.pop()
     return "pair" if form == "score" and "caption" in fields else form
@@ -514,7 +528,8 @@ class Reading:
 
     def _results(self) -> Results:
         """The scores and boxes of every example, in the order of the plan."""
-        pairs, answers = [np.empty(0)], [np.empty(0)]
+        pairs, text_pairs, answers = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+        by_type = {"matching": pairs, "text_similarity": text_pairs, "vqa": answers}
         pools: list[np.ndarray] = []
         found: dict[tuple[int, PhraseQuery], Detections] = {}
         for task, examples, texts in tasks_of(self._plan):
@@ -526,9 +541,10 @@ class Reading:
                 pools += [_pool(scores, len(texts or ()))] if scores else []
                 continue
             for example, each in zip(examples, scores, strict=True):
-                filled = np.zeros((len(example.images), len(example.captions))) if each is None else each
-                (answers if task.task.task_type == "vqa" else pairs).append(filled.ravel())
-        return Results(self._plan, np.concatenate(pairs), pools, np.concatenate(answers), found)
+                filled = np.zeros(_shape(task, example)) if each is None else each
+                by_type[task.task.task_type].append(filled.ravel())
+        scores, compared, said = (np.concatenate(each) for each in (pairs, text_pairs, answers))
+        return Results(self._plan, scores, compared, pools, said, found)
 
     def _matrix(self, task: TaskData, example: Example, texts: Collection[str]) -> np.ndarray | None:
         """Scores (images, texts), None if they are missing or invalid."""
@@ -550,6 +566,8 @@ class Reading:
         return scores
 
     def _value(self, fields: Mapping[str, Any], task_type: str, example: Example, texts: Collection[str]) -> np.ndarray:
+        if self._form == "similarities":
+            return similarities(fields["similarities"], example.captions)
         caption = fields.get("caption", example.captions[0])
         if task_type == "matching" and caption not in example.captions:
             raise ValueError(f"its caption {shown(caption)} is none of those of {example.id}; is it another example?")
@@ -592,6 +610,13 @@ class Reading:
             cure = f". {setting}=true {cure}" if setting else ""
             named = "; ".join(found[:_NAMED])
             raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{_more(found)}{cure}")
+
+
+def _shape(task: TaskData, example: Example) -> tuple[int, int]:
+    """The shape of an example's scores."""
+    if task.task.task_type == "text_similarity":
+        return 1, math.comb(len(example.captions), 2)
+    return len(example.images), len(example.captions)
 
 
 def tasks_of(plan: ScoringPlan) -> Iterator[tuple[TaskData, list[Example], dict[str, None] | None]]:

@@ -22,7 +22,7 @@ from ...metrics.evaluation import interval, percent, words
 from ...metrics.evaluation.errors import matching_margin
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
-from ...metrics.records.schema import MatchingRow
+from ...metrics.records.schema import ROWS, MatchingRow
 from ..board.board import Board
 from ..board.entries import REFERENCE, Column, Entry
 from .common import render
@@ -173,9 +173,10 @@ def gap_histogram(predictions: Predictions) -> Markup:
 
 
 def _gaps(predictions: Predictions) -> np.ndarray:
-    if predictions.task_type != MatchingRow.task_type:
+    if not issubclass(ROWS[predictions.task_type], MatchingRow):
         raise ScoresError(
-            f"the predictions are of the type {predictions.task_type}; only those of the type matching have score gaps"
+            f"the predictions are of the type {predictions.task_type}; only those of the types matching and "
+            "text_similarity have score gaps"
         )
     metrics = get_task(predictions.benchmark, predictions.task).metrics
     positives = get_spec(next(iter(metrics))).positive_captions

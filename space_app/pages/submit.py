@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,7 @@ from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...metrics.common.errors import DataError, PredictionsError, SubmissionError, VLAssayError
 from ...metrics.evaluation import interval, lines, percent, title, words
 from ...metrics.records.results import Result
-from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
+from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, TextSimilarityRow, VQARow
 from ..board.catalogue import Catalogue
 from ..storage.protocol import Storage
 from ..storage.records import submissions
@@ -143,6 +144,9 @@ def template(reference: str) -> tuple[str, str]:
     elif kind == MatchingRow.task_type:
         lines = [("id", "scores")]
         lines += [(each.id, json.dumps([[None] * len(each.captions)] * len(each.images))) for each in examples]
+    elif kind == TextSimilarityRow.task_type:
+        lines = [("id", "similarities")]
+        lines += [(each.id, json.dumps([None] * math.comb(len(each.captions), 2))) for each in examples]
     else:
         raise DataError(f"predictions of {reference} are too large for a table; use JSON lines with id and scores")
     text = io.StringIO()

@@ -24,6 +24,8 @@ from .names import is_same_name
 SKETCHED, FEWEST_EXAMPLES, FEWEST_ERRORS = 1_000, 30, 20
 # What models that were trained apart do not reach in the share of examples that is compared.
 MOST_CORRELATION, MOST_COMMON_ERRORS, KEPT = 0.995, 0.95, 0.95
+# The types of tasks in which a margin of 0 or less is an error.
+_CHOICES = ("matching", "text_similarity", "retrieval")
 
 
 class Source(NamedTuple):
@@ -107,7 +109,7 @@ def sketch(predictions: Predictions) -> str:
     is_scored = ~np.isnan(values)
     ranks = np.zeros(len(values), "<u2")
     ranks[is_scored] = 2 * rankdata(values[is_scored])
-    wrong = int((values[is_scored] <= 0).sum()) if predictions.task_type in ("matching", "retrieval") else 0
+    wrong = int((values[is_scored] <= 0).sum()) if predictions.task_type in _CHOICES else 0
     return f"{wrong}:{base64.b64encode(ranks.tobytes()).decode()}"
 
 

@@ -55,7 +55,7 @@ def _constant(predictions: Predictions) -> str | None:
     lowest, highest = min(low for low, _ in spans), max(high for _, high in spans)
     if lowest == highest:
         return f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
-    if predictions.task_type == "matching" and all(low == high for low, high in spans):
+    if predictions.task_type in ("matching", "text_similarity") and all(low == high for low, high in spans):
         return "In every example all captions have the same score, so that none is preferred."
     return None
 

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import comb
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -277,6 +278,8 @@ def _most_size(data: TaskData) -> int:
         texts += [phrase.text for phrase in example.phrases]
         if data.task.task_type == "matching":
             numbers = len(example.images) * (len(example.captions) + 2)
+        elif data.task.task_type == "text_similarity":
+            numbers = comb(len(example.captions), 2) + 2
         elif data.task.task_type == "retrieval":
             numbers = columns + len(example.captions)
         else:
@@ -334,8 +337,8 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
     del ours["images"]
     if row.caption_key is None:  # of an earlier version
         del ours["caption_key"]
-    if row.task_type == "matching":
-        ours["correct"] = list(range(len(example.images)))
+    if row.task_type in ("matching", "text_similarity"):
+        ours["correct"] = example.correct
     elif row.task_type == "retrieval":
         ours["correct"] = correct.get(example.id, [])
     elif row.task_type == "vqa":
@@ -355,6 +358,8 @@ def _other_shape(row: Any, example: Example, columns: int) -> str | None:
         return None
     if row.task_type == "matching" and len(row.scores[0]) != len(example.captions):
         return f"{len(row.scores[0])} scores of an image; it has {len(example.captions)} captions, each with a score"
+    if row.task_type == "text_similarity" and len(row.scores[0]) != comb(len(example.captions), 2):
+        return f"{len(row.scores[0])} scores; its {len(example.captions)} captions are scored in pairs, each pair once"
     if row.task_type == "retrieval" and len(row.scores) != columns:
         return f"{len(row.scores):,} scores; the set has {columns:,} different captions, each with a score"
     if row.task_type == "detection" and any(len(found) > MOST_BOXES for found in row.scores):

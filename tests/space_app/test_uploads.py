@@ -20,7 +20,7 @@ from vl_assay.model_wrappers import score
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
-TASKS = ("order", "groups", "detection", "vqa", "retrieval")
+TASKS = ("order", "paraphrases", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
 
 

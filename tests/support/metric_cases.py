@@ -21,6 +21,7 @@ EVERY = pytest.mark.parametrize("name", NAMES)
 Inputs = dict[str, Any]
 Rng = np.random.Generator
 
+_PAIRED = ("left", "right", "on", "under")
 FORMS = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 
 
@@ -75,6 +76,22 @@ def _matching(captions: int, categories: tuple[str, ...] | None = None) -> Case:
         return inputs | ({"categories": [categories[i % len(categories)] for i in range(n)]} if categories else {})
 
     return Case(random, lambda rng, n: _flat(random(rng, n)))
+
+
+def _sets(rng: Rng, n: int) -> Inputs:
+    """Sets of four images with four captions, each of another of them."""
+    rows = range(n - n % 4 or 4)
+    return {
+        "predictions": rng.normal(size=(len(rows), 4)).tolist(),
+        "references": [row % 4 for row in rows],
+        "sets": [f"set {row // 4}" for row in rows],
+        "categories": [_PAIRED[row % 4] for row in rows],
+    }
+
+
+def _sets_twice(inputs: Inputs) -> Inputs:
+    copies = [f"{each} again" for each in inputs["sets"]]
+    return {name: rows + (copies if name == "sets" else rows) for name, rows in inputs.items()}
 
 
 def _triples(rng: Rng, n: int) -> Inputs:
@@ -216,6 +233,13 @@ CASES: dict[str, Case] = {
         counts=("n", "n_images", "n_captions"),
         twice=_matrices_twice,
         large=_own_candidates,
+    ),
+    "set_accuracy": Case(
+        _sets,
+        lambda rng, n: _flat(_sets(rng, n)),
+        settings={"pairs": [list(_PAIRED[:2]), list(_PAIRED[2:])]},
+        counts=("n", "n_pairs", "n_sets"),
+        twice=_sets_twice,
     ),
     "sugarcrepe_itm": _matching(2, FORMS),
     "yes_no_f1": Case(

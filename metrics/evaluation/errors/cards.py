@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ...common.formatting import MISSING
 from ...common.wording import Segments
-from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .features import marked, split_captions
 from .outcomes import ANY, Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
 
@@ -92,6 +92,8 @@ def make_card(task: TaskErrors, number: int) -> Card:
     elif isinstance(row, VQARow):
         heads = [letter or "answer" for letter in task.letters]
         lines = [CaptionLine("yes" if row.correct else "no", [(row.question, False)], _answers(task, id))]
+    elif isinstance(row, TextSimilarityRow):
+        lines = _text_pairs(task, row)
     elif isinstance(row, RetrievalRow):
         lines, notes = _retrieval(task, row)
     else:
@@ -205,6 +207,27 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
     return [*lines[:split], *(lines[place] for place in order[:_MOST_NEGATIVES])], [
         f"{left_out} more negative captions, which score lower"
     ]
+
+
+def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
+    """A line for each pair of captions, with the words in which they differ."""
+    tables = [_scores(model.rows.get(row.id)) for model in task.models]
+    scored = next(table for table in tables if table is not None)
+    pairs = list(combinations(task.data.captions.get(row.id, ()), 2))
+    lines = []
+    for place in range(scored.shape[1]):
+        segments = [(f"pair {place + 1}", False)]
+        if place < len(pairs):
+            one, other = marked(*pairs[place])
+            segments = [*one, (" / ", False), *other]
+        cells = [
+            ScoreCell(MISSING)
+            if table is None
+            else ScoreCell(f"{table[0, place]:.4g}", bool(table[0, place] == table.max()))
+            for table in tables
+        ]
+        lines.append(CaptionLine(POSITIVE if place in row.correct else NEGATIVE, segments, cells))
+    return lines
 
 
 def _scores(row: Row | None) -> np.ndarray[Any, Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ...common.wording import mark_changes, words
-from ...records.schema import DetectionRow, RetrievalRow, Row, VQARow
+from ...records.schema import DetectionRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from ...statistics.association import associations
 from ...statistics.paired import holm
 from .outcomes import TaskErrors, phrase_numbers
@@ -97,12 +97,17 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
 
 
 def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
-    """The captions of a row that are true of its image, and those that are not; of a group its first and its second."""
+    """The captions of a row that are true of its image, and those that are not; of a group its first and its second.
+
+    Without an image those that mean the same, and the others.
+    """
     captions = list(task.data.captions.get(row.id, ()))
     if isinstance(row, VQARow):
         return [row.question], []
     if isinstance(row, DetectionRow | RetrievalRow):
         return captions, []
+    if isinstance(row, TextSimilarityRow):
+        return captions[:2], captions[2:]
     split = 1 if len(row.images) > 1 else task.positive_captions
     return captions[:split], captions[split:]
 

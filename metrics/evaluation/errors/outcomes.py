@@ -18,7 +18,7 @@ from ...contract.spec import Examples, MetricSpec
 from ...functional.boxes import box_iou
 from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
-from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
 from .._scored import example_ids
 from .._tables import partial_sentence
@@ -457,5 +457,6 @@ def _retrieval_margin(row: RetrievalRow, positives: int) -> float:
 
 _MARGINS: dict[type[Row], Callable[[Any, int], float]] = {
     MatchingRow: matching_margin,
+    TextSimilarityRow: matching_margin,
     RetrievalRow: _retrieval_margin,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 from builder_support import Small
 
@@ -25,7 +27,7 @@ def test_the_true_caption_comes_first_and_the_others_keep_their_order(small):
         (",2,hybrid", ",4,hybrid", "row 2: correct_answer is '4', which is not 0, 1, 2 or 3"),
         (",2,hybrid", ",,hybrid", "row 2: correct_answer is ''"),
         (",2,hybrid", ",2,mixed", "row 2: correct_answer_template 'mixed' is not one of positive, negative, hybrid"),
-        ("COCO_val1.jpg", "..", r"row 1: image_path '.*\.\.' does not end in a file name"),
+        ("COCO_val1.jpg", "..", r"row 1: the image '.*\.\.' does not end in a file name"),
     ],
 )
 def test_a_row_that_cannot_be_meant_is_named(small, old, new, message):
@@ -34,3 +36,17 @@ def test_a_row_that_cannot_be_meant_is_named(small, old, new, message):
     assert old in text
     file.write_text(text.replace(old, new), encoding="utf-8")
     small.error(ValueError, message, "coco")
+
+
+def test_the_captions_of_a_photograph_are_read_from_pythons_notation(small):
+    plain, negated = (small.rows(config) for config in ("coco_retrieval", "coco_negated_retrieval"))
+    assert plain[1]["captions"] == ["1: a cat on a mat", "1: A cat's nap.", '1: the "cat"']
+    assert [row["filename"] for row in plain] == [row["filename"] for row in negated]
+    assert [row["id"] for row in negated] == ["coco_negated_retrieval/0", "coco_negated_retrieval/1"]
+
+
+@pytest.mark.parametrize("value", ["", "a cat", "[]", "['a', 1]", "['']", "__import__('os').getcwd()", "[" * 5000])
+def test_captions_that_are_no_list_of_texts_are_refused_and_nothing_is_run(small, value):
+    with (small.folder / "COCO_val_retrieval.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["filepath", "captions"], ["a.jpg", value]])
+    small.error(ValueError, r"row 0: captions is .*, not a list of texts", "coco_retrieval")

@@ -24,8 +24,10 @@ SCENES = 200
 def folders(tmp_path_factory):
     """Datasets of the first scenes of test: of the tasks that are scored by default, and of the others."""
     found = []
-    for by_default in (True, False):
-        configs = [task.name for task in get_benchmark("toy_scenes").tasks if task.by_default == by_default]
+    tasks = get_benchmark("toy_scenes").tasks
+    by_default = {config for task in tasks if task.by_default for config in task.configs}
+    others = {config for task in tasks for config in task.configs} - by_default
+    for configs in (sorted(by_default), sorted(others)):
         with pytest.MonkeyPatch.context() as patch:
             sources_toy_scenes.shrink(patch, SCENES)
             folder = tmp_path_factory.mktemp("toy") / "built"
@@ -38,7 +40,8 @@ def profiles(folders, tmp_path_factory):
     """The scores of each mock by task and metric."""
     found = {}
     for mock in ("constant", "shuffled", "bag-of-words", "oracle"):
-        predictions = score(f"mock:{mock}", folders, out=tmp_path_factory.mktemp(mock), progress=False)
+        references = [*folders, "toy_scenes/paraphrases"]
+        predictions = score(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), progress=False)
         results = report(predictions, resamples=100)
         found[mock] = {(result.benchmark["task"], result.metric): result.scores for result in results}
     return found
@@ -84,6 +87,19 @@ def test_triples_orders_and_groups_score_what_theory_says(profiles):
     assert bag["order", "aro_itm"]["tie_rate"] == 1
     assert bag["hard_positives", "augmented_accuracy"]["per_category"]["swap"]["tie_rate"] == 1
     assert (bag["groups", "group_match"]["text_score"], bag["groups", "group_match"]["group_score"]) == (0, 0)
+
+
+def test_captions_compared_with_each_other_score_what_theory_says(profiles):
+    scores = {mock: each["paraphrases", "aro_itm"] for mock, each in profiles.items()}
+    assert (scores["oracle"]["accuracy"], scores["constant"]["accuracy"]) == (1, 0)
+    assert scores["constant"]["tie_rate"] == 1
+    # The pair that means the same is first of three: 1/3, of 4,000 captions, 0.7 % standard error.
+    assert scores["shuffled"]["accuracy"] == pytest.approx(1 / 3, abs=0.03)
+    # Exchanged phrases and exchanged attributes are the same words; one noun for another differs in one word, whatever
+    # it means.
+    bag = scores["bag-of-words"]["per_category"]
+    assert (bag["swap"]["accuracy"], bag["swap"]["tie_rate"]) == (0, 1)
+    assert (bag["replace_obj"]["accuracy"], bag["replace_obj"]["tie_rate"]) == (0, 1)
 
 
 def test_boxes_and_answers_score_what_theory_says(profiles):

@@ -28,6 +28,7 @@ def rows(tmp_path):
 def test_the_released_first_option_is_the_caption_and_the_name_tells_the_relation(rows):
     [left, right, *_] = found = rows("controlled_a")
     assert [row["category"] for row in found] == ["left_of", "right_of", "on", "under"]
+    assert {row["objects"] for row in found} == {"pillow, chair"}
     assert left["caption"] == "A pillow left of a chair"
     assert left["negative_captions"] == ["A pillow right of a chair", "A pillow on a chair", "A pillow under a chair"]
     assert (left["defect"], right["defect"]) == ("images exchanged",) * 2
@@ -37,7 +38,7 @@ def test_the_released_first_option_is_the_caption_and_the_name_tells_the_relatio
 @pytest.mark.parametrize(("config", "name"), [("coco_two", "000000000007.jpg"), ("vg_two", "7.jpg")])
 def test_a_list_names_its_image_by_a_number(rows, config, name):
     first = rows(config)[0]
-    assert (first["filename"], first["category"]) == (name, "left")
+    assert (first["filename"], first["category"], first["objects"]) == (name, "left", None)
     assert first["negative_captions"] == ["A photo of a cat to the right of a dog"]
 
 

@@ -79,7 +79,10 @@ COLUMNS = {
         "vqa": f"id category source {_GROUP} other_caption_0 other_caption_1 defect",
         "retrieval": f"id {_GROUP}",
     },
-    "negbench": {".*": "id category image:image filename caption negative_captions:[string]"},
+    "negbench": {
+        ".*_retrieval": "id image:image filename captions:[string]",
+        ".*": "id category image:image filename caption negative_captions:[string]",
+    },
     "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
     "spec": {
         ".*_i2t": "id image:image filename caption negative_captions:[string]",
@@ -114,7 +117,7 @@ COLUMNS = {
     "vismin": {".*": f"id category {_GROUP} order"},
     "valse": {".*": f"{_PAIR} source"},
     "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
-    "whats_up": {".*": "id category image:image filename caption negative_captions:[string] defect"},
+    "whats_up": {".*": "id category image:image filename caption negative_captions:[string] objects defect"},
     "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
 }
 MISSING = (FileNotFoundError, ConnectionError, PermissionError)

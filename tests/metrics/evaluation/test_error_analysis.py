@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.evaluation.errors import ExampleData, Picture, cards_html, errors
-from vl_assay.metrics.records.schema import DetectionRow, MatchingRow
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, TextSimilarityRow
 
 QUICK = {"resamples": 100}
 ITM = {"sugarcrepe_itm": {}}
@@ -129,6 +129,27 @@ def test_every_task_type_has_margins_and_outcomes(rows, metrics, margins, expect
     assert found.tasks[0].models[0].margins.tolist() == margins
     assert list(outcomes(found).values()) == expected
     assert len(list(cards_html(found.tasks[0], found.tasks[0].select("every"), {}))) == len(expected)
+
+
+def test_captions_that_are_compared_are_shown_in_pairs(tmp_path):
+    rows = [
+        TextSimilarityRow("a", "c", "c", [], [0], [[0.5, 0.7, 0.1]], cluster="k"),
+        TextSimilarityRow("b", "c", "c", [], [0], [[0.9, 0.7, 0.1]], cluster="k"),
+    ]
+    path = predictions(tmp_path / "a.parquet", rows, {"aro_itm": {"task": "order"}})
+    captions = {"a": ("a red cat", "a crimson cat", "a blue cat")}
+    [task] = errors(path, data=lambda each: ExampleData(captions)).tasks
+    assert task.models[0].margins.tolist() == pytest.approx([-0.2, 0.2])
+    assert task.clusters.tolist() == [0, 0], "of one photograph"
+    [card, other] = map(str, cards_html(task, task.select("every"), {}))
+    texts = [re.sub(r"<[^>]+>", "", line) for line in re.findall(r"<tr.*?</tr>", card, re.DOTALL)]
+    lines = [" ".join(text.split()) for text in texts]
+    assert [line for line in lines if "/" in line] == [
+        "positive a red cat / a crimson cat 0.5",
+        "negative a red cat / a blue cat 0.7",
+        "negative a crimson cat / a blue cat 0.1",
+    ]
+    assert "pair 3" in other, "without captions"
 
 
 def detected(pair, positive, box, score):

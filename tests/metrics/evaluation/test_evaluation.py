@@ -105,3 +105,17 @@ def test_numbers_come_as_a_frame_with_their_direction(tmp_path):
     assert frame.loc[("brittleness", "swap_obj"), "value"] == 1 / 2
     assert not frame["higher_is_better"].any()
     assert frame.loc[("brittleness", "swap_obj"), "chance"] == pytest.approx(1 / 3)
+
+
+def test_tags_have_scores_of_their_own_and_are_in_no_macro_average(tmp_path):
+    right, wrong = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+    rows = [
+        MatchingRow(str(n), "c", category, [f"i{n}", f"j{n}"], [0, 1], scores, tags=tags)
+        for n, (category, scores, tags) in enumerate([("a", right, ["t"]), ("a", right, []), ("b", wrong, ["t", "a"])])
+    ]
+    [result] = report([write(tmp_path / "p.parquet", rows, task="groups", metrics={"group_match": {}})])
+    scores = {name: part["group_score"] for name, part in result.scores["per_category"].items()}
+    assert scores == {"a": 2 / 3, "t": 1 / 2, "b": 0}
+    # A tag that is a category's name counts as that category.
+    assert result.scores["macro_group_score"] == pytest.approx((2 / 3 + 0) / 2)
+    assert dict(result.rare) == {"t": "tags"}

@@ -15,7 +15,14 @@ import vl_assay.space_app as space_app
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
-from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow, caption_key
+from vl_assay.metrics.records.schema import (
+    DetectionRow,
+    MatchingRow,
+    RetrievalRow,
+    TextSimilarityRow,
+    VQARow,
+    caption_key,
+)
 
 METADATA = {"model": {"name": "m"}, "run": {}}
 NOT_FINITE = "a score is NaN, infinite or missing"
@@ -45,7 +52,12 @@ def vqa_row(score):
     return VQARow("a", "c", "x", ["i"], "is it", True, score, tags=["t", "u"], cluster="k", caption_key="0" * 12)
 
 
+def similarity_row(scores, images=(), correct=(0,)):
+    return TextSimilarityRow("a", "c", "c", list(images), list(correct), scores, cluster="photograph")
+
+
 ROWS = {
+    "text_similarity": [similarity_row([[0.5, 0.25, 0.125]])],
     "matching": [matching_row([[0.5, 0.1]]), matching_row(None, images=[""], name="b")],
     "detection": [detection_row(), detection_row("b", images=[""], boxes=None, scores=None)],
     "vqa": [vqa_row(-0.5)],
@@ -133,6 +145,12 @@ def test_the_files_that_ship_with_the_leaderboard_are_read():
         (detection_row(scores=[[float("inf")]]), NOT_FINITE),
         (detection_row(images=["i", "j"]), "2 images; a row of detection has one"),
         (detection_row(boxes=None), "of 0, 1 and 1 of 1 phrases"),
+        (similarity_row([[0.1, float("nan")]]), NOT_FINITE),
+        (similarity_row([[0.1, 0.2]], correct=[2]), "correct pair 2 outside the 2 pairs"),
+        (similarity_row([[0.1], [0.2]]), "2 lists of scores and 1 correct pairs"),
+        (similarity_row([[0.1]], correct=[]), "1 lists of scores and 0 correct pairs"),
+        (similarity_row([[0.1]], images="i"), "1 images; a row of text_similarity has none"),
+        (similarity_row(None), "no scores, though no image is missing"),
         (vqa_row(None), "no scores, though no image is missing"),
         (vqa_row(float("nan")), NOT_FINITE),
         (retrieval_row([0, 0], [2]), r"correct captions \[2\] outside the 2"),

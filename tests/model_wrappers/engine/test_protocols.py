@@ -12,13 +12,18 @@ from support import run_quietly
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers import ModelInfo
+from vl_assay.model_wrappers import ModelInfo, predict
 from vl_assay.model_wrappers.engine.cache import EmbeddingCache
 from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.detection import detect
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.embeddings import score_by_embeddings, score_text_only
-from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_matching, score_by_pairs
+from vl_assay.model_wrappers.engine.pairs import (
+    score_answers,
+    score_by_matching,
+    score_by_pairs,
+    score_text_pairs,
+)
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.progress import Progress
@@ -110,6 +115,29 @@ class Dual(Reader):
 
     def encode_captions(self, captions, *, exact=False):
         return np.array([[1.0, text_value(ids)] for ids in captions])
+
+
+class Noisy(Dual):
+    """Embeds captions with an error that depends on the batch, except one at a time."""
+
+    def __init__(self):
+        self.read = []
+
+    def encode_captions(self, captions, *, exact=False):
+        assert not exact or len(captions) == 1
+        if not exact:
+            self.read += [bytes(ids) for ids in captions]
+        values = np.array([sum(ids) % 97 / 97 for ids in captions])
+        return np.stack([np.ones(len(values)), values + (0 if exact else 1e-7 * np.arange(len(values)))], axis=1)
+
+
+class TextPairs:
+    """Compares texts by the difference of their lengths."""
+
+    info = INFO
+
+    def score_texts(self, text, others):
+        return [-abs(len(text) - len(other)) for other in others]
 
 
 class Boxes:
@@ -228,6 +256,43 @@ def test_a_text_only_model_is_given_no_image_and_reads_each_caption_once(tmp_pat
     assert scores.facts["truncated_captions"] == 7
 
 
+def compared():
+    """Captions to compare: the first two and another; the last three are the same to `Noisy`, which adds bytes."""
+    texts = [("a cat", "one cat", "a dog"), ("caption 1", "a cat", "xx"), ("abc", "bca", "cab")]
+    return [Example(f"t{i}", "c", "c", (), own) for i, own in enumerate(texts)]
+
+
+def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matched_with(tmp_path):
+    plan = Images([task("matching", matching()), task("text_similarity", compared(), "texts")])
+    model, cache = Noisy(), EmbeddingCache(None, ChunkStore(tmp_path), Processes())
+    scores = score_by_embeddings(model, plan, pipeline(tmp_path), cache)
+    # "caption 1" and "xx" are captions of both tasks.
+    assert len(model.read) == len(set(model.read)) == 7 + 7 + 8 - 2
+    results = Results(plan, scores.pairs, scores.text_pairs, [], np.empty(0), {})
+    for row, example in zip(results.rows(1), compared(), strict=True):
+        one, two, three = (sum(caption.encode()) % 97 / 97 for caption in example.captions)
+        assert row.scores[0] == pytest.approx([1 + one * two, 1 + one * three, 1 + two * three], abs=1e-5)
+        assert (row.images, row.correct) == ([], [0])
+    assert len(set(results.rows(1)[2].scores[0])) == 1, "equal captions tie, whatever batch they were in"
+    assert len(results.rows(0)) == 7
+
+
+def test_captions_alone_need_no_image_and_no_embeddings(tmp_path):
+    plan = Images([task("text_similarity", compared())])
+    assert plan.images == []
+    cache = EmbeddingCache(None, ChunkStore(tmp_path), Processes())
+    embedded = score_by_embeddings(Noisy(), plan, pipeline(tmp_path), cache)
+    assert (len(embedded.pairs), len(embedded.text_pairs)) == (0, 9)
+    found = score_text_pairs(TextPairs(), plan, pipeline(tmp_path / "texts"))
+    assert found.tolist() == [-2, 0, -2, -4, -7, -3, 0, 0, 0]
+
+
+def test_a_model_without_a_text_encoder_is_refused_and_told_why(tmp_path):
+    message = "matching and retrieval, but toy_scenes/paraphrases is text_similarity, which takes a model that embeds"
+    with pytest.raises(ModelError, match=message):
+        predict(Pairwise(), "toy_scenes/paraphrases", out=tmp_path, progress=False)
+
+
 def answers():
     return [Example(f"q{i}", "c", "cat", (f"i{i}",), (f"is it {i}",), answer=i % 2 == 0) for i in range(4)]
 
@@ -251,7 +316,7 @@ def test_boxes_and_answers_reach_their_rows(tmp_path):
     said = score_answers(Cross(), plan, pipeline(tmp_path / "answers"))
     assert sorted(model.calls) == [2, 3]  # the phrases of two captions of one image in one go
     assert len(boxes[0, PhraseQuery("a red cat and x", 14, 15)].boxes) == 0
-    results = Results(plan, np.empty(0), [], said.pairs, boxes)
+    results = Results(plan, np.empty(0), np.empty(0), [], said.pairs, boxes)
     first, second, third = results.rows(0)
     assert [len(found) for found in first.boxes] == [7, 0]
     assert first.boxes[0][1] == [0.0, 0.0, 40.0, 2.0]
@@ -265,6 +330,8 @@ def test_boxes_and_answers_reach_their_rows(tmp_path):
 
 def test_what_a_model_can_do_follows_from_its_methods():
     assert abilities(Boxes()) == ("detection",)
+    assert abilities(Dual()) == ("matching", "retrieval", "text_similarity")
+    assert abilities(TextPairs()) == ("text_similarity",)
     assert abilities(Cross()) == ("matching", "retrieval", "vqa")
     assert abilities(TextOnly()) == abilities(Pairwise()) == ("matching", "retrieval")
 

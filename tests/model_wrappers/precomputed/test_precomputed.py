@@ -124,6 +124,19 @@ def test_answers_and_yes_no_scores_come_back_too(ending, run):
     assert results_of(run(said, "tricd/vqa", out="numbers", ending=ending, threshold="0.5")) == results_of(original)
 
 
+@pytest.mark.parametrize("ending", WRITERS)
+def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(ending, tmp_path):
+    [original] = predict("mock:shuffled", "toy_scenes/paraphrases", out=tmp_path / "first", progress=False)
+    records = [{"id": row.id, "similarities": row.scores[0]} for row in read_predictions(original).rows]
+    file = tmp_path / f"said{ending}"
+    file.write_text(WRITERS[ending](records), encoding="utf-8")
+    [again] = predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "second", progress=False)
+    assert results_of(again) == results_of(original)
+    file.write_text(WRITERS[ending]([{**each, "similarities": [0.5, 0.1]} for each in records]), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"4,000 of its records .*2 similarities; the 3 captions .* form 3 pairs"):
+        predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", progress=False)
+
+
 FORMS = ("a box a record", "all boxes of a phrase", "all boxes of an example")
 
 
@@ -271,6 +284,7 @@ def test_the_model_says_which_file_it_is(tmp_path):
         ('{"id": 1, "boxes": []}', ("detection",)),
         ('{"id": 1, "answer": "A"}', ("matching", "vqa")),
         ('{"id": 1, "scores": [1, 2]}', ("matching", "retrieval")),
+        ('{"id": 1, "similarities": [1, 2, 3]}', ("text_similarity",)),
         ('{"image": "x", "caption": "y", "score": 1}', ("matching", "retrieval")),
         ('{"id": 1, "score": 1}', ("vqa",)),
     ],

@@ -32,6 +32,7 @@ from .parts import save_parts as save_parts
 from .parts import xlmr_words as xlmr_words
 
 MATCHES = ("matching", "retrieval")
+EMBEDS = (*MATCHES, "text_similarity")
 DETECTS = ("detection",)
 ANSWERS = ("matching", "retrieval", "vqa")
 
@@ -74,19 +75,19 @@ _NORM, _BERT_NORM = "text_model.final_layer_norm.weight", "embeddings.LayerNorm.
 _MERGER, _PROJECTOR = "merger.ln_q.weight", "multi_modal_projector.linear_1.weight"
 _DINO = "model.text_projection.weight"
 CHECKPOINTS = {
-    "clip": Tiny("clip", None, MATCHES, _NORM, 32),  # the fixture `tiny_clip`
-    "metaclip_2": Tiny("clip", tiny_metaclip_2, MATCHES, _NORM, 12),
-    "align": Tiny("clip", tiny_align, MATCHES, _BERT_NORM, 14),
+    "clip": Tiny("clip", None, EMBEDS, _NORM, 32),  # the fixture `tiny_clip`
+    "metaclip_2": Tiny("clip", tiny_metaclip_2, EMBEDS, _NORM, 12),
+    "align": Tiny("clip", tiny_align, EMBEDS, _BERT_NORM, 14),
     # 16 positions, of which RoBERTa leaves 0 and 1, of the padding, unused; with BridgeTower's 66 it is the same.
-    "altclip": Tiny("clip", tiny_altclip, MATCHES, _BERT_NORM, 14),
-    "chinese_clip": Tiny("clip", tiny_chinese_clip, MATCHES, _BERT_NORM, 14),
-    "siglip": Tiny("siglip", tiny_siglip, MATCHES, _NORM, 20),
-    "siglip2": Tiny("siglip", tiny_siglip2, MATCHES, _NORM, 20),
-    "tipsv2": Tiny("tipsv2", tiny_tipsv2, MATCHES, "token_embedding.weight", 20),
+    "altclip": Tiny("clip", tiny_altclip, EMBEDS, _BERT_NORM, 14),
+    "chinese_clip": Tiny("clip", tiny_chinese_clip, EMBEDS, _BERT_NORM, 14),
+    "siglip": Tiny("siglip", tiny_siglip, EMBEDS, _NORM, 20),
+    "siglip2": Tiny("siglip", tiny_siglip2, EMBEDS, _NORM, 20),
+    "tipsv2": Tiny("tipsv2", tiny_tipsv2, EMBEDS, "token_embedding.weight", 20),
     "blip": Tiny("blip", tiny_blip, MATCHES, "itm_head.weight", 40),
     "blip2": Tiny("blip2", tiny_blip2, MATCHES, "text_projection.weight", 24),
     "bridgetower": Tiny("bridgetower", tiny_bridgetower, MATCHES, "itm_score.fc.bias", 64),
-    "flava": Tiny("flava", tiny_flava, MATCHES, "text_projection.weight", 24),
+    "flava": Tiny("flava", tiny_flava, EMBEDS, "text_projection.weight", 24),
     "vilt": Tiny("vilt", tiny_vilt, MATCHES, "rank_output.weight", 24),
     "xvlm": Tiny("xvlm", tiny_xvlm, MATCHES, "itm_head.3.weight", 40, "tiny.th"),
     "owlvit": Tiny("owlvit", tiny_owlvit, DETECTS, "box_head.dense1.weight", 12),
