@@ -239,7 +239,7 @@ def test_a_pickled_namespace_is_read_and_nothing_else(mdetr_folder):
     [("xvlm", "tiny.th", "itm", "sugarcrepe_itm", "accuracy"), ("mdetr", "tiny.pth", "detection", "cpd_ap", "ap")],
 )
 def test_they_run_on_toy_scenes(name, file, task, metric, scores, folders, tmp_path):
-    files = predict(f"{name}:{folders[name] / file}", f"toy_scenes/{task}", out=tmp_path, limit=8, progress=False)
+    files = predict(f"{name}:{folders[name] / file}", f"toy_scenes/{task}", out=tmp_path, limit=2, progress=False)
     assert str(folders[name].parent) not in files[0].read_bytes().decode("latin-1"), "predictions are published"
     results = {result.metric: result.scores for result in report(files)}
     assert 0 <= results[metric][scores] <= 1
