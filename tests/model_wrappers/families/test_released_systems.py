@@ -230,7 +230,7 @@ def test_a_file_that_is_none_says_where_the_authors_have_theirs(family, source, 
 def test_a_pickled_namespace_is_read_and_nothing_else(mdetr_folder):
     file = mdetr_folder / "tiny.pth"
     rewrite(file, lambda content: content | {"args": Namespace(device=SimpleNamespace(x=1))})
-    with pytest.raises(ModelError, match="its weights are a pickle that would run code"):
+    with pytest.raises(ModelError, match="a pickle that would run code; take the authors' file: https://zenodo"):
         load_model(f"mdetr:{file}")
 
 
