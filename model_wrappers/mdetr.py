@@ -75,7 +75,10 @@ _NAMES = (
 
 
 class MdetrConfig(NamedTuple):
-    """The parts: a ResNet or the name of an EfficientNet, the encoder and decoder, and the text encoder."""
+    """The parts: a ResNet or the name of an EfficientNet, the encoder and decoder, and the text encoder.
+
+    The backbone's last map has `channels`; a box has logits for as many `places`, tokens and no object.
+    """
 
     backbone: ResNetConfig | str
     detr: DetrConfig

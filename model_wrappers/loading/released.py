@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 from zipfile import is_zipfile
 
@@ -52,7 +53,13 @@ def read_released(files: CheckpointFiles, source: str, allowed: Sequence[Any] = 
     if files.options.revision is not None:
         raise ModelError(f"{path.name} is a file, which has no revision {files.options.revision!r}; leave it out")
     with loading_errors(path.name, files.family), torch.serialization.safe_globals(list(allowed)):
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        except UnpicklingError as error:  # torch's message says how to run the code after all
+            raise ModelError(
+                f"cannot load {path.name} as {files.family}: it is damaged, or a pickle that would run code; take the "
+                f"authors' file: {source}"
+            ) from error
     if not isinstance(content, dict):
         raise ModelError(f"{path.name} holds a {type(content).__name__}, not the weights of {files.family} by name")
     return content
