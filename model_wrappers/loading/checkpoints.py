@@ -125,9 +125,12 @@ class CheckpointFiles:
         return model
 
     def image_processor(self) -> Any:
-        """The image processor for Pillow: the one for torchvision gives other pixels."""
+        """The image processor for Pillow where there is one: that for torchvision gives other pixels."""
         with loading_errors(self.checkpoint, self.family):
-            return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+            try:
+                return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+            except ImportError as error:
+                raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
 
     def tokenizer(self) -> Any:
         """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
@@ -208,7 +211,10 @@ def image_preprocessing(processor: Any) -> dict[str, Any]:
     if processor is None:
         return {}
     values = processor.to_dict()
-    return {"backend": "pil", **{name: values[name] for name in _PREPROCESSING if name in values}}
+    return {
+        "backend": getattr(processor, "backend", "pil"),
+        **{name: values[name] for name in _PREPROCESSING if name in values},
+    }
 
 
 @contextmanager
