@@ -11,7 +11,9 @@ the image themselves. The setting ``score`` is
   its log-odds rank the same.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
-  tokens scores NaN.
+  tokens scores NaN. The setting ``alpha`` (0 by default, at most 1) corrects for what is likely without the image:
+  log P(caption | image) - alpha log P(caption), per token, where P(caption) is the mean of P(caption | image) over
+  three images of Gaussian noise, as the paper estimates it.
 
 The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption.
 
@@ -20,7 +22,8 @@ where none is, the first token of " Yes" and of "Yes". So with "No". Questions o
 log P(yes) - log P(no).
 
 The vision tower runs once for all captions of an image, where the class takes its output. Processors of videos and
-sounds are not loaded.
+sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
+`loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -29,12 +32,13 @@ Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+from scipy.special import logsumexp
 from transformers import AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
@@ -43,6 +47,7 @@ from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.generative import Forward, Row, Seen, choose_forward, decoder_start
 from .loading.image_prompts import ImagePrompts, Prepared, load_processor
+from .loading.placement import PLACEMENT, is_whole, placement_arguments
 from .loading.prompts import QUESTION, TEMPLATES, Prompt, common_start, cut_before, spellings
 from .loading.torch_models import TorchModel, log_likelihoods
 
@@ -133,7 +138,7 @@ MODEL_TYPES = (
 )
 OTHERS = "any image-text-to-text model of transformers"
 CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct")
-SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…")}
+SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…"), "alpha": ("0", "…"), **PLACEMENT}
 
 _TILING = ("do_image_splitting", "max_image_size", "merge_size")
 _ORDINARY_SIZE = (640, 480)
@@ -145,17 +150,24 @@ class VqaScore(TorchModel):
     """An image-text-to-text model as a cross-encoder, and as one that answers questions by yes or no."""
 
     def __init__(
-        self, model: Any, processor: Any, prompts: ImagePrompts, caption: Prompt, question: Prompt, info: ModelInfo
+        self,
+        model: Any,
+        tokenizer: Any,
+        prompts: ImagePrompts,
+        forward: Forward,
+        caption: Prompt,
+        question: Prompt,
+        info: ModelInfo,
     ) -> None:
         super().__init__(model, info)
         self._prompts = prompts
         self._caption = caption
         self._question = question
-        self._yes, self._no = (spellings(processor.tokenizer, word) for word in ("yes", "no"))
-        pad = processor.tokenizer.pad_token_id or 0
-        self._forward: Forward = choose_forward(model, prompts, question.tokens, pad, info.name)
+        self._forward = forward
+        self._known_priors: dict[tuple[int, ...], float] = {}
+        self._yes, self._no = (spellings(tokenizer, word) for word in ("yes", "no"))
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self._limit = positions or min(processor.tokenizer.model_max_length, _MOST_TOKENS)
+        self._limit = positions or min(tokenizer.model_max_length, _MOST_TOKENS)
         # The number of tokens may depend on the image: this is for an ordinary photograph.
         image = len(self.prepare_image(Image.new("RGB", _ORDINARY_SIZE)).tokens)
         self.max_tokens = self._limit - image + prompts.removed - len(prompts.closing)
@@ -230,7 +242,29 @@ class VqaScore(TorchModel):
         return torch.stack([own[0].cpu().double() for own in self._forward.logits(self.chosen(exact), rows)])
 
     def _likelihoods(self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """Mean log-probability (n,), float64, of the tokens after the prompt."""
+        """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
+        logs, counts = self._log_probabilities(seen, texts, exact)
+        alpha = float(self.info.settings["alpha"])
+        if alpha:
+            logs = logs - alpha * self._priors(texts, exact)
+        with np.errstate(invalid="ignore"):  # a caption without tokens
+            return logs / counts
+
+    def _priors(self, texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
+        """log P(caption) of each caption, (n,), computed once for each."""
+        known = self._known_priors
+        left = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
+        if left:
+            model, captions = self.chosen(exact), [key[1:] for key in left]
+            nulls = (self._forward.see(model, self.prepare_image(image)) for image in noise_images())
+            logs = [self._log_probabilities([null] * len(left), captions, exact)[0] for null in nulls]
+            known.update(zip(left, logsumexp(logs, axis=0) - np.log(len(logs)), strict=True))
+        return np.array([known[(exact, *ids)] for ids in texts])
+
+    def _log_probabilities(
+        self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log-probabilities (n,), float64, of the tokens after the prompt, and their numbers (n,)."""
         prompt = self._caption.tokens("")
         rows = []
         for own, ids in zip(seen, texts, strict=True):
@@ -238,8 +272,17 @@ class VqaScore(TorchModel):
             start = common_start(ids, prompt)
             rows.append(self._row(own, ids[:start], ids[start : self.max_tokens]))
         found = self._forward.logits(self.chosen(exact), rows)
-        likelihoods = [log_likelihoods(own[:-1], row.answer) for own, row in zip(found, rows, strict=True)]
-        return np.array([float(own.mean()) for own in likelihoods], dtype=np.float64)
+        logs = [float(log_likelihoods(own[:-1], row.answer).sum()) for own, row in zip(found, rows, strict=True)]
+        return np.array(logs), np.array([len(row.answer) for row in rows])
+
+    def chosen(self, exact: bool) -> Any:
+        """The module, or its float64 copy if it can be copied."""
+        return super().chosen(exact and is_whole(self.info.settings))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all processes compute each forward pass together."""
+        return self.info.settings["placement"] == "tensor"
 
     def _row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
         """The prompt with all tokens of the image."""
@@ -250,6 +293,13 @@ class VqaScore(TorchModel):
                 f"{self.info.name} reads {self._limit}: make the image smaller"
             )
         return row
+
+
+def noise_images() -> list[Image.Image]:
+    """Three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
+    rng = np.random.default_rng(0)
+    drawn = (rng.normal(127.5, 63.75, (224, 224, 3)) for _ in range(3))
+    return [Image.fromarray(noise.clip(0, 255).astype(np.uint8)) for noise in drawn]
 
 
 def load(checkpoint: str, options: LoadOptions) -> VqaScore:
@@ -265,11 +315,12 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     if settings["template"].count("{}") != (score == "yes"):
         rule = "{} once, for the caption" if score == "yes" else "no {}: the caption is the answer"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
+    _check_alpha(settings)
     files = CheckpointFiles("vqascore", checkpoint, options)
     config = files.config(
         tuple(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES), "image-text-to-text models of transformers"
     )
-    model = files.model(AutoModelForImageTextToText)
+    model = files.model(AutoModelForImageTextToText, changes=placement_arguments(settings, options))
     processor = load_processor(files, config)
     keeps_end = bool(decoder_start(model))
     caption, question = (
@@ -277,7 +328,19 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     )
     typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
     prompts = ImagePrompts(processor, question, checkpoint, typed=typed)
+    forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
-    preprocessing |= {name: facts[name] for name in _TILING if name in facts} | {"prompt": caption.text}
-    return VqaScore(model, processor, prompts, caption, question, files.info(model, config, settings, preprocessing))
+    preprocessing |= {name: facts[name] for name in _TILING if name in facts}
+    preprocessing |= {"prompt": caption.text, "vision_tower": "once per image" if forward.way.shares else "per caption"}
+    info = files.info(model, config, settings, preprocessing)
+    return VqaScore(model, processor.tokenizer, prompts, forward, caption, question, info)
+
+
+def _check_alpha(settings: Mapping[str, str]) -> None:
+    try:
+        alpha = float(settings["alpha"])
+    except ValueError:
+        alpha = -1
+    if not 0 <= alpha <= 1 or (alpha and settings["score"] != "caption"):
+        raise ModelError(f"alpha is {settings['alpha']!r}; give a number from 0 to 1, and above 0 with score=caption")

@@ -219,6 +219,8 @@ def predict(
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
+    if getattr(loaded, "is_shared", False):
+        processes = replace(processes, together=True)
     device, libraries = _device(loaded), _libraries()
     identity = json.dumps(
         [asdict(loaded.info), {**libraries, "device": device}, plan.fingerprint()], sort_keys=True, default=str

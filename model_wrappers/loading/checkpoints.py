@@ -105,7 +105,8 @@ class CheckpointFiles:
         Args:
             model_class: a class of `transformers`.
             unused: prefixes of weights that may be in the file although this class has no use for them.
-            changes: values of the configuration to replace, for example to leave out parts that score nothing.
+            changes: values of the configuration to replace, for example to leave out parts that score nothing, and
+                arguments of ``from_pretrained``; one that places the model leaves it where that says.
         """
         with loading_errors(self.checkpoint, self.family), _without_warnings():
             model, loading = model_class.from_pretrained(
@@ -117,7 +118,9 @@ class CheckpointFiles:
                 **(changes or {}),
             )
         self._refuse_incomplete(loading, unused)
-        model = model.eval().to(self.options.device)
+        model = model.eval()
+        if not {"device_map", "tp_plan"} & {*(changes or ())}:
+            model = model.to(self.options.device)
         if self.options.compile:
             # The parts, not the whole: scores come from methods that call the parts and never the whole.
             for part in model.children():

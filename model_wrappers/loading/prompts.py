@@ -30,7 +30,8 @@ class Prompt:
 
     def __init__(self, processor: Any, template: str, checkpoint: str, *, keeps_end: bool = False) -> None:
         self._tokenizer = processor.tokenizer
-        self._ends = {self._tokenizer.eos_token_id, self._tokenizer.sep_token_id} if not keeps_end else set()
+        bare, whole = (self._tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
+        self._end = whole[-1] if whole[-1] != bare[-1] and not keeps_end else None
         self.text = _user_turn(processor, template, checkpoint)
         # The start token must not be added to a template that contains it.
         self.special = not self.text.startswith(self._tokenizer.bos_token or "\0")
@@ -67,9 +68,7 @@ class Prompt:
 
     def without_end(self, ids: list[int]) -> list[int]:
         """The ids without the end token that the tokenizer appends, after which no answer would follow."""
-        appended = (
-            ids and ids[-1] in self._ends and not self.text.endswith(self._tokenizer.convert_ids_to_tokens(ids[-1]))
-        )
+        appended = ids and ids[-1] == self._end and not self.text.endswith(self._tokenizer.decode([self._end]))
         return ids[:-1] if appended else ids
 
 

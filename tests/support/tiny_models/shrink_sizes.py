@@ -21,16 +21,16 @@ PROCESSORS = {
     "vision-encoder-decoder": "TrOCRProcessor",
 }
 IMAGE_PROCESSORS = {
-    "gemma4": "Gemma4ImageProcessor",
-    "diffusion_gemma": "Gemma4ImageProcessor",
-    "fast_vlm": "CLIPImageProcessor",
-    "glm4v_moe": "Glm4vImageProcessor",
-    "glm_ocr": "Glm46VImageProcessor",
-    "instructblipvideo": "BlipImageProcessor",
-    "qwen2_5_omni_thinker": "Qwen2VLImageProcessor",
-    "qwen3_omni_moe_thinker": "Qwen2VLImageProcessor",
-    "qwen3_vl_moe": "Qwen2VLImageProcessor",
-    "vision-encoder-decoder": "ViTImageProcessor",
+    "gemma4": "Gemma4ImageProcessorPil",
+    "diffusion_gemma": "Gemma4ImageProcessorPil",
+    "fast_vlm": "CLIPImageProcessorPil",
+    "glm4v_moe": "Glm4vImageProcessorPil",
+    "glm_ocr": "Glm46VImageProcessorPil",
+    "instructblipvideo": "BlipImageProcessorPil",
+    "qwen2_5_omni_thinker": "Qwen2VLImageProcessorPil",
+    "qwen3_omni_moe_thinker": "Qwen2VLImageProcessorPil",
+    "qwen3_vl_moe": "Qwen2VLImageProcessorPil",
+    "vision-encoder-decoder": "ViTImageProcessorPil",
 }
 # These processors put the image into the prompt by themselves, and their checkpoints have no chat template.
 WITHOUT_TEMPLATE = (
