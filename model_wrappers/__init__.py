@@ -2,8 +2,8 @@
 
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
 its predictions (`score` is its older name), and `RunConfig` holds their further options. To evaluate a model of your
-own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `PairScorer`, `TextScorer`, `Detector` and
-`VQAModel`.
+own, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `ChoiceModel`, `PairScorer`, `TextScorer`,
+`Detector` and `VQAModel`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
+        ChoiceModel,
         CrossEncoder,
         Detections,
         Detector,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .engine.runner import RunConfig, plan, predict, run, score
 
 __all__ = [
+    "ChoiceModel",
     "CrossEncoder",
     "Detections",
     "Detector",

@@ -15,7 +15,11 @@ the image themselves. The setting ``score`` is
   log P(caption | image) - alpha log P(caption), per token, where P(caption) is the mean of P(caption | image) over
   three images of Gaussian noise, as the paper estimates it.
 
-The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption.
+- ``choice``: the captions of an example, lettered in one question, once in each rotation (two captions: both orders).
+  A caption's score is the mean over the orders of its letter's log-probability (nats) among the letters, so that a
+  preference for a letter cancels. For matching tasks with two captions or more.
+
+The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption or the captions.
 
 "Yes" is any of "Yes", "yes", " Yes", " yes" that is one token, their probabilities added (the paper has "Yes" alone);
 where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
@@ -33,6 +37,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -43,13 +48,14 @@ from transformers import AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.protocol import LoadOptions, ModelInfo, choose
+from .engine.protocol import LoadOptions, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.generative import Forward, Row, Seen, choose_forward, decoder_start
-from .loading.image_prompts import ImagePrompts, Prepared, load_processor
-from .loading.placement import PLACEMENT, is_whole, placement_arguments
-from .loading.prompts import QUESTION, TEMPLATES, Prompt, common_start, cut_before, spellings
-from .loading.torch_models import TorchModel, log_likelihoods
+from .loading.generative import Seen, choose_forward, decoder_start
+from .loading.generative_model import GenerativeModel
+from .loading.image_prompts import ImagePrompts, load_processor
+from .loading.placement import PLACEMENT, placement_arguments
+from .loading.prompts import QUESTION, TEMPLATES, Prompt, common_start, spellings
+from .loading.torch_models import log_likelihoods
 
 MODEL_TYPES = (
     "apertus1p5",
@@ -141,70 +147,23 @@ CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qw
 SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…"), "alpha": ("0", "…"), **PLACEMENT}
 
 _TILING = ("do_image_splitting", "max_image_size", "merge_size")
-_ORDINARY_SIZE = (640, 480)
-# For models whose positions have no greatest number.
-_MOST_TOKENS = 1 << 20
 
 
-class VqaScore(TorchModel):
-    """An image-text-to-text model as a cross-encoder, and as one that answers questions by yes or no."""
+class VqaScore(GenerativeModel):
+    """A generative model as a cross-encoder."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        prompts: ImagePrompts,
-        forward: Forward,
-        caption: Prompt,
-        question: Prompt,
-        info: ModelInfo,
-    ) -> None:
-        super().__init__(model, info)
-        self._prompts = prompts
-        self._caption = caption
-        self._question = question
-        self._forward = forward
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self._known_priors: dict[tuple[int, ...], float] = {}
-        self._yes, self._no = (spellings(tokenizer, word) for word in ("yes", "no"))
-        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self._limit = positions or min(tokenizer.model_max_length, _MOST_TOKENS)
-        # The number of tokens may depend on the image: this is for an ordinary photograph.
-        image = len(self.prepare_image(Image.new("RGB", _ORDINARY_SIZE)).tokens)
-        self.max_tokens = self._limit - image + prompts.removed - len(prompts.closing)
-        longest = max(len(prompt.tokens("a")) for prompt in (caption, question))
-        if self.max_tokens <= longest:
-            raise ModelError(
-                f"{info.name} reads {self._limit} tokens, and an image leaves {self.max_tokens} of them for a prompt "
-                f"of {longest}"
-            )
-
-    def prepare_image(self, image: Image.Image) -> Prepared:
-        """The processor's inputs for the image, and the tokens that it inserts into a prompt.
-
-        An orientation in EXIF data is not applied, as in the papers' own scripts.
-        """
-        return self._prompts.prepare(image)
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """The token ids of each caption's prompt, without those of the image."""
+        prompt = self._caption.tokens("")
+        if self.info.settings["score"] == "caption" and (self._forward.decodes_apart or self._prompts.closing):
+            return [[*prompt, *self._caption.answer(caption)] for caption in captions]
         if self.info.settings["score"] == "caption":
-            return [self._checked(self._caption.tokens("", caption), caption) for caption in captions]
-        return [self._checked(self._caption.tokens(caption), caption) for caption in captions]
-
-    def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each question's prompt, without those of the image."""
-        return [self._checked(self._question.tokens(question), question) for question in questions]
-
-    def _checked(self, ids: list[int], text: str) -> list[int]:
-        if not self._prompts.fits(ids):
-            raise ModelError(f"{text!r} holds the token that stands for an image in this model's prompts")
-        return ids
-
-    @torch.inference_mode()
-    def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:
-        """What the vision tower makes of each image, or its pixels where the class takes nothing else."""
-        model = self.chosen(exact)
-        return [self._forward.see(model, image) for image in images]
+            return [self.checked(self._caption.tokens("", caption), caption) for caption in captions]
+        return [self.checked(self._caption.tokens(caption), caption) for caption in captions]
 
     @torch.inference_mode()
     def match(
@@ -216,30 +175,10 @@ class VqaScore(TorchModel):
         chosen = [features[i] for i in images]
         if self.info.settings["score"] == "caption":
             return self._likelihoods(chosen, captions, exact)
-        logits = self._answers(chosen, captions, self._caption.tail, exact)
+        logits = self.first_logits(chosen, captions, self._caption.tail, exact)
         others = logits.clone()
         others[:, self._yes] = -torch.inf
         return (logits[:, self._yes].logsumexp(-1) - others.logsumexp(-1)).numpy()
-
-    @torch.inference_mode()
-    def answer(
-        self,
-        features: Sequence[Seen],
-        images: Sequence[int],
-        questions: Sequence[Sequence[int]],
-        *,
-        exact: bool = False,
-    ) -> np.ndarray:
-        """log P(yes) - log P(no) of n questions, (n,), float64."""
-        if not questions:
-            return np.empty(0)
-        logits = self._answers([features[i] for i in images], questions, self._question.tail, exact)
-        return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy()
-
-    def _answers(self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool) -> torch.Tensor:
-        """Logits (n, vocabulary), float64, of the first token of an answer."""
-        rows = [self._row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(seen, texts, strict=True)]
-        return torch.stack([own[0].cpu().double() for own in self._forward.logits(self.chosen(exact), rows)])
 
     def _likelihoods(self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
         """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
@@ -270,29 +209,52 @@ class VqaScore(TorchModel):
         for own, ids in zip(seen, texts, strict=True):
             # A token merged from the end of the prompt and the start of the caption counts to the caption.
             start = common_start(ids, prompt)
-            rows.append(self._row(own, ids[:start], ids[start : self.max_tokens]))
+            rows.append(self.row(own, ids[:start], ids[start : self.max_tokens]))
         found = self._forward.logits(self.chosen(exact), rows)
         logs = [float(log_likelihoods(own[:-1], row.answer).sum()) for own, row in zip(found, rows, strict=True)]
         return np.array(logs), np.array([len(row.answer) for row in rows])
 
-    def chosen(self, exact: bool) -> Any:
-        """The module, or its float64 copy if it can be copied."""
-        return super().chosen(exact and is_whole(self.info.settings))
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether all processes compute each forward pass together."""
-        return self.info.settings["placement"] == "tensor"
+class ChoiceScore(GenerativeModel):
+    """A generative model that reads all captions of an image at once."""
 
-    def _row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
-        """The prompt with all tokens of the image."""
-        row = Row(seen, self._prompts.row(seen.prepared, ids), list(answer))
-        if len(row.prompt) + len(row.answer) > self._limit:
-            raise ModelError(
-                f"an image takes {len(seen.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "
-                f"{self.info.name} reads {self._limit}: make the image smaller"
-            )
-        return row
+    def __init__(self, model: Any, tokenizer: Any, *parts: Any) -> None:
+        super().__init__(model, tokenizer, *parts)
+        self._letters = [spellings(tokenizer, letter) for letter in ascii_uppercase]
+
+    def prepare_choices(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of the question in each rotation of the captions: number j begins with caption j."""
+        count, most = len(captions), len(ascii_uppercase)
+        if not 2 <= count <= most:
+            raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
+        turned = [[*captions[first:], *captions[:first]] for first in range(count)]
+        texts = [
+            "\n".join(f"{own}. {text}" for own, text in zip(ascii_uppercase, some, strict=False)) for some in turned
+        ]
+        return [self.checked(self._caption.tokens(text), text) for text in texts]
+
+    @torch.inference_mode()
+    def choose(
+        self,
+        features: Sequence[Seen],
+        images: Sequence[int],
+        choices: Sequence[Sequence[Sequence[int]]],
+        *,
+        exact: bool = False,
+    ) -> list[np.ndarray]:
+        """For each prepared choice the scores (k,), float64, of its captions."""
+        seen = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
+        logits = self.first_logits(seen, [ids for orders in choices for ids in orders], self._caption.tail, exact)
+        found, start = [], 0
+        for orders in choices:
+            count = len(orders)
+            own = logits[start : start + count]
+            letters = torch.stack([own[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1).log_softmax(1)
+            # In rotation r caption c has letter (c - r) mod k.
+            places = (torch.arange(count) - torch.arange(count)[:, None]) % count
+            found.append(letters.gather(1, places).mean(0).numpy())
+            start += count
+        return found
 
 
 def noise_images() -> list[Image.Image]:
@@ -302,7 +264,7 @@ def noise_images() -> list[Image.Image]:
     return [Image.fromarray(noise.clip(0, 255).astype(np.uint8)) for noise in drawn]
 
 
-def load(checkpoint: str, options: LoadOptions) -> VqaScore:
+def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     """Load an image-text-to-text checkpoint.
 
     Raises:
@@ -312,8 +274,8 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     """
     score = choose("vqascore", options, SETTINGS)["score"]
     settings = choose("vqascore", options, {**SETTINGS, "template": (TEMPLATES[score], "…")})
-    if settings["template"].count("{}") != (score == "yes"):
-        rule = "{} once, for the caption" if score == "yes" else "no {}: the caption is the answer"
+    if settings["template"].count("{}") != (score != "caption"):
+        rule = "no {}: the caption is the answer" if score == "caption" else "{} once, for the caption"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
     _check_alpha(settings)
     files = CheckpointFiles("vqascore", checkpoint, options)
@@ -334,7 +296,8 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore:
     preprocessing |= {name: facts[name] for name in _TILING if name in facts}
     preprocessing |= {"prompt": caption.text, "vision_tower": "once per image" if forward.way.shares else "per caption"}
     info = files.info(model, config, settings, preprocessing)
-    return VqaScore(model, processor.tokenizer, prompts, forward, caption, question, info)
+    kind = ChoiceScore if score == "choice" else VqaScore
+    return kind(model, processor.tokenizer, prompts, forward, caption, question, info)
 
 
 def _check_alpha(settings: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ some do not work with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -39,16 +39,7 @@ _TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-4}
 _TOLERANCE_OF_HALVES = 0.05
 # Logits below it are of tokens that a class rules out, such as Chameleon's image tokens.
 _FORBIDDEN = -1e4
-_FAILURES = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    IndexError,
-    AssertionError,
-    NotImplementedError,
-)
+_FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
 class Seen(NamedTuple):
@@ -71,20 +62,23 @@ class Forward:
     """The forward passes of a model, in one way.
 
     Args:
-        prompts: the split of the processor's work.
         model: the module, of which only the class and configuration are used here.
         pad: the token id of padding.
         way: how rows go through the model.
         leads: whether the model puts the image before the tokens, and gives logits for it too.
     """
 
-    def __init__(self, prompts: ImagePrompts, model: Any, pad: int, way: Way, *, leads: bool = False) -> None:
+    def __init__(self, model: Any, pad: int, way: Way, *, leads: bool = False) -> None:
         self.way = way
-        self._prompts = prompts
         self._pad = pad
         self._parameters = set(inspect.signature(model.forward).parameters)
         self._start = decoder_start(model)
         self._keeps = "logits_to_keep" in self._parameters and not self._start and not leads
+
+    @property
+    def decodes_apart(self) -> bool:
+        """Whether a decoder writes the answer, after an encoder has read the whole prompt."""
+        return bool(self._start)
 
     def see(self, model: Any, image: Prepared) -> Seen:
         """An image on the model's device and, if it is shared, the whole output of the vision tower for it."""
@@ -146,8 +140,7 @@ class Forward:
             values = []
             for row, text in zip(rows, texts, strict=True):
                 start, rest = row.seen.prepared.aligned[key]
-                head = start[-len(text) :] if len(start) > len(text) else start
-                values.append(np.concatenate([head, np.repeat(rest[None], len(text) - len(head), axis=0)]))
+                values.append(np.concatenate([start, np.repeat(rest[None], len(text) - len(start), axis=0)]))
             joined[key] = _padded(values, model.device)
         return joined
 
@@ -182,11 +175,14 @@ def bare_logits(model: Any, given: Mapping[str, Any]) -> torch.Tensor:
         return model(**inputs).logits[0]
 
 
-def choose_forward(model: Any, prompts: ImagePrompts, tokens: Any, pad: int, name: str) -> Forward:
+def choose_forward(
+    model: Any, prompts: ImagePrompts, tokens: Callable[[str], list[int]], pad: int, name: str
+) -> Forward:
     """The first of `WAYS` that gives the logits of a bare forward pass.
 
     Args:
-        model, prompts, pad: see `Forward`.
+        model, pad: see `Forward`.
+        prompts: the split of the processor's work.
         tokens: the token ids of the prompt with a text.
         name: of the checkpoint, for messages.
 
@@ -202,13 +198,13 @@ def choose_forward(model: Any, prompts: ImagePrompts, tokens: Any, pad: int, nam
         raise ModelError(f"a bare forward pass of {name} fails: {type(error).__name__}: {error}") from error
     leads = logits[0].shape[0] > given[0]["input_ids"].shape[1]
     expected = torch.stack([own[-1] for own in logits]).float()
-    _refuse_blind(expected, name)
+    _refuse_useless(expected, name)
     ordinary = expected[expected > _FORBIDDEN]
     limit = _TOLERANCES.get(model.dtype, _TOLERANCE_OF_HALVES) * float(ordinary.max() - ordinary.min())
     prepared = [prompts.prepare(image) for image in images]
     reasons = []
     for way in WAYS[not _can_share(model) :]:
-        forward = Forward(prompts, model, pad, way, leads=leads)
+        forward = Forward(model, pad, way, leads=leads)
         try:
             with torch.inference_mode():
                 seen = [forward.see(model, each) for each in prepared]
@@ -226,7 +222,9 @@ def choose_forward(model: Any, prompts: ImagePrompts, tokens: Any, pad: int, nam
     )
 
 
-def _refuse_blind(logits: torch.Tensor, name: str) -> None:
+def _refuse_useless(logits: torch.Tensor, name: str) -> None:
+    if logits.isnan().any():
+        raise ModelError(f"the logits of {name} are not all numbers: try --dtype float32, or the checkpoint is broken")
     for other, what in ((2, "image"), (1, "text")):
         if not (logits[0] - logits[other]).abs().max() > 0:
             raise ModelError(f"the logits of {name} do not depend on the {what}")

@@ -90,11 +90,8 @@ class ImagePrompts:
         given = self.processed(image, "a")
         ids = self._ids(given)
         end = len(ids) - self._after
-        plain = self._plain
-        if ids[: self._start] != plain[: self._start] or ids[end:] != [
-            *plain[len(plain) - self._kept :],
-            *self.closing,
-        ]:
+        rest = [*self._plain[len(self._plain) - self._kept :], *self.closing]
+        if ids[: self._start] != self._plain[: self._start] or ids[end:] != rest:
             raise ModelError(f"the processor of {self._checkpoint} changes the text around an image")
         aligned = {}
         for key in [key for key in given if _is_aligned(key, given[key], len(ids))]:
@@ -102,12 +99,13 @@ class ImagePrompts:
             if (values[end:] != values[-1]).any():
                 raise ModelError(f"{key} of {self._checkpoint} changes after the image, which is not known here")
             aligned[key] = values[:end], values[-1]
-        return Prepared(ids[self._start : end], {k: v for k, v in given.items() if k not in _LEFT_OUT}, aligned)
+        inputs = {key: value for key, value in given.items() if key not in _LEFT_OUT}
+        return Prepared(ids[self._start : end], inputs, aligned)
 
-    def row(self, prepared: Prepared, ids: Sequence[int], answer: Sequence[int] = ()) -> list[int]:
-        """All tokens of an image, its prompt and an answer."""
+    def row(self, prepared: Prepared, ids: Sequence[int]) -> list[int]:
+        """All tokens of a prompt with those of an image."""
         at = self.place(ids)
-        return [*ids[:at], *prepared.tokens, *ids[at + len(self._removed) :], *self.closing, *answer]
+        return [*ids[:at], *prepared.tokens, *ids[at + len(self._removed) :], *self.closing]
 
     def place(self, ids: Sequence[int]) -> int:
         """The index of the image's placeholder among the prompt's tokens; -1 if there is none, or more than one."""

@@ -12,6 +12,7 @@ from .checkpoints import loading_errors
 TEMPLATES = {
     "yes": 'Does this figure show "{}"? Please answer yes or no.',
     "caption": "Describe this image in one sentence.",
+    "choice": "Which caption describes this image?\n{}\nAnswer with the letter of that caption alone.",
 }
 QUESTION = "{} Please answer yes or no."
 
@@ -58,7 +59,7 @@ class Prompt:
         return self._ids(self.filled(text) + space + answer, add_special_tokens=self.special)
 
     def answer(self, text: str) -> list[int]:
-        """The token ids of an answer alone."""
+        """The token ids of an answer alone, for a decoder, or after tokens that the processor adds to a prompt."""
         return self._ids(text, add_special_tokens=False)
 
     def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:

@@ -160,7 +160,7 @@ def test_the_user_writes_the_template(folders, images):
     bare = Bare(folders["llava"], "llava")
     p = bare.probability(bare.first(images[0], "Is it a red cat? Yes or no?"), YES)
     assert score(model, images, CAPTIONS, [(0, 0)])[0] == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
-    assert model.info.settings == {"score": "yes", "template": "Is it {}? Yes or no?"}
+    assert {"score": "yes", "template": "Is it {}? Yes or no?"}.items() <= model.info.settings.items()
     assert model.info.preprocessing["prompt"] == "USER: <image>\nIs it {}? Yes or no? ASSISTANT:"
     with pytest.raises(ModelError, match=r"has {} once, for the caption; got 'Is it so\?'"):
         load(folders, "llava", settings={"template": "Is it so?"})

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import transformers
 from generative_classes import CLASSES, examine
+from PIL import Image
+from tiny_models.shrink import tiny
 
+from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.engine.families import families_of
 from vl_assay.model_wrappers.vqascore import MODEL_TYPES
 
@@ -34,6 +39,28 @@ def test_scores_in_a_batch_equal_bare_forward_passes(model_type, tmp_path):
     verdict = examine(model_type, tmp_path / "tiny")
     assert verdict.is_accepted, verdict
     assert verdict.vision == QUICK[model_type]
+
+
+@pytest.mark.parametrize("model_type", ["florence2", "paligemma"])
+def test_a_caption_follows_the_whole_prompt_also_in_a_decoder_of_its_own(model_type, tmp_path):
+    processor = tiny(tmp_path, model_type)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 48, 3), dtype=np.uint8))
+    model = load_model(str(tmp_path), LoadOptions(settings={"score": "caption"}))
+    captions = ["a red cat", "two big dogs near"]
+    ours = model.match(model.encode_images([model.prepare_image(image)]), [0, 0], model.prepare_captions(captions))
+    bare = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path).eval()
+    given = processor(images=[image], text=["Describe this image in one sentence."], return_tensors="pt")
+    for caption, score in zip(captions, ours, strict=True):
+        ids = processor.tokenizer(caption, return_tensors="pt")["input_ids"]
+        inputs = {"pixel_values": given["pixel_values"], "input_ids": given["input_ids"]}
+        if model_type == "florence2":
+            inputs["decoder_input_ids"] = torch.cat([torch.tensor([[processor.tokenizer.bos_token_id]]), ids], 1)
+        else:
+            inputs["input_ids"] = torch.cat([given["input_ids"], ids], 1)
+            inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
+        with torch.inference_mode():
+            logs = bare(**inputs).logits[0, -1 - ids.shape[1] : -1].double().log_softmax(-1)
+        assert score == pytest.approx(float(logs.gather(1, ids[0][:, None]).mean()), abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from bare_forwards import score
 from scipy.special import logsumexp
 
+from vl_assay.hub_datasets import load_examples
+from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers import LoadOptions, load_model, predict
+from vl_assay.model_wrappers.engine.protocol import abilities
+from vl_assay.model_wrappers.loading.prompts import spellings
 from vl_assay.model_wrappers.vqascore import noise_images
 
 CAPTIONS = ["a red cat", "a big dog near two red cats", "dog"]
@@ -42,6 +48,53 @@ def test_alpha_subtracts_the_likelihood_over_images_of_noise(folders, images):
     assert np.ptp(priors) > 0.01
 
 
+def bare_choice(folder, image, captions):
+    """The mean over both orders of the log-probability of a caption's letter, by bare `transformers`."""
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
+    scores = np.zeros(2)
+    for order in ((0, 1), (1, 0)):
+        options = "\n".join(f"{letter}. {captions[number]}" for letter, number in zip("AB", order, strict=True))
+        question = f"Which caption describes this image?\n{options}\nAnswer with the letter of that caption alone."
+        inputs = processor(
+            images=image.convert("RGB"), text=f"USER: <image>\n{question} ASSISTANT:", return_tensors="pt"
+        )
+        with torch.inference_mode():
+            p = model(**inputs).logits[0, -1].double().softmax(-1)
+        letters = [sum(float(p[i]) for i in spellings(processor.tokenizer, letter)) for letter in "AB"]
+        for place, number in enumerate(order):
+            scores[number] += np.log(letters[place] / sum(letters)) / 2
+    return scores
+
+
+def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
+    model = load(folders["llava"], score="choice")
+    assert abilities(model) == ("matching", "vqa")
+    features = model.encode_images([model.prepare_image(image) for image in images])
+    asked = [CAPTIONS[:2], CAPTIONS[1::-1], CAPTIONS]
+    choices = [model.prepare_choices(captions) for captions in asked]
+    one, turned, three = model.choose(features, [0, 0, 1], choices)
+    np.testing.assert_allclose(one, bare_choice(folders["llava"], images[0], CAPTIONS[:2]), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(one, turned[::-1], atol=1e-6, rtol=0)
+    assert len(three) == 3
+    with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
+        model.prepare_choices(["a cat"])
+
+
+def test_a_run_asks_for_the_captions_of_an_example_at_once(folders, tmp_path):
+    model = load(folders["llava"], score="choice")
+    files = predict(model, "toy_scenes/itm", out=tmp_path, limit=6, progress=False)
+    [task] = load_examples("toy_scenes/itm", limit=6)
+    rows = read_predictions(files[0]).rows
+    for row, example in zip(rows, task.examples, strict=True):
+        image = decode(task.image_bytes(example.images[0]))
+        [expected] = model.choose(
+            model.encode_images([model.prepare_image(image)]), [0], [model.prepare_choices(example.captions)]
+        )
+        np.testing.assert_allclose(row.scores[0], expected, atol=1e-5, rtol=0)
+    assert len(rows) == 6
+
+
 @pytest.mark.parametrize("settings", [{"score": "caption", "alpha": "2"}, {"alpha": "0.5"}, {"alpha": "much"}])
 def test_alpha_out_of_range_or_without_a_likelihood_is_refused(folders, settings):
     with pytest.raises(ModelError, match="a number from 0 to 1, and above 0 with score=caption"):
@@ -50,7 +103,6 @@ def test_alpha_out_of_range_or_without_a_likelihood_is_refused(folders, settings
 
 def test_a_model_over_all_devices_scores_as_one_on_one(folders, images):
     whole, spread = load(folders["llava"]), load(folders["llava"], placement="auto")
-    assert spread.module.hf_device_map
     np.testing.assert_allclose(
         score(spread, images, CAPTIONS, PAIRS), score(whole, images, CAPTIONS, PAIRS), atol=1e-6, rtol=0
     )

@@ -46,6 +46,7 @@ WITHOUT_TEMPLATE = (
 )
 _MROPE = {"text_config.rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}}
 _SAM = {"downsample_channels": [64, 64], "global_attn_indexes": [1], "window_size": 2, "mlp_dim": 128}
+_OCR = {"image_size": 128, "patch_size": 2, "global_attn_indexes": [], "window_size": 2, "mlp_dim": 128}
 _MOE = {"text_config.num_experts_per_tok": 2, "text_config.n_group": 1, "text_config.topk_group": 1}
 _VQ = {
     "base_channels": 32,
@@ -355,27 +356,13 @@ CHANGES = {
         words=("audio_token", "boa_token", "eoa_token"),
     ),
     "got_ocr2": Changes(
-        {
-            "vision_config": {
-                "image_size": 128,
-                "patch_size": 2,
-                "global_attn_indexes": [],
-                "window_size": 2,
-                "mlp_dim": 128,
-            }
-        },
+        {"vision_config": _OCR},
         {},
         {"size": {"height": 128, "width": 128}},
     ),
     "pp_chart2table": Changes(
         {
-            "vision_config": {
-                "image_size": 128,
-                "patch_size": 2,
-                "global_attn_indexes": [],
-                "window_size": 2,
-                "mlp_dim": 128,
-            },
+            "vision_config": _OCR,
             "image_token_index": "<imgpad>",
         },
         {},
