@@ -71,12 +71,12 @@ def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
     model = load(folders["llava"], score="choice")
     assert abilities(model) == ("matching", "vqa")
     features = model.encode_images([model.prepare_image(image) for image in images])
-    asked = [CAPTIONS[:2], CAPTIONS[1::-1], CAPTIONS]
+    asked = [CAPTIONS[:2], CAPTIONS[1::-1], CAPTIONS, [*CAPTIONS[1:], CAPTIONS[0]]]
     choices = [model.prepare_choices(captions) for captions in asked]
-    one, turned, three = model.choose(features, [0, 0, 1], choices)
+    one, turned, three, rotated = model.choose(features, [0, 0, 1, 1], choices)
     np.testing.assert_allclose(one, bare_choice(folders["llava"], images[0], CAPTIONS[:2]), atol=1e-5, rtol=0)
     np.testing.assert_allclose(one, turned[::-1], atol=1e-6, rtol=0)
-    assert len(three) == 3
+    np.testing.assert_allclose(three, np.roll(rotated, 1), atol=1e-6, rtol=0)
     with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
         model.prepare_choices(["a cat"])
 
