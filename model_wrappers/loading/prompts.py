@@ -76,7 +76,9 @@ class Prompt:
 def _user_turn(processor: Any, template: str, checkpoint: str) -> str:
     chat = processor.chat_template
     if chat is None:
-        return template
+        # PaliGemma's processor places the image without its token too, but warns each time.
+        names_image = type(processor).__name__ == "PaliGemmaProcessor"
+        return f"{processor.image_token if names_image else ''}{template}"
     turn = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": template}]}]
     with loading_errors(checkpoint, "a chat model"):
         with suppress(AttributeError):  # some processors read their video processor, which is not loaded
