@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -22,7 +23,8 @@ def table(verdicts, classes):
     accepted = [verdict for verdict in verdicts if verdict.is_accepted]
     kinds = [len({classes[verdict.model_type] for verdict in some}) for some in (accepted, verdicts)]
     lines = [
-        f"{len(accepted)} of {len(verdicts)} model types are accepted, {kinds[0]} of {kinds[1]} classes.",
+        f"With transformers {version('transformers')}, {len(accepted)} of {len(verdicts)} model types are accepted, "
+        f"{kinds[0]} of {kinds[1]} classes.",
         "",
         "| model type | class | accepted | vision tower runs | difference | why not |",
         "|---|---|---|---|---|---|",
