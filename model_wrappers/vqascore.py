@@ -13,8 +13,7 @@ the image themselves. The setting ``score`` is
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
   tokens scores NaN. The setting ``alpha`` (0 by default, at most 1) corrects for what is likely without the image:
   log P(caption | image) - alpha log P(caption), per token, where P(caption) is the mean of P(caption | image) over
-  three images of Gaussian noise, as the paper estimates it.
-
+  three images of Gaussian noise, in the manner of the paper's null images, whose own noise may differ.
 - ``choice``: the captions of an example, lettered in one question, once in each rotation (two captions: both orders).
   A caption's score is the mean over the orders of its letter's log-probability (nats) among the letters, so that a
   preference for a letter cancels. For matching tasks with two captions or more.
@@ -160,7 +159,7 @@ class VqaScore(GenerativeModel):
         """The token ids of each caption's prompt, without those of the image."""
         prompt = self._caption.tokens("")
         if self.info.settings["score"] == "caption" and (self._forward.decodes_apart or self._prompts.closing):
-            return [[*prompt, *self._caption.answer(caption)] for caption in captions]
+            return [self.checked([*prompt, *self._caption.answer(caption)], caption) for caption in captions]
         if self.info.settings["score"] == "caption":
             return [self.checked(self._caption.tokens("", caption), caption) for caption in captions]
         return [self.checked(self._caption.tokens(caption), caption) for caption in captions]
