@@ -3,7 +3,7 @@
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
 its predictions (`score` is its older name), and `RunConfig` holds their further options. `check` tells whether a model
 is loaded as its authors meant. To evaluate a model of your own, implement one or more of the protocols `DualEncoder`,
-`CrossEncoder`, `PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
+`CrossEncoder`, `ChoiceModel`, `PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .engine.checking import check
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
+        ChoiceModel,
         CrossEncoder,
         Detections,
         Detector,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .engine.runner import RunConfig, merge, plan, predict, run, score
 
 __all__ = [
+    "ChoiceModel",
     "CrossEncoder",
     "Detections",
     "Detector",

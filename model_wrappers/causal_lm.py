@@ -30,6 +30,7 @@ from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
 MODEL_TYPES = ()
+OTHERS = "language models, as text-only baselines"
 CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-410m")
 
 SETTINGS = {"normalise": ("tokens", "none")}

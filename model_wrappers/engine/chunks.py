@@ -129,13 +129,17 @@ def run_chunks(
 
     def claims() -> Claims:
         # Each starts elsewhere, so that two seldom try to claim the same chunk.
-        start = len(left) * processes.rank // processes.world
+        start = 0 if processes.together else len(left) * processes.rank // processes.world
         for number in [*left[start:], *left[:start]]:
-            if processes.world == 1 or store.claim(stage, number, session):
+            if processes.world == 1 or processes.together or store.claim(stage, number, session):
                 yield number, chunks[number]
 
+    def save(number: int, rows: np.ndarray) -> None:
+        if processes.is_main or not processes.together:
+            store.save(stage, number, rows)
+
     with processes.raise_on_all_ranks():
-        compute(claims(), len(left), lambda number, rows: store.save(stage, number, rows))
+        compute(claims(), len(left), save)
     finished = []
     for number in range(len(chunks)):
         rows = store.load(stage, number)

@@ -26,11 +26,15 @@ SILENCE = 300.0
 
 @dataclass(frozen=True)
 class Processes:
-    """The rank of this process and the number of processes."""
+    """The rank of this process and the number of processes.
+
+    With `together` all processes compute all chunks in one order, as parts of one model; the first writes them.
+    """
 
     rank: int = 0
     world: int = 1
     _state: Any = None
+    together: bool = False
 
     @property
     def is_main(self) -> bool:

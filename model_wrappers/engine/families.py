@@ -51,11 +51,15 @@ def get_family(name: str) -> Any:
 
 @dataclass(frozen=True)
 class FamilyConstants:
-    """The constants of a family's file; `problem` says why the family cannot be used, and is empty if it can."""
+    """The constants of a family's file; `problem` says why the family cannot be used, and is empty if it can.
+
+    `others` says which checkpoints of types that are not in `model_types` the family tries where it is named.
+    """
 
     model_types: tuple[str, ...] = ()
     checkpoints: tuple[str, ...] = ()
     problem: str = ""
+    others: str = ""
 
 
 def family_constants(name: str) -> FamilyConstants:
@@ -81,7 +85,7 @@ def family_constants(name: str) -> FamilyConstants:
         extra = name if name in extras else "models"
         return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
     if model_types is not None and checkpoints is not None:
-        return FamilyConstants(model_types, checkpoints)
+        return FamilyConstants(model_types, checkpoints, others="".join(_texts(assigned, "OTHERS") or ()))
     try:
         family = get_family(name)
     except ModelError as error:
@@ -175,9 +179,10 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
             return get_family(known).load(name, options)
     listed = [f"{known} ({', '.join(each.model_types)})" for known, each in declared.items() if each.model_types]
     answers = "; ".join([*listed, *(each.problem for each in declared.values() if each.problem)])
+    tries = ", ".join(f"{known}:CHECKPOINT ({each.others})" for known, each in declared.items() if each.others)
     raise ModelError(
         f"{name} is a {model_type!r} checkpoint and no family loads that type; families and types: {answers}. "
-        "Name a family to try it anyway: family:checkpoint"
+        f"Named before a checkpoint, some families try other types: {tries}"
     )
 
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .chunks import choice_key, chunk_size, cut_by_cost
+from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
 from .pipeline import Pipeline
 from .plan import Pairs, ScoringPlan
-from .protocol import CrossEncoder, PairScorer, TextPairScorer, VQAModel
+from .protocol import ChoiceModel, CrossEncoder, PairScorer, TextPairScorer, VQAModel
 
 # Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
 # cosines.
@@ -60,6 +60,46 @@ def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline
     tokens = prepare_texts(model.prepare_captions, plan.captions.texts)
     near = partial(plan.captions.near_ties, margin=NEAR_TIE_OF_LOGITS)
     return _score_and_recheck(model, plan, pipeline, "pairs", plan.captions, tokens, model.match, near)
+
+
+def score_by_choice(model: ChoiceModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
+    """Scores of all captions of a plan by a `ChoiceModel`, which reads those of an example and image at once."""
+    pairs = plan.captions
+    rows = [
+        range(start + row * columns, start + (row + 1) * columns)
+        for start, (images, columns) in zip(pairs.starts.tolist(), pairs.shapes.tolist(), strict=True)
+        for row in range(images)
+    ]
+    keys = [(int(pairs.anchor[row[0]]), tuple(pairs.text[row].tolist())) for row in rows]
+
+    def load(key: tuple[int, tuple[int, ...]]) -> _Item:
+        image, texts = key
+        choices = model.prepare_choices([pairs.texts[text] for text in texts])
+        return _Item(pipeline.decoder.prepare(model, plan, image).image, choices)
+
+    def compute(batch: Sequence[_Item], exact: bool = False) -> np.ndarray:
+        features = model.encode_images([item.image for item in batch], exact=exact)
+        widest = max(len(item.texts) for item in batch)
+        found = []
+        for some in cut(len(batch), max(1, 4 * pipeline.batch_size // widest)):
+            found += model.choose(features, some, [batch[i].texts for i in some], exact=exact)
+        return np.concatenate(found)[:, None]
+
+    def run(stage: str, wanted: Sequence[tuple[int, tuple[int, ...]]], **options: Any) -> dict[Any, np.ndarray]:
+        chunks = cut(len(wanted), int(chunk_size(len(wanted), 4, IMAGES_PER_CHUNK)))
+        ends = np.cumsum([len(texts) for _, texts in wanted])
+        found = pipeline.run(stage, chunks, lambda number: load(wanted[number]), rows=int(ends[-1]), **options)
+        return dict(zip(wanted, np.split(found[:, 0], ends[:-1]), strict=True))
+
+    known = run("pairs", list(dict.fromkeys(keys)), compute=compute)
+    scores = np.concatenate([known[key] for key in keys])
+    near = pairs.near_ties(scores, NEAR_TIE_OF_LOGITS)
+    left = list(dict.fromkeys(key for key, row in zip(keys, rows, strict=True) if near[row].any()))
+    if left:
+        stage = f"recheck-pairs-{choice_key(np.flatnonzero(near))}"
+        known |= run(stage, left, compute=partial(compute, exact=True), batch_size=1)
+        scores = np.concatenate([known[key] for key in keys])
+    return Scores(scores, [], {"rechecked_pairs": int(near.sum())})
 
 
 def score_answers(model: VQAModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:

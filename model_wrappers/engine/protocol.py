@@ -166,6 +166,23 @@ class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
 
 
 @runtime_checkable
+class ChoiceModel(_EncodesImages, Protocol):
+    """A model that chooses among the captions of an image, which it reads at once; for matching tasks."""
+
+    max_tokens: int
+
+    def prepare_choices(self, captions: Sequence[str]) -> list[list[int]]:
+        """The token ids of what is asked about these captions, in one order of them or more."""
+        ...
+
+    def choose(
+        self, features: Any, images: Sequence[int], choices: Sequence[Sequence[Sequence[int]]], *, exact: bool = False
+    ) -> list[np.ndarray]:
+        """For prepared choice i, about image number ``images[i]``, the scores of its captions, float64."""
+        ...
+
+
+@runtime_checkable
 class PairScorer(Protocol):
     """A model that scores the captions of one image at a time: the simplest protocol to implement."""
 
@@ -311,7 +328,17 @@ class RemoteModel(Protocol):
         ...
 
 
-Model = DualEncoder | CrossEncoder | PairScorer | TextPairScorer | TextScorer | Detector | VQAModel | RemoteModel
+Model = (
+    DualEncoder
+    | CrossEncoder
+    | ChoiceModel
+    | PairScorer
+    | TextPairScorer
+    | TextScorer
+    | Detector
+    | VQAModel
+    | RemoteModel
+)
 
 
 def abilities(model: Any) -> tuple[str, ...]:
@@ -321,6 +348,8 @@ def abilities(model: Any) -> tuple[str, ...]:
     able: list[str] = []
     if isinstance(model, DualEncoder | CrossEncoder | PairScorer | TextScorer):
         able += ["matching", "retrieval"]
+    elif isinstance(model, ChoiceModel):
+        able.append("matching")
     if isinstance(model, DualEncoder | TextPairScorer):
         able.append("text_similarity")
     if isinstance(model, Detector):

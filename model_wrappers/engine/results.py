@@ -13,10 +13,11 @@ from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, R
 from .cache import EmbeddingCache
 from .detection import detect
 from .embeddings import Scores, score_by_embeddings, score_text_only
-from .pairs import score_answers, score_by_matching, score_by_pairs, score_text_pairs
+from .pairs import score_answers, score_by_choice, score_by_matching, score_by_pairs, score_text_pairs
 from .pipeline import Pipeline
 from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
+    ChoiceModel,
     CrossEncoder,
     Detections,
     Detector,
@@ -129,6 +130,8 @@ def score_plan(
     elif len(plan.captions):
         if isinstance(model, CrossEncoder):
             captions = score_by_matching(model, plan, pipeline)
+        elif isinstance(model, ChoiceModel):
+            captions = score_by_choice(model, plan, pipeline)
         elif isinstance(model, TextScorer):
             captions = score_text_only(model, plan, pipeline)
         else:

@@ -254,6 +254,8 @@ def predict_part(
     paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
     with processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, tasks, loaded)
+    if getattr(loaded, "is_shared", False):
+        processes = replace(processes, together=True)
     device, libraries = _device(loaded), _libraries()
     # Each process of a machine has another GPU, and all have the same chunks.
     kind = device.partition(":")[0]

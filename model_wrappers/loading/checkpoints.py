@@ -106,7 +106,8 @@ class CheckpointFiles:
         Args:
             model_class: a class of `transformers`.
             unused: prefixes of weights that may be in the file although this class has no use for them.
-            changes: values of the configuration to replace, for example to leave out parts that score nothing.
+            changes: values of the configuration to replace, for example to leave out parts that score nothing, and
+                arguments of ``from_pretrained``; one that places the model leaves it where that says.
         """
         with loading_errors(self.checkpoint, self.family), _without_warnings():
             model, loading = model_class.from_pretrained(
@@ -118,11 +119,14 @@ class CheckpointFiles:
                 **(changes or {}),
             )
         self.refuse_incomplete(loading, unused)
-        return self.ready(model)
+        return self.ready(model, is_placed=bool({"device_map", "tp_plan"} & {*(changes or ())}))
 
-    def ready(self, model: Any) -> Any:
-        """A model with its weights, in evaluation mode, on the device of the options, compiled if they say so."""
-        model = model.eval().to(self.options.device)
+    def ready(self, model: Any, *, is_placed: bool = False) -> Any:
+        """A model with its weights, in evaluation mode, compiled if the options say so.
+
+        It moves to the device of the options, unless `transformers` has placed its parts.
+        """
+        model = model.eval() if is_placed else model.eval().to(self.options.device)
         if self.options.compile:
             # The parts, not the whole: scores come from methods that call the parts and never the whole.
             for part in model.children():
@@ -130,9 +134,12 @@ class CheckpointFiles:
         return model
 
     def image_processor(self) -> Any:
-        """The image processor for Pillow: the one for torchvision gives other pixels."""
+        """The image processor for Pillow where there is one: that for torchvision gives other pixels."""
         with loading_errors(self.checkpoint, self.family):
-            return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+            try:
+                return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+            except ImportError as error:
+                raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
 
     def tokenizer(self) -> Any:
         """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
@@ -220,7 +227,10 @@ def image_preprocessing(processor: Any) -> dict[str, Any]:
     if processor is None:
         return {}
     values = processor.to_dict()
-    return {"backend": "pil", **{name: values[name] for name in _PREPROCESSING if name in values}}
+    return {
+        "backend": getattr(processor, "backend", "pil"),
+        **{name: values[name] for name in _PREPROCESSING if name in values},
+    }
 
 
 @contextmanager

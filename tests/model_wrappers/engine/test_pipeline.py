@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.common.errors import ModelError, StorageError
 from vl_assay.model_wrappers.engine.chunks import ChunkStore, cut, cut_by_cost, run_chunks
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
@@ -190,3 +190,21 @@ def test_stages_are_named_in_words_and_a_log_has_a_line_for_each(terminal, tmp_p
     assert ("3/3" in shown) is terminal
     if not terminal:
         assert shown.splitlines() == ["encoding images: 3", "re-checking near-ties: captions: 3"]
+
+
+def test_processes_of_one_model_all_compute_all_chunks_and_the_first_writes_them(tmp_path):
+    computed = {}
+
+    def run(rank):
+        def compute(claims, left, save):
+            computed[rank] = [number for number, _ in claims]
+            for number in computed[rank]:
+                save(number, np.full((2, 1), number))
+
+        processes = Processes(rank=rank, world=2, together=True)
+        return run_chunks(ChunkStore(tmp_path / str(rank)), "pairs", [range(2), range(2, 4)], processes, compute)
+
+    assert [rows[0, 0] for rows in run(0)] == [0, 1]
+    with pytest.raises(StorageError, match="finished by another process"):
+        run(1)  # whose first process has written nothing here
+    assert computed == {0: [0, 1], 1: [0, 1]}

@@ -17,7 +17,7 @@ from PIL import Image
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.vqascore import spellings
+from vl_assay.model_wrappers.loading.prompts import spellings
 
 TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
@@ -160,7 +160,7 @@ def test_the_user_writes_the_template(folders, images):
     bare = Bare(folders["llava"], "llava")
     p = bare.probability(bare.first(images[0], "Is it a red cat? Yes or no?"), YES)
     assert score(model, images, CAPTIONS, [(0, 0)])[0] == pytest.approx(math.log(p / (1 - p)), abs=1e-5)
-    assert model.info.settings == {"score": "yes", "template": "Is it {}? Yes or no?"}
+    assert {"score": "yes", "template": "Is it {}? Yes or no?"}.items() <= model.info.settings.items()
     assert model.info.preprocessing["prompt"] == "USER: <image>\nIs it {}? Yes or no? ASSISTANT:"
     with pytest.raises(ModelError, match=r"has {} once, for the caption; got 'Is it so\?'"):
         load(folders, "llava", settings={"template": "Is it so?"})
@@ -207,7 +207,7 @@ def test_a_checkpoint_without_a_chat_template_is_refused(folders, tmp_path):
     with pytest.raises(ModelError, match="has no chat template"):
         load({"mute": tmp_path / "mute"}, "mute")
     (tmp_path / "mute" / "chat_template.jinja").write_text("{{ messages[0]['content'][1]['text'] }}")
-    with pytest.raises(ModelError, match="does not put one <image> and the user's text into the prompt"):
+    with pytest.raises(ModelError, match="cannot put an image into the prompt"):
         load({"mute": tmp_path / "mute"}, "mute")
 
 

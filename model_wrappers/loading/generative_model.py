@@ -1,0 +1,118 @@
+"""Generative models as answerers of questions, and the parts from which their families make scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from ...metrics.common.errors import ModelError
+from ..engine.protocol import ModelInfo
+from .generative import Forward, Row, Seen
+from .image_prompts import ImagePrompts, Prepared
+from .placement import is_whole
+from .prompts import Prompt, cut_before, spellings
+from .torch_models import TorchModel
+
+_ORDINARY_SIZE = (640, 480)
+# For models whose positions have no greatest number.
+_MOST_TOKENS = 1 << 20
+
+
+class GenerativeModel(TorchModel):
+    """An image-text-to-text model that answers questions by yes or no."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        prompts: ImagePrompts,
+        forward: Forward,
+        caption: Prompt,
+        question: Prompt,
+        info: ModelInfo,
+    ) -> None:
+        super().__init__(model, info)
+        self._prompts = prompts
+        self._caption = caption
+        self._question = question
+        self._forward = forward
+        self._yes, self._no = (spellings(tokenizer, word) for word in ("yes", "no"))
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._limit = positions or min(tokenizer.model_max_length, _MOST_TOKENS)
+        # The number of tokens may depend on the image: this is for an ordinary photograph.
+        image = len(self.prepare_image(Image.new("RGB", _ORDINARY_SIZE)).tokens)
+        self.max_tokens = self._limit - image + prompts.removed - len(prompts.closing)
+        longest = max(len(prompt.tokens("a")) for prompt in (caption, question))
+        if self.max_tokens <= longest:
+            raise ModelError(
+                f"{info.name} reads {self._limit} tokens, and an image leaves {self.max_tokens} of them for a prompt "
+                f"of {longest}"
+            )
+
+    def prepare_image(self, image: Image.Image) -> Prepared:
+        """The processor's inputs for the image, and the tokens that it inserts into a prompt.
+
+        An orientation in EXIF data is not applied, as in the papers' own scripts.
+        """
+        return self._prompts.prepare(image)
+
+    def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
+        """The token ids of each question's prompt, without those of the image."""
+        return [self.checked(self._question.tokens(question), question) for question in questions]
+
+    def checked(self, ids: list[int], text: str) -> list[int]:
+        """The ids of a prompt; `ModelError` if its text holds the token that stands for an image."""
+        if not self._prompts.fits(ids):
+            raise ModelError(f"{text!r} holds the token that stands for an image in this model's prompts")
+        return ids
+
+    @torch.inference_mode()
+    def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:
+        """What the vision tower makes of each image, or its pixels where the class takes nothing else."""
+        model = self.chosen(exact)
+        return [self._forward.see(model, image) for image in images]
+
+    @torch.inference_mode()
+    def answer(
+        self,
+        features: Sequence[Seen],
+        images: Sequence[int],
+        questions: Sequence[Sequence[int]],
+        *,
+        exact: bool = False,
+    ) -> np.ndarray:
+        """log P(yes) - log P(no) of n questions, (n,), float64."""
+        if not questions:
+            return np.empty(0)
+        logits = self.first_logits([features[i] for i in images], questions, self._question.tail, exact)
+        return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy()
+
+    def first_logits(
+        self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool
+    ) -> torch.Tensor:
+        """Logits (n, vocabulary), float64, of the first token of an answer."""
+        rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(seen, texts, strict=True)]
+        return torch.stack([own[0].cpu().double() for own in self._forward.logits(self.chosen(exact), rows)])
+
+    def chosen(self, exact: bool) -> Any:
+        """The module, or its float64 copy if it can be copied."""
+        return super().chosen(exact and is_whole(self.info.settings))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all processes compute each forward pass together."""
+        return self.info.settings["placement"] == "tensor"
+
+    def row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
+        """The prompt with all tokens of the image."""
+        row = Row(seen, self._prompts.row(seen.prepared, ids), list(answer))
+        if len(row.prompt) + len(row.answer) > self._limit:
+            raise ModelError(
+                f"an image takes {len(seen.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "
+                f"{self.info.name} reads {self._limit}: make the image smaller"
+            )
+        return row

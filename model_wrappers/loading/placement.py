@@ -1,0 +1,57 @@
+"""Models larger than a GPU: spread over several, split over processes, or with quantised weights.
+
+The setting ``placement`` is ``one`` (each process has the model on its device), ``auto`` (one process spreads the
+layers over all GPUs and the memory: Accelerate's ``device_map="auto"``) or ``tensor`` (the processes of ``torchrun``
+share each layer: ``tp_plan="auto"`` of `transformers`). The setting ``quantise`` is ``no``, ``8bit`` or ``4bit``, by
+bitsandbytes. Such a model has no float64 copy: near-ties are computed again one at a time, in its own precision.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from ...metrics.common.errors import ModelError
+from ..engine.protocol import LoadOptions
+from .checkpoints import torch_dtype
+
+PLACEMENT = {"placement": ("one", "auto", "tensor"), "quantise": ("no", "8bit", "4bit")}
+
+
+def is_whole(settings: Mapping[str, str]) -> bool:
+    """Whether the model is on one device in the precision of the options, so that it can be copied."""
+    return settings["placement"] == "one" and settings["quantise"] == "no"
+
+
+def placement_arguments(settings: Mapping[str, str], options: LoadOptions) -> dict[str, Any]:
+    """The arguments of ``from_pretrained`` for these settings; none for a whole model.
+
+    Raises:
+        ModelError: a library is missing, or the processes do not fit the placement.
+    """
+    placement, processes = settings["placement"], int(os.environ.get("WORLD_SIZE", "1"))
+    if placement == "auto" and processes > 1:
+        raise ModelError(
+            f"placement=auto spreads a model over all GPUs from one process, and {processes} were started: start "
+            "vl-assay without torchrun, or take placement=tensor"
+        )
+    if placement == "tensor" and processes == 1:
+        raise ModelError(
+            "placement=tensor shares each layer among processes, and there is one: start them with "
+            "torchrun --nproc_per_node N --no-python vl-assay run …"
+        )
+    arguments: dict[str, Any] = {"auto": {"device_map": "auto"}, "tensor": {"tp_plan": "auto"}}.get(placement, {})
+    if settings["quantise"] == "no":
+        return arguments
+    if find_spec("bitsandbytes") is None:
+        raise ModelError(f"quantise={settings['quantise']} needs bitsandbytes: pip install bitsandbytes")
+    from transformers import BitsAndBytesConfig
+
+    weights = (
+        BitsAndBytesConfig(load_in_8bit=True)
+        if settings["quantise"] == "8bit"
+        else BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch_dtype(options))
+    )
+    return {"device_map": {"": options.device}, **arguments, "quantization_config": weights}

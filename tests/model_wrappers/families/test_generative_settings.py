@@ -1,0 +1,143 @@
+"""Generative models: likelihoods corrected for what is likely without the image, and models larger than a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from bare_forwards import score
+from scipy.special import logsumexp
+
+from vl_assay.hub_datasets import load_examples
+from vl_assay.hub_datasets.core.images import decode
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import LoadOptions, load_model, predict
+from vl_assay.model_wrappers.engine.protocol import abilities
+from vl_assay.model_wrappers.loading.prompts import spellings
+from vl_assay.model_wrappers.vqascore import noise_images
+
+CAPTIONS = ["a red cat", "a big dog near two red cats", "dog"]
+PAIRS = [(0, 0), (1, 0), (0, 1), (2, 2), (1, 1)]
+
+
+def load(folder, **settings):
+    return load_model(str(folder), LoadOptions(settings=settings))
+
+
+def test_alpha_subtracts_the_likelihood_over_images_of_noise(folders, images):
+    folder = folders["llava"]
+    plain, corrected = load(folder, score="caption"), load(folder, score="caption", alpha="0.5")
+    prompt = len(plain._caption.tokens(""))
+    counts = [len(ids) - prompt for ids in plain.prepare_captions(CAPTIONS)]
+    nulls = [(i, c) for i in range(3) for c in range(len(CAPTIONS))]
+    sums = score(plain, noise_images(), CAPTIONS, nulls).reshape(3, -1) * counts
+    priors = (logsumexp(sums, axis=0) - np.log(3)) / counts
+    expected = score(plain, images, CAPTIONS, PAIRS) - 0.5 * priors[[c for _, c in PAIRS]]
+    np.testing.assert_allclose(score(corrected, images, CAPTIONS, PAIRS), expected, atol=1e-6, rtol=0)
+    exact = score(corrected, images, CAPTIONS, PAIRS, exact=True)
+    np.testing.assert_allclose(exact, expected, atol=1e-5, rtol=0)
+    assert np.ptp(priors) > 0.01
+
+
+def bare_choice(folder, image, captions):
+    """The mean over both orders of the log-probability of a caption's letter, by bare `transformers`."""
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
+    scores = np.zeros(2)
+    for order in ((0, 1), (1, 0)):
+        options = "\n".join(f"{letter}. {captions[number]}" for letter, number in zip("AB", order, strict=True))
+        question = f"Which caption describes this image?\n{options}\nAnswer with the letter of that caption alone."
+        inputs = processor(
+            images=image.convert("RGB"), text=f"USER: <image>\n{question} ASSISTANT:", return_tensors="pt"
+        )
+        with torch.inference_mode():
+            p = model(**inputs).logits[0, -1].double().softmax(-1)
+        letters = [sum(float(p[i]) for i in spellings(processor.tokenizer, letter)) for letter in "AB"]
+        for place, number in enumerate(order):
+            scores[number] += np.log(letters[place] / sum(letters)) / 2
+    return scores
+
+
+def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
+    model = load(folders["llava"], score="choice")
+    assert abilities(model) == ("matching", "vqa")
+    features = model.encode_images([model.prepare_image(image) for image in images])
+    asked = [CAPTIONS[:2], CAPTIONS[1::-1], CAPTIONS, [*CAPTIONS[1:], CAPTIONS[0]]]
+    choices = [model.prepare_choices(captions) for captions in asked]
+    one, turned, three, rotated = model.choose(features, [0, 0, 1, 1], choices)
+    np.testing.assert_allclose(one, bare_choice(folders["llava"], images[0], CAPTIONS[:2]), atol=1e-5, rtol=0)
+    np.testing.assert_allclose(one, turned[::-1], atol=1e-6, rtol=0)
+    np.testing.assert_allclose(three, np.roll(rotated, 1), atol=1e-6, rtol=0)
+    with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
+        model.prepare_choices(["a cat"])
+
+
+def test_a_run_asks_for_the_captions_of_an_example_at_once(folders, tmp_path):
+    model = load(folders["llava"], score="choice")
+    files = predict(model, "toy_scenes/itm", out=tmp_path, limit=6, progress=False)
+    [task] = load_examples("toy_scenes/itm", limit=6)
+    rows = read_predictions(files[0]).rows
+    for row, example in zip(rows, task.examples, strict=True):
+        image = decode(task.image_bytes(example.images[0]))
+        [expected] = model.choose(
+            model.encode_images([model.prepare_image(image)]), [0], [model.prepare_choices(example.captions)]
+        )
+        np.testing.assert_allclose(row.scores[0], expected, atol=1e-5, rtol=0)
+    assert len(rows) == 6
+
+
+@pytest.mark.parametrize("settings", [{"score": "caption", "alpha": "2"}, {"alpha": "0.5"}, {"alpha": "much"}])
+def test_alpha_out_of_range_or_without_a_likelihood_is_refused(folders, settings):
+    with pytest.raises(ModelError, match="a number from 0 to 1, and above 0 with score=caption"):
+        load(folders["llava"], **settings)
+
+
+def test_a_model_over_all_devices_scores_as_one_on_one(folders, images):
+    whole, spread = load(folders["llava"]), load(folders["llava"], placement="auto")
+    np.testing.assert_allclose(
+        score(spread, images, CAPTIONS, PAIRS), score(whole, images, CAPTIONS, PAIRS), atol=1e-6, rtol=0
+    )
+    assert spread.chosen(True) is spread.module
+    assert whole.chosen(True) is not whole.module
+
+
+def test_a_placement_that_cannot_be_had_says_what_to_do(folders, monkeypatch):
+    with pytest.raises(ModelError, match="start them with torchrun"):
+        load(folders["llava"], placement="tensor")
+    with pytest.raises(ModelError, match="quantise=4bit needs bitsandbytes: pip install bitsandbytes"):
+        load(folders["llava"], quantise="4bit")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ModelError, match="without torchrun, or take placement=tensor"):
+        load(folders["llava"], placement="auto")
+
+
+def test_a_type_that_no_family_knows_is_offered_to_those_that_try_any(folders, tmp_path):
+    folder = shutil.copytree(folders["llava"], tmp_path / "other")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "strange"}))
+    with pytest.raises(ModelError, match=r"some families try other types: .*vqascore:CHECKPOINT"):
+        load_model(str(folder))
+
+
+@pytest.mark.slow
+def test_processes_that_share_each_layer_predict_what_one_does(folders, tmp_path):
+    run = [str(Path(sys.executable).with_name("vl-assay")), "run", str(folders["llava"]), "toy_scenes", "--limit", "4"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--no-python"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "1"}
+    subprocess.run([*run, "--out", str(tmp_path / "one")], check=True, env=environment)
+    shared = [*torchrun, *run, "--out", str(tmp_path / "two"), "-s", "placement=tensor"]
+    subprocess.run(shared, check=True, env=environment)
+    for task in ("itm", "groups"):
+        one, two = (read_predictions(tmp_path / name / f"toy_scenes.{task}.parquet") for name in ("one", "two"))
+        values = [[row.scores for row in own.rows] for own in (one, two)]
+        np.testing.assert_allclose(*map(np.array, values), atol=1e-5, rtol=0)
+    assert two.metadata["run"]["processes"] == 2
