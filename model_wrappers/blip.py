@@ -12,6 +12,8 @@ The setting ``first`` is the token that a caption begins with where image and ca
 `transformers` and BLIP's ``blip_itm.py``, or ``enc``, as in training (BLIP, section 3.1). The default is ``cls``, and
 for ``head=aro`` it is ``enc``.
 
+In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
+
 Source: BLIP (Li et al., ICML 2022), section 3; ARO (Yuksekgonul et al., ICLR 2023).
 """
 
@@ -30,10 +32,11 @@ from .engine.protocol import LoadOptions
 from .loading.blip_layers import read_with_images
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
+    CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
-    FusedModel,
     ImageTextModel,
+    RerankingModel,
     head_logits,
     log_odds,
     unit,
@@ -46,7 +49,7 @@ CHECKPOINTS = (
     "Salesforce/blip-itm-base-flickr",
     "Salesforce/blip-itm-large-coco",
 )
-SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc")}
+SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc"), **CANDIDATES}
 _ARO_TOKENS = 35
 
 
@@ -70,13 +73,18 @@ class BlipContrastive(DualEncoderMixin, ImageTextModel):
         return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
-class BlipMatching(FusedModel):
+class BlipMatching(RerankingModel):
     """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int, first_token: int | None) -> None:
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
+
+    @property
+    def first_stage(self) -> BlipContrastive:
+        """The contrastive head."""
+        return self._as(BlipContrastive, self._model, self.max_tokens)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Seen:
         """Both towers of the image side."""

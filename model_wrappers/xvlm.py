@@ -16,6 +16,8 @@ The setting ``captions`` is ``raw``, captions as they are, the default of ``itm+
 wrapper of X-VLM; or ``cleaned``, X-VLM's ``pre_caption``, the default of the others: lower case without punctuation,
 and 30 words at most.
 
+In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
+
 Source: X-VLM (Zeng et al., ICML 2022), section 3; parts of `transformers`: `SwinModel` and the layers of BLIP's text
 encoder, which are X-VLM's.
 """
@@ -39,10 +41,11 @@ from .loading.blip_layers import read_with_images
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.released import Origin, filled, read_released, reading_sizes, tensors_of, tokenizer_beside
 from .loading.torch_models import (
+    CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
-    FusedModel,
     ImageTextModel,
+    RerankingModel,
     head_logits,
     pad_right,
     unit,
@@ -50,7 +53,7 @@ from .loading.torch_models import (
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("16m_base_model_state_step_199999.th", "xvlm-coco.pth", "xvlm-flickr.pth")
-SETTINGS = {"head": ("itm+itc", "itm", "itc"), "captions": ("raw", "cleaned")}
+SETTINGS = {"head": ("itm+itc", "itm", "itc"), "captions": ("raw", "cleaned"), **CANDIDATES}
 SOURCE = (
     "gdown 1B3gzyzuDN1DU0lvt2kDz2nTTwSKWqzV5 (4M), 1iXgITaSbQ1oGPPvGaV0Hlae4QiJG5gx0 (16M), "
     "1bv6_pZOsXW53EhlwU0ZgSk03uzFI61pN (fine-tuned on COCO), 1vhdtH3iFaoZuMqOGm-8YM-diPWVfRJzv (on Flickr30k)"
@@ -154,8 +157,13 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
         return model.text_proj(model.read(*self.batch_tokens(captions, model))[:, 0])
 
 
-class XvlmMatching(XvlmReader, FusedModel):
+class XvlmMatching(XvlmReader, RerankingModel):
     """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
+
+    @property
+    def first_stage(self) -> XvlmContrastive:
+        """The contrastive head."""
+        return self._as(XvlmContrastive, self._model, self.max_tokens)
 
     def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> Seen:
         """The image side of both heads."""

@@ -45,30 +45,7 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     pairs, text_pairs = plan.captions, plan.text_pairs
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
     wanted = pairs.images()
-
-    def load_image(number: int) -> Any:
-        return pipeline.decoder.prepare(model, plan, number).image
-
-    def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
-        return pipeline.run(
-            stage,
-            cut(len(left), math.ceil(chunk_size(len(left), 8, IMAGES_PER_CHUNK))),
-            lambda place: load_image(int(wanted[left[place]])),
-            lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
-        )
-
-    def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
-        return _run_by_length(
-            pipeline,
-            stage,
-            [tokens[number] for number in left],
-            [pairs.texts[number] for number in left],
-            lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
-        )
-
-    text_keys = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in pairs.texts]
-    images = cache.embed("images", [plan.images[number] for number in wanted], encode_images)
-    captions = cache.embed("captions", text_keys, encode_captions)
+    images, captions = embed(model, plan, pipeline, cache, wanted, np.arange(len(pairs.texts)), tokens)
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
     scores = _dot(images[place[pairs.anchor]], captions[pairs.text])
@@ -79,6 +56,9 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
         exact = partial(model.encode_captions, exact=True)
         return _recheck(pipeline, "captions", numbers, tokens.__getitem__, exact)
 
+    def load_image(number: int) -> Any:
+        return pipeline.decoder.prepare(model, plan, number).image
+
     if near.any():
         scores[near] = _dot(
             _recheck(pipeline, "images", pairs.anchor[near], load_image, partial(model.encode_images, exact=True)),
@@ -88,10 +68,50 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
         sides = recheck_captions(np.concatenate([text_pairs.anchor[near_texts], text_pairs.text[near_texts]]))
         similarities[near_texts] = _dot(*np.split(sides, 2))
     pools = [
-        _pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
+        pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
     ]
     facts = text_facts(model.max_tokens, tokens, np.concatenate([near, near_texts])) | cache.facts()
     return Scores(scores, pools, facts, similarities)
+
+
+def embed(
+    model: DualEncoder,
+    plan: ScoringPlan,
+    pipeline: Pipeline,
+    cache: EmbeddingCache,
+    images: np.ndarray,
+    texts: np.ndarray,
+    tokens: Sequence[Sequence[int]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings of length 1 of the images and of the texts (of ``plan.captions``) with these numbers, in their order.
+
+    Args:
+        model, plan, pipeline, cache: of the run.
+        images, texts: distinct numbers, int64.
+        tokens: of each text its prepared caption.
+    """
+
+    def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
+        return pipeline.run(
+            stage,
+            cut(len(left), math.ceil(chunk_size(len(left), 8, IMAGES_PER_CHUNK))),
+            lambda place: pipeline.decoder.prepare(model, plan, int(images[left[place]])).image,
+            lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
+        )
+
+    def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
+        return _run_by_length(
+            pipeline,
+            stage,
+            [tokens[place] for place in left],
+            [written[place] for place in left],
+            lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
+        )
+
+    written = [plan.captions.texts[number] for number in texts]
+    text_keys = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in written]
+    seen = cache.embed("images", [plan.images[number] for number in images], encode_images)
+    return seen, cache.embed("captions", text_keys, encode_captions)
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -191,7 +211,7 @@ def _directions(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
-def _pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+def pool_scores(images: np.ndarray, captions: np.ndarray) -> np.ndarray:
     """All dot products (images, captions), computed in float64 block by block and stored in float32."""
     scores = np.empty((len(images), len(captions)), np.float32)
     transposed = captions.T.astype(np.float64)

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from .cache import EmbeddingCache
 from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
 from .pipeline import Pipeline
 from .plan import Pairs, ScoringPlan
-from .protocol import ChoiceModel, CrossEncoder, PairScorer, TextPairScorer, VQAModel
+from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
+from .reranking import matched_pairs, shortlists
 
 # Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
 # cosines.
@@ -55,11 +57,21 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, pipeline: Pipelin
     return _run(pipeline, "texts", pairs, pairs.texts.__getitem__, pairs.texts, compute)
 
 
-def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
-    """Scores of all captions of a plan by a `CrossEncoder`."""
-    tokens = prepare_texts(model.prepare_captions, plan.captions.texts)
-    near = partial(plan.captions.near_ties, margin=NEAR_TIE_OF_LOGITS)
-    return _score_and_recheck(model, plan, pipeline, "pairs", plan.captions, tokens, model.match, near)
+def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> Scores:
+    """Scores of all captions of a plan by a `CrossEncoder`; of large retrieval sets see `reranking`."""
+    pairs = plan.captions
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
+    is_reranker = isinstance(model, Reranker)
+    lists = shortlists(model, plan, pipeline, cache) if is_reranker else [None] * len(pairs.pools)
+    wanted = matched_pairs(pairs, lists)
+    near = partial(wanted.near_ties, margin=NEAR_TIE_OF_LOGITS)
+    found = _score_and_recheck(model, plan, pipeline, "pairs", wanted, tokens, model.match, near)
+    sizes = [len(pairs.anchor), *(len(each.images) for each in lists if each is not None)]
+    scores, *matched = np.split(found.pairs, np.cumsum(sizes)[:-1])
+    own, whole = iter(matched), iter(found.pools)
+    pools = [next(whole) if each is None else each.ranked(next(own)) for each in lists]
+    facts = {"reranked_pairs": sum(sizes[1:])} if len(sizes) > 1 else {}
+    return Scores(scores, pools, found.facts | facts)
 
 
 def score_by_choice(model: ChoiceModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:

@@ -70,6 +70,11 @@ class Pipeline:
         self.chunks: dict[str, int] = {}
         self.seconds: dict[str, dict[str, float]] = {}
 
+    @property
+    def is_part(self) -> bool:
+        """Whether this is a part of a run, which knows the results of its own chunks alone."""
+        return self._part is not None
+
     def run(
         self,
         name: str,

@@ -166,6 +166,18 @@ class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
 
 
 @runtime_checkable
+class Reranker(CrossEncoder, Protocol):
+    """A model that in a large retrieval set matches only what its own embeddings rank first; see `reranking`."""
+
+    candidates: int  # captions of an image, and images of a caption; 0 for all
+
+    @property
+    def first_stage(self) -> DualEncoder:
+        """The model that ranks all pairs."""
+        ...
+
+
+@runtime_checkable
 class ChoiceModel(_EncodesImages, Protocol):
     """A model that chooses among the captions of an image, which it reads at once; for matching tasks."""
 

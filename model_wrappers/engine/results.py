@@ -129,7 +129,7 @@ def score_plan(
             captions = score_by_embeddings(model, plan, pipeline, cache)
     elif len(plan.captions):
         if isinstance(model, CrossEncoder):
-            captions = score_by_matching(model, plan, pipeline)
+            captions = score_by_matching(model, plan, pipeline, cache)
         elif isinstance(model, ChoiceModel):
             captions = score_by_choice(model, plan, pipeline)
         elif isinstance(model, TextScorer):

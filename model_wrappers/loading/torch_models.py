@@ -176,6 +176,31 @@ class FusedModel(ImageTextModel, ABC):
         return self.fuse(model, features, rows, ids, mask).cpu().double().numpy()
 
 
+class RerankingModel(FusedModel, ABC):
+    """A `Reranker`: a fused model whose checkpoint has a contrastive head, too.
+
+    The setting ``candidates`` is the number of captions of an image, and of images of a caption, that are matched in a
+    retrieval set, as BLIP does with 256 on COCO and 128 on Flickr30k; ``all`` matches every pair.
+    """
+
+    @property
+    def candidates(self) -> int:
+        """The number of candidates; 0 for all."""
+        chosen = self.info.settings["candidates"]
+        return 0 if chosen == "all" else int(chosen)
+
+    @property
+    @abstractmethod
+    def first_stage(self) -> DualEncoderMixin:
+        """The contrastive head, of the same module."""
+
+    def _as(self, head: type[ImageTextModel], module: Any, max_tokens: int) -> Any:
+        return head(Checkpoint(module, self._tokenizer, self._image_processor, self.info), max_tokens)
+
+
+CANDIDATES = {"candidates": ("256", "128", "all")}
+
+
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
     """The ids after truncation, which keeps the last one, the end token."""
     ids = list(ids)

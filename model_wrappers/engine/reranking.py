@@ -1,0 +1,90 @@
+"""Large retrieval sets of models that read image and caption together: only what embeddings rank first is matched.
+
+As the authors of ALBEF, BLIP and X-VLM evaluate retrieval, and ARO after them: the contrastive head of the same
+checkpoint ranks all captions of an image and all images of a caption, and the fused score orders the first k of them.
+A pair is matched here if it is among the first k on either side, since one matrix of scores serves both directions;
+every other pair ranks behind all of these, by its cosine. Where k is not less than the images or the captions, all
+pairs are matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.common.errors import ModelError
+from .cache import EmbeddingCache
+from .embeddings import embed, pool_scores, prepare_texts
+from .pipeline import Pipeline
+from .plan import Pairs, RetrievalSet, ScoringPlan
+from .protocol import Reranker
+
+
+class Shortlist(NamedTuple):
+    """The pairs of a retrieval set to match: their places (n,) in its matrix of cosines (images, captions)."""
+
+    cosines: np.ndarray
+    images: np.ndarray
+    captions: np.ndarray
+
+    def ranked(self, matched: np.ndarray) -> np.ndarray:
+        """Scores (images, captions), float32: those matched (n,), and below all of them the others by their cosines."""
+        # Cosines lie in [-1, 1].
+        scores = self.cosines.astype(np.float64) + (matched.min() - 3)
+        scores[self.images, self.captions] = matched
+        return scores.astype(np.float32)
+
+
+def shortlists(model: Reranker, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> list[Shortlist | None]:
+    """For each retrieval set of a plan the pairs to match, or None for all.
+
+    Raises:
+        ModelError: a part of a run, which does not know the cosines of the others.
+    """
+    pools = plan.captions.pools
+    large = [pool for pool in pools if _is_large(pool, model.candidates)]
+    if not large:
+        return [None] * len(pools)
+    if pipeline.is_part:
+        raise ModelError(
+            f"{model.info.name} ranks retrieval in two stages, which shards and the engine ray cannot share; run it in "
+            "one place, or set candidates=all"
+        )
+    first = model.first_stage
+    images = np.unique(np.concatenate([pool.images for pool in large]))
+    texts = np.unique(np.concatenate([pool.texts for pool in large]))
+    tokens = prepare_texts(first.prepare_captions, [plan.captions.texts[number] for number in texts])
+    seen, read = embed(first, plan, pipeline, cache, images, texts, tokens)
+    found: list[Shortlist | None] = []
+    for pool in pools:
+        if not _is_large(pool, model.candidates):
+            found.append(None)
+            continue
+        rows, columns = np.searchsorted(images, pool.images), np.searchsorted(texts, pool.texts)
+        cosines = pool_scores(seen[rows], read[columns])
+        found.append(Shortlist(cosines, *np.nonzero(_first(cosines, model.candidates))))
+    return found
+
+
+def matched_pairs(pairs: Pairs, lists: Sequence[Shortlist | None]) -> Pairs:
+    """The pairs, followed by those of the shortlists, and the sets without one."""
+    chosen = [(pool, each) for pool, each in zip(pairs.pools, lists, strict=True) if each is not None]
+    anchor = [pairs.anchor, *(pool.images[each.images] for pool, each in chosen)]
+    text = [pairs.text, *(pool.texts[each.captions] for pool, each in chosen)]
+    whole = [pool for pool, each in zip(pairs.pools, lists, strict=True) if each is None]
+    return Pairs(pairs.texts, np.concatenate(anchor), np.concatenate(text), pairs.shapes, whole)
+
+
+def _is_large(pool: RetrievalSet, candidates: int) -> bool:
+    # A caption that is a mean of prompts has no fused score of its own.
+    return 0 < candidates < min(len(pool.images), len(pool.texts)) and pool.prompts == 1
+
+
+def _first(scores: np.ndarray, count: int) -> np.ndarray:
+    """Mask of the `count` highest of each row and of each column; of equal ones any."""
+    mask = np.zeros(scores.shape, bool)
+    np.put_along_axis(mask, np.argpartition(-scores, count, axis=1)[:, :count], True, axis=1)
+    np.put_along_axis(mask, np.argpartition(-scores, count, axis=0)[:count], True, axis=0)
+    return mask
