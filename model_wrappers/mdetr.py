@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -259,7 +258,7 @@ def load(checkpoint: str, options: LoadOptions) -> MdetrDetector:
     settings = choose("mdetr", options, SETTINGS)
     read_limits(settings)
     files = CheckpointFiles("mdetr", checkpoint, options)
-    content = read_released(files, SOURCE, allowed=[Namespace])
+    content = read_released(files, SOURCE)
     tensors = needed(tensors_of(content.get("model_ema") or content.get("model", content)))
     with reading_sizes(files):
         config = architecture(tensors)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, NamedTuple
-from zipfile import is_zipfile
 
-import torch
 from torch import Tensor, nn
 from transformers.initialization import no_init_weights
 
 from ...metrics.common.errors import ModelError
 from ..engine.protocol import LoadOptions
 from .checkpoints import CheckpointFiles, loading_errors, torch_dtype
+from .weight_files import load_values
 
 
 class Origin(NamedTuple):
@@ -32,16 +30,15 @@ class Origin(NamedTuple):
     parts: int = 1
 
 
-def read_released(files: CheckpointFiles, source: str, allowed: Sequence[Any] = ()) -> dict[str, Any]:
+def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:
     """The content of a file that `torch.save` wrote; no code in it runs.
 
     Args:
         files: the file as the checkpoint, and the options of loading.
         source: where the authors' files come from, for messages.
-        allowed: classes of which the file may have instances.
 
     Raises:
-        ModelError: no such file, a folder, a revision, another format, or a pickle of other classes.
+        ModelError: no such file, a folder, a revision, another format, or a pickle that could run code.
     """
     path = Path(files.path).expanduser()
     if path.is_dir():
@@ -52,14 +49,12 @@ def read_released(files: CheckpointFiles, source: str, allowed: Sequence[Any] = 
         raise ModelError(f"there is no file {files.checkpoint}; {files.family} reads a file of its authors: {source}")
     if files.options.revision is not None:
         raise ModelError(f"{path.name} is a file, which has no revision {files.options.revision!r}; leave it out")
-    with loading_errors(path.name, files.family), torch.serialization.safe_globals(list(allowed)):
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
-        except UnpicklingError as error:  # torch's message says how to run the code after all
-            raise ModelError(
-                f"cannot load {path.name} as {files.family}: it is damaged, or a pickle that would run code; take the "
-                f"authors' file: {source}"
-            ) from error
+    try:
+        content, _ = load_values(path)
+    except ModelError as error:
+        raise ModelError(
+            f"cannot load {path.name} as {files.family}: {error}; the authors' file is {source}"
+        ) from error
     if not isinstance(content, dict):
         raise ModelError(f"{path.name} holds a {type(content).__name__}, not the weights of {files.family} by name")
     return content

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -59,7 +60,7 @@ def read_weights(path: Path) -> Weights:
         except Exception as error:
             raise _damaged(path, error) from error
     else:
-        content, changes = _load(path)
+        content, changes = load_values(path)
     for entry in _ENTRIES:
         if isinstance(content, Mapping) and isinstance(content.get(entry), Mapping):
             content = content[entry]
@@ -101,10 +102,15 @@ def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: 
     return Weights(mean, (*weights.changes, change))
 
 
-def _load(path: Path) -> tuple[Any, list[str]]:
-    """What `torch.load` reads of plain values, of those in `_HARMLESS` where needed, and a word about the latter."""
+def load_values(path: Path) -> tuple[Any, list[str]]:
+    """What `torch.load` reads of plain values, and of those in `_HARMLESS` where needed, which the list says in words.
+
+    Raises:
+        ModelError: damaged, or a pickle that names anything else.
+    """
+    options: dict[str, Any] = {"map_location": "cpu", "weights_only": True, "mmap": is_zipfile(path)}
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True), []
+        return torch.load(path, **options), []
     except UnpicklingError as error:
         first = error
     except Exception as error:  # a damaged pickle can raise anything
@@ -113,8 +119,7 @@ def _load(path: Path) -> tuple[Any, list[str]]:
         with safe_globals(_HARMLESS):
             refused = get_unsafe_globals_in_checkpoint(path)
             if not refused:
-                content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-                return content, ["numbers and arguments of the training left out"]
+                return torch.load(path, **options), ["numbers and arguments of the training left out"]
     except Exception:
         raise _damaged(path, first) from first
     raise ModelError(
