@@ -257,16 +257,13 @@ def predict_part(
     if getattr(loaded, "is_shared", False):
         processes = replace(processes, together=True)
     device, libraries = _device(loaded), _libraries()
-    # Each process of a machine has another GPU, and all have the same chunks.
-    kind = device.partition(":")[0]
-    about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
-    identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
-    arguments = {"model": str(model), "benchmarks": references, "seeds": chosen, "config": asdict(config)}
-    record = RunRecord(identity, **arguments, stages={}, about=about)
+    record = _record(
+        loaded, plan, device, libraries, model=str(model), benchmarks=references, seeds=chosen, config=config
+    )
     with processes.raise_on_all_ranks():
         if merged is not None:
             merged.check_same_run(replace(record, stages=merged.stages))
-        folder = out / UNFINISHED / identity
+        folder = out / UNFINISHED / record.identity
         store = ChunkStore(folder) if part is None else part.open(record, folder)
     default_workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
     workers = default_workers if config.workers is None else config.workers
@@ -296,8 +293,8 @@ def predict_part(
                 exact: Any = load_model(str(model), replace(load_options, dtype="float32"))
                 size = config.check_precision
                 found |= changed_decisions(loaded, exact, tasks, batch_size=pipeline.batch_size, size=size)
-                changes_found, compared = found["precision_changes"], found["precision_sample"]
-                bars.say(f"{changes_found} of {compared} decisions differ between {config.dtype} and float32")
+                changed, compared = found["precision_changes"], found["precision_sample"]
+                bars.say(f"{changed} of {compared} decisions differ between {config.dtype} and float32")
             facts = {**found, **_facts(processes, clock, plan, pipeline), "libraries": libraries, "device": device}
             bars.say("writing predictions")
             for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
@@ -305,6 +302,17 @@ def predict_part(
             store.remove()
             record_files(key, paths)
     return PredictionFiles(paths, metrics_of, captions_of, parts_in)
+
+
+def _record(
+    loaded: AnyModel, plan: ScoringPlan, device: str, libraries: dict[str, str], *, config: RunConfig, **arguments: Any
+) -> RunRecord:
+    """What the chunks of a run depend on, with a hash of it that names their folder, and the arguments of the run."""
+    # Each process of a machine has another GPU, and all have the same chunks.
+    kind = device.partition(":")[0]
+    about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
+    identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return RunRecord(identity, **arguments, config=asdict(config), stages={}, about=about)
 
 
 score = predict  # its older name
