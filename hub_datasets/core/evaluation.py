@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ def task_in(predictions: Predictions, task: str) -> Predictions:
     Raises:
         PredictionsError: the task is neither theirs nor a part of it, or they lack rows of it.
     """
-    for found in (predictions, *parts_in(predictions)):
+    for found in chain((predictions,), parts_in(predictions)):
         if found.task == task:
             return found
     raise PredictionsError(
