@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...metrics.common.errors import PredictionsError
 from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
@@ -114,6 +116,21 @@ def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
     from .example_data import example_data
 
     return example_data(predictions, images=False).captions
+
+
+def task_in(predictions: Predictions, task: str) -> Predictions:
+    """The predictions of a task of their benchmark: they themselves, or a part of them.
+
+    Raises:
+        PredictionsError: the task is neither theirs nor a part of it, or they lack rows of it.
+    """
+    for found in chain((predictions,), parts_in(predictions)):
+        if found.task == task:
+            return found
+    raise PredictionsError(
+        f"the predictions of {predictions.model} on {predictions.benchmark}/{predictions.task} have no examples of "
+        f"{predictions.benchmark}/{task}, or not all; choose a task that they have"
+    )
 
 
 def parts_in(predictions: Predictions) -> Iterator[Predictions]:

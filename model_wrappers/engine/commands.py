@@ -469,7 +469,8 @@ def reproduce(
         )
         made = sum(outcome.is_made for outcome in outcomes)
         typer.echo(
-            f"{summarise(read_inventory())}; {made} of {len(outcomes)} made here, see {folder / everything.INDEX}"
+            f"{summarise(read_inventory())}; {made} of {len(outcomes)} made in this run, "
+            f"see {folder / everything.INDEX}"
         )
         return
     if offline:

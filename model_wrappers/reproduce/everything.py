@@ -135,8 +135,8 @@ def _try(table: Table, request: _Request) -> Reproduction | str:
         if found := _compared(table, [*request.predictions, *made], request):
             return found
     except VLAssayError as error:
-        return f"not made here: {error}"
-    return "not made here: neither predictions nor released answers of its models are given"
+        return f"not in this run: {error}"
+    return "not in this run: neither predictions nor released answers of its models are given"
 
 
 def _compared(table: Table, scanned: Sequence[FoundPredictions], request: _Request) -> Reproduction | None:
@@ -192,9 +192,9 @@ def _outcome(item: Item, tables: Mapping[str, Reproduction | str], material: Mat
     if analyse := ANALYSES.get((item.paper, item.item)):
         try:
             parts, is_made = [*parts, *analyse(material)], True
-            texts.append("Computed below.")
+            texts.append("What follows from its values is below." if texts else "Computed below.")
         except VLAssayError as error:
-            texts.append(f"not made here: {error}")
+            texts.append(f"not in this run: {error}")
     return Outcome(item, is_made, " ".join(texts), parts)
 
 
@@ -206,7 +206,7 @@ def _of_table(table: Table, found: Reproduction | str, row: str) -> tuple[bool, 
         names = {each.name for each in rows_named(table, row)}
         cells = [one for one in found.comparisons if one.row.name in names and one.ours is not None]
         if not cells:
-            return False, "not made here: there are no predictions of it.", []
+            return False, "not in this run: there are no predictions of it.", []
         equal = sum(bool(one.equal) for one in cells)
         said = [remark for remark in found.remarks if remark.split(": ")[0] in names]
         return True, " ".join([f"{equal} of {len(cells)} values equal ours to the last printed digit.", *said]), said
@@ -234,7 +234,7 @@ def _write(outcomes: Sequence[Outcome], folder: Path) -> None:
         write_text(folder / f"{paper}.md", _page(name, own))
         made = sum(outcome.is_made for outcome in own)
         rows.append((name, str(made), str(len(own))))
-    index = simple_table(("paper", "made here", "tables and figures"), rows, numbers=True)
+    index = simple_table(("paper", "in this run", "tables and figures"), rows, numbers=True)
     links = [f"- [{name}]({paper}.md)" for paper, name in paper_names().items()]
     links.append(f"- [Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
     write_text(folder / INDEX, documents.to_markdown([index, "\n".join(links)], "The papers, reproduced", level=2))
@@ -249,7 +249,7 @@ def _page(name: str, outcomes: Sequence[Outcome]) -> str:
     rows = [
         (each.item.item, each.item.what, each.item.state, each.text.rstrip("."), each.item.how) for each in outcomes
     ]
-    headings = ("", "shows", "state", "here", "how, or why not")
+    headings = ("", "shows", "state", "in this run", "how, or why not")
     pages = [documents.to_markdown([simple_table(headings, rows)], name, level=2)]
     pages += [
         documents.to_markdown(each.parts, f"{each.item.item}: {each.item.what}", level=3)

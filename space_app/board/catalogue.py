@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ...hub_datasets.core.evaluation import task_in
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result
@@ -79,7 +80,8 @@ class Catalogue:
                         own = results_of(self.storage, submission.id)
                         entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
-                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own}
+                        # Of a task and its parts, which have the same file, that of the task comes first.
+                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own[::-1]}
                     except VLAssayError as error:
                         found.append(str(error))
                 problems += [f"the submission {submission.id}: {problem}" for problem in found]
@@ -133,16 +135,25 @@ class Catalogue:
                     continue
                 try:
                     predictions = board.recomputed(column)
-                    ties[column] = self.paired.shared(predictions, column.metric, column.score, column.category)
+                    ties[column] = self.paired.shared(predictions, column)
                 except VLAssayError as error:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 
-    def predictions(self, sha256: str) -> Predictions:
+    def predictions(self, sha256: str, task: str = "") -> Predictions:
         """The predictions with this hash, of an accepted submission or shipped.
+
+        Args:
+            sha256: the hash of the file.
+            task: theirs, or one that is part of it; empty for theirs.
 
         Raises:
             StorageError: there are none, or they are damaged.
+            PredictionsError: they do not have the task.
         """
+        found = self._file(sha256)
+        return task_in(found, task) if task else found
+
+    def _file(self, sha256: str) -> Predictions:
         submission = self._provenance[sha256].submission if sha256 in self._provenance else None
         if submission is None:
             if sha256 not in shipped_predictions():
@@ -178,7 +189,7 @@ class Catalogue:
         own, middle = predictions.pop(model), values.pop(model)
         near = sorted(values, key=lambda name: abs(values[name] - middle))[:most]
         others = {name: predictions[name] for name in near}
-        found = self.paired.alike(own, others, column.metric, column.score, column.category) if others else frozenset()
+        found = self.paired.alike(own, others, column) if others else frozenset()
         return near, [name for name in near if name in found]
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:

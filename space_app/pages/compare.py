@@ -241,7 +241,7 @@ def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:
 def _tested(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> dict[str, Any] | str:
     """The paired difference of two models, or why there is none."""
     try:
-        return catalogue.paired.difference(one.predictions, two.predictions, column.metric, column.score)
+        return catalogue.paired.difference(one.predictions, two.predictions, column)
     except PredictionsError as error:
         return str(error)
 

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from ...hub_datasets.core.benchmarks import get_task
+from ...hub_datasets.core.evaluation import task_in
 from ...hub_datasets.core.example_data import describe
 from ...metrics.common.errors import PredictionsError, VLAssayError
 from ...metrics.evaluation.errors import FILTERS, ExampleData, TaskErrors, gallery_html, task_errors
@@ -122,13 +123,14 @@ def load_errors(catalogue: Catalogue, name: str, files: Mapping[str, str]) -> Ta
     """The errors of some predictions, by their model, on one task.
 
     Raises:
-        PredictionsError: no metric of the task scores single examples.
+        PredictionsError: no metric of the task scores single examples, or predictions have none of its examples.
         StorageError: predictions are damaged.
     """
     benchmark, _, task = name.partition("/")
-    predictions = {model: catalogue.predictions(sha256) for model, sha256 in files.items()}
-    # One of a single configuration has the examples of no other.
-    data = _data(max(predictions.values(), key=lambda each: len(each.rows)).metadata)
+    whole = {model: catalogue.predictions(sha256) for model, sha256 in files.items()}
+    # One of a single configuration has the examples of no other; a part has those of its whole.
+    data = _data(max(whole.values(), key=lambda each: len(each.rows)).metadata)
+    predictions = {model: task_in(each, task) for model, each in whole.items()}
     found = task_errors(f"{benchmark} ({task})", predictions, get_task(benchmark, task).metrics, data=data)
     if found is None:
         raise PredictionsError("no metric of this task scores single examples, so there are no errors to look at")

@@ -42,7 +42,7 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
     def on_open(request: gr.Request) -> list[Any]:
         asked = view.read(request)
         headings = [column.heading for column in catalogue.board.columns]
-        pairs, labels = ready_pairs(catalogue.board), [*_with_gaps(catalogue)]
+        pairs, labels = ready_pairs(catalogue.board), [*with_gaps(catalogue)]
         one, two = (asked.one(name, headings) for name in ("across", "up"))
         if not (one and two):
             one, two = next(iter(pairs.values()), (one, two))
@@ -63,11 +63,11 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
         return points_html(*map(catalogue.board.entries, columns))
 
     def on_model(label: str | None) -> str:
-        sha256 = _with_gaps(catalogue).get(label or "")
-        if sha256 is None:
+        found = with_gaps(catalogue).get(label or "")
+        if found is None:
             return note("No predictions of a task with captions to choose from were submitted yet.")
         try:
-            return _gaps_html(catalogue, sha256)
+            return _gaps_html(catalogue, *found)
         except VLAssayError as error:
             return note(str(error))
 
@@ -119,16 +119,16 @@ def _shown(found: dict[str, Any], name: str) -> str:
     return Markup('{:.2f}<span class="interval">{:.2f} – {:.2f}</span>').format(value, *bounds)
 
 
-def _with_gaps(catalogue: Catalogue) -> dict[str, str]:
-    """SHA-256 of recomputed predictions of matching tasks, by model, benchmark and task."""
-    found: dict[str, str] = {}
+def with_gaps(catalogue: Catalogue) -> dict[str, tuple[str, str]]:
+    """SHA-256 and task of recomputed predictions of matching tasks, by model, benchmark and task."""
+    found: dict[str, tuple[str, str]] = {}
     for column in catalogue.board.columns:
         if column.task_type in ("matching", "groups"):
             for model, sha256 in catalogue.board.recomputed(column).items():
-                found.setdefault(f"{model} on {column.benchmark}/{column.task}", sha256)
+                found.setdefault(f"{model} on {column.benchmark}/{column.task}", (sha256, column.task))
     return found
 
 
 @lru_cache(maxsize=64)
-def _gaps_html(catalogue: Catalogue, sha256: str) -> Markup:
-    return gap_histogram(catalogue.predictions(sha256))
+def _gaps_html(catalogue: Catalogue, sha256: str, task: str) -> Markup:
+    return gap_histogram(catalogue.predictions(sha256, task))

@@ -75,7 +75,7 @@ class Sandbox:
             return read_predictions(folder / "predictions.parquet")
 
     def compute(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
-        """The results of predictions by the metrics of their tasks, as JSON of ``metrics.records.results``."""
+        """The results of predictions and of their parts, as JSON of ``metrics.records.results``."""
         with self._done("compute", contents, name, options=options) as (folder, _):
             return (folder / "results.json").read_bytes()
 
@@ -202,7 +202,7 @@ def _serve() -> None:
 
 def _import_for(work: Any) -> None:
     """Import what the work uses before memory is limited."""
-    for name in ("pyarrow.parquet", *(("vl_assay.metrics.evaluation",) if work is _compute else ())):
+    for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.core.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 
 
@@ -281,15 +281,20 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
     from ...hub_datasets.core.benchmarks import get_task
+    from ...hub_datasets.core.evaluation import parts_in
     from ...metrics.evaluation import compute
     from ...metrics.records.results import write_results
 
     results = compute(
-        files, metrics=lambda predictions: get_task(predictions.benchmark, predictions.task).metrics, **options
+        files,
+        metrics=lambda predictions: get_task(predictions.benchmark, predictions.task).metrics,
+        parts=parts_in,
+        **options,
     )
     # An upload's own figures for blind rules are not verified.
     for result in results:
-        result.benchmark.pop("blind", None)
+        for name in ("blind", "blind_parts"):
+            result.benchmark.pop(name, None)
     write_results(files[0].with_name("results.json"), results)
 
 

@@ -240,7 +240,7 @@ def test_errors_without_the_data_or_without_the_right_say_so(catalogue, monkeypa
 
 
 def test_a_failed_reading_of_predictions_is_tried_again(catalogue, monkeypatch):
-    def refuse(sha256):
+    def refuse(sha256, task):
         raise PredictionsError("the storage did not answer")
 
     with gr.Blocks():
@@ -283,7 +283,7 @@ def test_the_page_opens_with_the_two_models_that_share_the_most_tasks(catalogue)
 def verdict(chosen, differences, column=ITM):
     """The sentences on models whose paired differences from the best are given with their intervals and p-values."""
 
-    def difference(one, two, metric, score):
+    def difference(one, two, column):
         found = differences[two.partition("/")[0]]
         if isinstance(found, str):
             raise PredictionsError(found)

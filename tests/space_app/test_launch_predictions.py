@@ -143,10 +143,10 @@ def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new
 class DamagedITM(Catalogue):
     """All files but one can be read."""
 
-    def predictions(self, sha256):
+    def predictions(self, sha256, task=""):
         if sha256 == self.board.recomputed(ITM)["demo-clip"]:
             raise PredictionsError("not a readable Parquet file")
-        return super().predictions(sha256)
+        return super().predictions(sha256, task)
 
 
 def test_unreadable_predictions_are_reported_and_affect_no_other_mark():

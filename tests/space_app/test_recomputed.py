@@ -15,7 +15,7 @@ from vl_assay.metrics.evaluation import lines
 from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
-from vl_assay.space_app.board.entries import chance_levels, of_results, parameter_count
+from vl_assay.space_app.board.entries import Column, chance_levels, of_results, parameter_count
 from vl_assay.space_app.board.paired import PairedTests
 
 
@@ -161,37 +161,45 @@ def test_any_parameter_count_is_a_number_in_range_or_none(text):
 
 # Which models cannot be told from the best.
 
+ACCURACY = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 
-def marks(predictions, metric, score, category=""):
+
+def paired_tests(predictions):
+    """The paired tests of predictions by name."""
+    return PairedTests(lambda name, task: predictions[name])
+
+
+def marks(predictions, column):
     """The models that share the mark, of predictions by name."""
-    tests = PairedTests(predictions.__getitem__)
-    return tests.shared({name: name for name in predictions}, metric, score, category)
+    return paired_tests(predictions).shared({name: name for name in predictions}, column)
 
 
 def test_every_score_of_the_board_has_a_difference_and_marks_that_follow_from_it(files, results):
     compared = set()
     for name, paths in files.items():
         predictions = dict(zip("ab", map(read_predictions, paths), strict=True))
-        tests = PairedTests(predictions.__getitem__)
+        tests = paired_tests(predictions)
         theirs = of_results(report(paths[1], resamples=100))
         others = {(one.metric, one.score): one.value for one in theirs if not one.category}
         for one in of_results(results[name]):
             if one.category:
                 continue
             place = (one.metric, one.score)
-            found, other = tests.difference("a", "b", *place), others[place]
+            found, other = tests.difference("a", "b", one.column), others[place]
             assert found["difference"] == pytest.approx(one.value - other, abs=1e-12), place
             is_first = (one.value > other) is get_spec(one.metric).is_higher_better(one.score)
             best = {"a" if is_first else "b"}
-            assert marks(predictions, *place) == (best if found["permutation_p_value"] <= 0.05 else {"a", "b"}), place
+            assert marks(predictions, one.column) == (best if found["permutation_p_value"] <= 0.05 else {"a", "b"}), (
+                place
+            )
             compared.add(place)
     assert {("cpd_ap", "ap"), ("yes_no_f1", "macro_f1"), ("group_recall_at_1", "macro_recall_at_1")} <= compared
     assert len(compared) > 30
 
 
 def test_models_without_scores_share_no_mark():
-    tests = PairedTests(lambda sha: pytest.fail("no predictions file is needed"))
-    assert tests.shared({}, "sugarcrepe_itm", "accuracy") == frozenset()
+    tests = PairedTests(lambda sha, task: pytest.fail("no predictions file is needed"))
+    assert tests.shared({}, ACCURACY) == frozenset()
     assert shared({"a": right_on((), lost=range(200))}) == frozenset()
     assert shared({"a": right_on(range(150))}, "accuracy", "no category") == frozenset()
 
@@ -210,7 +218,7 @@ def right_on(numbers, n=200, category="swap_obj", lost=()):
 
 
 def shared(predictions, score="accuracy", category=""):
-    return marks(predictions, "sugarcrepe_itm", score, category)
+    return marks(predictions, ACCURACY._replace(score=score, category=category))
 
 
 def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surely_do_not():
@@ -223,7 +231,7 @@ def test_models_that_differ_by_chance_share_the_mark_and_those_that_differ_surel
 def test_images_are_exchanged_and_not_single_examples():
     # Ten images decide: 2 flips of 2 ** 10 are as extreme, p = .00195; twenty single examples would give 2 / 2 ** 20.
     predictions = {"best": right_on(range(100)), "far": right_on(range(80))}
-    found = PairedTests(predictions.__getitem__).difference("best", "far", "sugarcrepe_itm", "accuracy")
+    found = paired_tests(predictions).difference("best", "far", ACCURACY)
     assert (found["permutation_p_value"], found["wins"], found["losses"]) == (2 / 2**10, 20, 0)
     assert shared(predictions) == {"best"}
     # Five images: p = 2 / 2 ** 5 = .0625 is not below 5 %, though ten examples would be.
@@ -245,7 +253,7 @@ def test_models_are_compared_on_the_examples_that_both_have():
     nothing_shared = {"a": right_on(range(200), lost=range(100)), "b": right_on((), lost=range(100, 200))}
     assert shared(nothing_shared) == {"a", "b"}
     with pytest.raises(PredictionsError, match="no example in common"):
-        PairedTests(nothing_shared.__getitem__).pair("a", "b", "sugarcrepe_itm")
+        paired_tests(nothing_shared).pair("a", "b", ACCURACY)
 
 
 def test_a_category_is_compared_by_its_own_examples():
@@ -272,9 +280,12 @@ def test_the_least_brittle_model_is_the_best():
         return predictions_of(rows, "toy_scenes", "hard_positives", ["hard_positives"])
 
     all_predictions = {"brittle": predictions(90), "firm": predictions(10), "firm too": predictions(11)}
-    assert marks(all_predictions, "brittleness", "brittleness") == {"firm", "firm too"}
-    assert marks(all_predictions, "augmented_accuracy", "augmented_accuracy") == {"firm", "firm too"}
-    found = PairedTests(all_predictions.__getitem__).difference("firm", "brittle", "brittleness", "brittleness")
+    task = ("toy_scenes", "hard_positives")
+    column = Column(*task, "brittleness", "brittleness")
+    assert marks(all_predictions, column) == {"firm", "firm too"}
+    augmented = Column(*task, "augmented_accuracy", "augmented_accuracy")
+    assert marks(all_predictions, augmented) == {"firm", "firm too"}
+    found = paired_tests(all_predictions).difference("firm", "brittle", column)
     assert (found["wins"], found["losses"]) == (80, 0)
 
 
@@ -285,14 +296,14 @@ def test_the_smallest_p_value_of_many_detectors_is_significant():
     predictions = {"right": predictions_of(right, "toy_scenes", "detection", ["detection"])}
     predictions |= {f"blind {k}": predictions_of(blind, "toy_scenes", "detection", ["detection"]) for k in range(11)}
     # With 200 exchanges the smallest p-value is 1 / 201, of 11 models 11 / 201 = .055: eleven get 400.
-    assert marks(predictions, "cpd_ap", "ap") == {"right"}
+    assert marks(predictions, Column("toy_scenes", "detection", "cpd_ap", "ap")) == {"right"}
 
 
 def test_each_predictions_file_is_read_once():
     predictions = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
     read = []
-    tests = PairedTests(lambda sha: (read.append(sha), predictions[sha])[1])
+    tests = PairedTests(lambda sha, task: (read.append(sha), predictions[sha])[1])
     for names in ("ab", "abc", "abc"):
-        assert tests.shared({name: name for name in names}, "sugarcrepe_itm", "accuracy") == {"a", "b"}
-        tests.shared({name: name for name in names}, "sugarcrepe_itm", "macro_accuracy")
+        assert tests.shared({name: name for name in names}, ACCURACY) == {"a", "b"}
+        tests.shared({name: name for name in names}, ACCURACY._replace(score="macro_accuracy"))
     assert sorted(read) == ["a", "b", "c"]

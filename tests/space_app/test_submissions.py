@@ -271,6 +271,7 @@ def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage
 
 def test_the_version_follows_the_code_that_computes(tmp_path):
     computing = ("metrics/functional/checks.py", "metrics/a/spec.py", "hub_datasets/b/benchmark.py")
+    computing += ("hub_datasets/b/v2.py", "hub_datasets/core/evaluation.py")
     others = ("metrics/a/app.py", "metrics/modules/page.py", "metrics/a/README.md")
     seen = [metrics_version(tmp_path)]
     for path in (*computing, *others):
@@ -278,8 +279,8 @@ def test_the_version_follows_the_code_that_computes(tmp_path):
         (tmp_path / path).write_text("1")
         metrics_version.cache_clear()
         seen.append(metrics_version(tmp_path))
-    assert len({*seen[:4]}) == 4
-    assert {*seen[4:]} == {seen[3]}
+    assert len({*seen[:6]}) == 6
+    assert {*seen[6:]} == {seen[5]}
     assert {len(version) for version in seen} == {12}
 
 

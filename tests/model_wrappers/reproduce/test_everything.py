@@ -65,7 +65,7 @@ def test_what_cannot_be_made_says_why(made):
     assert "no predictions of models that see no images" in outcomes["sugarcrepe", "Figure 1"].text
     assert outcomes["sugarcrepe", "Table 9"].text == "as printed alone: a count of people's judgements."
     assert [part.title for part in outcomes["sugarcrepe", "Table 9"].parts] == ["As printed"]
-    reason = "not made here: neither predictions nor released answers of its models are given."
+    reason = "not in this run: neither predictions nor released answers of its models are given."
     assert outcomes["aro", "Table 2"].text == reason
     assert [each.item for each in outcomes.values() if not each.text and each.item.item.startswith("Table")
             and each.item.state in ("command", "here")] == []  # fmt: skip
@@ -86,7 +86,7 @@ def test_predictions_are_compared_with_all_tables_that_have_their_models(tmp_pat
     ]
     result = invoke("reproduce", "--all", *arguments)
     assert result.exit_code == 0, result.output
-    assert "made here, see" in result.output
+    assert "made in this run, see" in result.output
     page = (tmp_path / "papers" / "sugarcrepe.md").read_text(encoding="utf-8")
     assert "[sugarcrepe-6](sugarcrepe-6/sugarcrepe-6.md): " in page
     assert "[sugarcrepe-5](sugarcrepe-5/sugarcrepe-5.md): " in page
