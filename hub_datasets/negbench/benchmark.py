@@ -26,6 +26,6 @@ BENCHMARK = Benchmark(
         )
         for config in ("coco_retrieval", "coco_negated_retrieval")
     ),
-    summary="negation, in questions and retrieval",
+    summary="negation: questions and retrieval",
     source="--data-dir only: the CSV files of github.com/m1k2zoo/negbench's Drive folder; COCO's images are fetched",
 )

@@ -186,7 +186,7 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("found", "written", "message"),
     [
-        (b'"detection"', b'"smell"', "the task type 'smell'; expected one of matching, retrieval, detection, vqa"),
+        (b'"detection"', b'"smell"', "the task type 'smell'; expected one of matching, text_similarity"),
         # JSON has no such numbers, but Python's reader accepts them.
         (b'"rows": 1', b'"rows": NaN', "has no `vl_assay` metadata"),
         (b'"run": {}', b'"run": {"seconds": -Infinity}', "has no `vl_assay` metadata"),

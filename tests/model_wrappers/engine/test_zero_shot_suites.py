@@ -59,7 +59,10 @@ def test_the_command_prints_it(files):
     assert "Mean over the tasks vtab of zero_shot" in invoke("report", *files).output
 
 
-def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_all_sets(files, tmp_path):
+def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_all_sets(
+    files, tmp_path, tmp_path_factory, monkeypatch
+):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path_factory.mktemp("cache")))  # other tests build benchmarks
     label = "CLIP ViT-B/32"
     options = {"use": {label: "mock:shuffled"}, "data_dir": files[0].parent.parent, "progress": False}
     made = reproduce("hard-positives-10", models=[label], out=tmp_path, **options)
