@@ -13,6 +13,7 @@ import torch
 from bare_forwards import bare_scores, score
 from PIL import Image
 from tiny_models import ANSWERS, CHECKPOINTS, DETECTS
+from transformers.models.auto import modeling_auto
 
 from vl_assay import model_wrappers
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
@@ -75,6 +76,20 @@ def test_no_family_is_left_out():
     assert sorted(name for name in family_names() if ".loading" in sources.get(name, "")) == sorted(
         [*FAMILIES, "open_clip", "sentence_transformers"]
     )
+
+
+def test_the_reference_tells_of_every_class_of_transformers_which_family_takes_it():
+    text = (Path(model_wrappers.__file__).parents[1] / "docs" / "reference.md").read_text(encoding="utf-8")
+    table = text.partition("| task of `transformers` |")[2].partition("## Python API")[0]
+    rows = [[cell.strip() for cell in line.split("|")[2:4]] for line in table.splitlines() if line.count("|") == 4]
+    told = {kind: answer for kinds, answer in rows for kind in kinds.partition(", with")[0].split(", ")}
+    kinds = ("ZERO_SHOT_IMAGE_CLASSIFICATION", "ZERO_SHOT_OBJECT_DETECTION", "RETRIEVAL")
+    for kind in (name for each in kinds for name in getattr(modeling_auto, f"MODEL_FOR_{each}_MAPPING_NAMES")):
+        families = [f"`{name}`" for name in families_of(kind)]
+        # A class that is newer than the table has no family.
+        assert [told.get(kind)] == families or (not families and told.get(kind, "refused: ").startswith("refused: ")), (
+            kind
+        )
 
 
 @pytest.mark.parametrize(("name", "settings"), BARE_CASES)
