@@ -25,7 +25,17 @@ from .families import checkpoint_path, load_model
 from .pairs import NEAR_TIE_OF_LOGITS
 from .pipeline import Pipeline
 from .plan import ScoringPlan
-from .protocol import CrossEncoder, Detector, DualEncoder, LoadOptions, Model, ModelInfo, TextScorer, abilities
+from .protocol import (
+    CrossEncoder,
+    Detector,
+    DualEncoder,
+    LoadOptions,
+    Model,
+    ModelInfo,
+    RemoteModel,
+    TextScorer,
+    abilities,
+)
 from .results import PredictionsSource
 
 PASSED, FAILED, NOTE, SKIPPED = "passed", "failed", "note", "skipped"
@@ -109,6 +119,8 @@ def check(
     seconds = time.perf_counter() - start
     if isinstance(loaded, PredictionsSource):
         raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is no model to check")
+    if isinstance(loaded, RemoteModel):
+        loaded.connect()
     tasks = _tasks(loaded)
     plan = ScoringPlan(tasks)
     alone, together = (score_alone(loaded, plan, size) for size in (1, _TOGETHER))

@@ -16,7 +16,7 @@ from vl_assay.hub_datasets import compare
 from vl_assay.hub_datasets.core.repository import cache_folder
 from vl_assay.metrics.common.errors import ModelError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict, run
+from vl_assay.model_wrappers import LoadOptions, check, load_model, plan, predict, run
 from vl_assay.model_wrappers.serving.answers import UNLISTED
 
 ITM = "toy_scenes/itm"
@@ -47,6 +47,14 @@ def test_a_model_that_sees_everything_is_always_right(benchmark, score, tmp_path
         report = run("endpoint:tiny", benchmark, out=tmp_path, limit=20, settings=settings, progress=False)
         assert len(server.asked) == server.asked.total() == len(server.requests)
     assert {result.scores.get("accuracy", result.scores.get("group_score")) for result in report} == {1.0}
+
+
+def test_a_served_model_can_be_checked_first():
+    with VisionModelStandIn(oracle) as server:
+        found = check("endpoint:tiny", (), LoadOptions(settings={"base_url": server.url}))
+        assert server.asked.total() == len(server.asked), "what was asked in one way is not asked again"
+    assert found.is_passed, found.findings
+    assert {finding.name for finding in found.findings} >= {"scores", "answers", "batches"}
 
 
 def test_log_odds_of_the_listed_tokens_are_the_scores_and_the_metadata_say_how(tmp_path):
