@@ -56,6 +56,10 @@ def pipeline(tmp_path, batch_size=3):
     return Pipeline("fake", ChunkStore(tmp_path), Processes(), Progress(show=False), batch_size)
 
 
+def no_cache(tmp_path):
+    return EmbeddingCache(None, ChunkStore(tmp_path), Processes())
+
+
 def text_value(text):
     return float(sum(text.encode() if isinstance(text, str) else text) % 997)
 
@@ -186,10 +190,9 @@ def test_matching_and_retrieval_in_one_plan_score_every_pair(how, tmp_path):
     boxes = [Example("d", "c", "c", ("boxes alone",), ("a cat",), phrases=(Phrase("cat", 2, 5),))]
     plan = Images([task("detection", boxes), task("matching", matching()), task("retrieval", retrieval(), "pool")])
     if how == "dual":
-        cache = EmbeddingCache(None, ChunkStore(tmp_path), Processes())
-        scores = score_by_embeddings(Dual(), plan, pipeline(tmp_path), cache)
+        scores = score_by_embeddings(Dual(), plan, pipeline(tmp_path), no_cache(tmp_path))
     elif how == "cross":
-        scores = score_by_matching(Cross(), plan, pipeline(tmp_path))
+        scores = score_by_matching(Cross(), plan, pipeline(tmp_path), no_cache(tmp_path))
     else:
         scores = score_by_pairs(Pairwise(), plan, pipeline(tmp_path))
     assert [*scores.pairs, *scores.pools[0].ravel()] == pytest.approx(expected(plan), rel=1e-7)
@@ -200,14 +203,16 @@ def test_matching_and_retrieval_in_one_plan_score_every_pair(how, tmp_path):
 def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(tmp_path):
     examples = [*matching(), *(dataclasses.replace(example, id=f"again {example.id}") for example in matching())]
     model, plan = Cross(), Images([task("matching", examples)])
-    scores = score_by_matching(model, plan, pipeline(tmp_path))
+    scores = score_by_matching(model, plan, pipeline(tmp_path), no_cache(tmp_path))
     assert len(model.encoded) == len(set(model.encoded)) == 4
     assert model.matched == 14 + scores.facts["rechecked_pairs"] / 2  # each pair is there twice
 
 
 def test_near_ties_are_rechecked_one_by_one(tmp_path):
     examples = [Example("a", "c", "c", ("i",), ("ab", "ba")), Example("b", "c", "c", ("i",), ("ab", "q"))]
-    scores = score_by_matching(Cross(noise=1e-7), Images([task("matching", examples)]), pipeline(tmp_path))
+    scores = score_by_matching(
+        Cross(noise=1e-7), Images([task("matching", examples)]), pipeline(tmp_path), no_cache(tmp_path)
+    )
     assert scores.pairs[0] == scores.pairs[1]
     assert scores.facts["rechecked_pairs"] == 2
 
@@ -233,7 +238,7 @@ def test_texts_share_a_smaller_batch_where_those_of_one_image_do_not_fit(tmp_pat
 
     texts = tuple("z" * (i + 1) for i in range(40))
     plan = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
-    scores = score_by_matching(Large(), plan, pipeline(tmp_path, batch_size=8))
+    scores = score_by_matching(Large(), plan, pipeline(tmp_path, batch_size=8), no_cache(tmp_path))
     assert scores.pairs.tolist() == expected(plan)
 
 
@@ -264,8 +269,8 @@ def compared():
 
 def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matched_with(tmp_path):
     plan = Images([task("matching", matching()), task("text_similarity", compared(), "texts")])
-    model, cache = Noisy(), EmbeddingCache(None, ChunkStore(tmp_path), Processes())
-    scores = score_by_embeddings(model, plan, pipeline(tmp_path), cache)
+    model = Noisy()
+    scores = score_by_embeddings(model, plan, pipeline(tmp_path), no_cache(tmp_path))
     # "caption 1" and "xx" are captions of both tasks.
     assert len(model.read) == len(set(model.read)) == 7 + 7 + 8 - 2
     results = Results(plan, scores.pairs, scores.text_pairs, [], np.empty(0), {})
@@ -280,8 +285,7 @@ def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matche
 def test_captions_alone_need_no_image_and_no_embeddings(tmp_path):
     plan = Images([task("text_similarity", compared())])
     assert plan.images == []
-    cache = EmbeddingCache(None, ChunkStore(tmp_path), Processes())
-    embedded = score_by_embeddings(Noisy(), plan, pipeline(tmp_path), cache)
+    embedded = score_by_embeddings(Noisy(), plan, pipeline(tmp_path), no_cache(tmp_path))
     assert (len(embedded.pairs), len(embedded.text_pairs)) == (0, 9)
     found = score_text_pairs(TextPairs(), plan, pipeline(tmp_path / "texts"))
     assert found.tolist() == [-2, 0, -2, -4, -7, -3, 0, 0, 0]
