@@ -30,10 +30,14 @@ class Answer(Protocol):
     """A NamedTuple of values for JSON, with the tokens that were read and written for it."""
 
     @property
-    def prompt_tokens(self) -> int: ...  # noqa: D102
+    def prompt_tokens(self) -> int:
+        """Tokens that were read."""
+        ...
 
     @property
-    def completion_tokens(self) -> int: ...  # noqa: D102
+    def completion_tokens(self) -> int:
+        """Tokens that were written."""
+        ...
 
     def _asdict(self) -> dict[str, Any]: ...
 

@@ -57,15 +57,12 @@ def shortlists(model: Reranker, plan: ScoringPlan, pipeline: Pipeline, cache: Em
     texts = np.unique(np.concatenate([pool.texts for pool in large]))
     tokens = prepare_texts(first.prepare_captions, [plan.captions.texts[number] for number in texts])
     seen, read = embed(first, plan, pipeline, cache, images, texts, tokens)
-    found: list[Shortlist | None] = []
-    for pool in pools:
-        if not _is_large(pool, model.candidates):
-            found.append(None)
-            continue
-        rows, columns = np.searchsorted(images, pool.images), np.searchsorted(texts, pool.texts)
-        cosines = pool_scores(seen[rows], read[columns])
-        found.append(Shortlist(cosines, *np.nonzero(_first(cosines, model.candidates))))
-    return found
+
+    def shortlist(pool: RetrievalSet) -> Shortlist:
+        cosines = pool_scores(seen[np.searchsorted(images, pool.images)], read[np.searchsorted(texts, pool.texts)])
+        return Shortlist(cosines, *np.nonzero(_first(cosines, model.candidates)))
+
+    return [shortlist(pool) if _is_large(pool, model.candidates) else None for pool in pools]
 
 
 def matched_pairs(pairs: Pairs, lists: Sequence[Shortlist | None]) -> Pairs:

@@ -15,6 +15,9 @@ from PIL import Image
 
 from ..engine.protocol import ModelInfo
 
+# The setting of a `RerankingModel`.
+CANDIDATES = {"candidates": ("256", "128", "all")}
+
 
 class Checkpoint(NamedTuple):
     """A loaded checkpoint; `image_processor` is None for a text-only model."""
@@ -196,9 +199,6 @@ class RerankingModel(FusedModel, ABC):
 
     def _as(self, head: type[ImageTextModel], module: Any, max_tokens: int) -> Any:
         return head(Checkpoint(module, self._tokenizer, self._image_processor, self.info), max_tokens)
-
-
-CANDIDATES = {"candidates": ("256", "128", "all")}
 
 
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
