@@ -22,7 +22,7 @@ _GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
 def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
     """Whether a model pairs two images with their two captions; higher is better.
 
-    With s[i][j] the score of image i with caption j, and caption i the right one of image i::
+    With ``s[i][j]`` the score of image i with caption j, and caption i the right one of image i::
 
         text  = s[0][0] > s[0][1] and s[1][1] > s[1][0]      for each image the right caption
         image = s[0][0] > s[1][0] and s[1][1] > s[0][1]      for each caption the right image

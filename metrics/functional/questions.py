@@ -22,8 +22,8 @@ _REMEDY = (
 def paired_question_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
     """How often a model answers two questions about two images rightly; higher is better.
 
-    With s[i][j] the score that image i gives to the answer of question j which is right of image j, and s[i][2 + j]
-    that of the other answer, which is right of the other image::
+    With ``s[i][j]`` the score that image i gives to the answer of question j which is right of image j, and
+    ``s[i][2 + j]`` that of the other answer, which is right of the other image::
 
         right[i][j] = s[i][j] > s[i][2 + j] if i == j else s[i][2 + j] > s[i][j]
         accuracy    = mean of right
