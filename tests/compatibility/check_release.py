@@ -34,7 +34,8 @@ import importlib.metadata as found, json
 rows = {}
 for package in found.distributions():
     about = package.metadata
-    kinds = [line.split("::")[-1].strip() for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
+    labels = [line for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
+    kinds = [label.split("::")[-1].strip() for label in labels]
     text = about.get("License-Expression") or ", ".join(kinds) or (about.get("License") or "").split(chr(10))[0]
     rows[about["Name"]] = [package.version, text.replace("|", "/")[:80] or "not stated"]
 print(json.dumps(rows))
