@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import combinations
 from typing import NamedTuple
+
+import numpy as np
 
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError
@@ -20,7 +22,7 @@ coefficients are low or undefined although few decisions differ: see also the sh
 which decides what is exported (a fixed text counts as kept). Low agreement on one decision means that the annotators
 should discuss its meaning before they continue."""
 
-_LIBRARIES = ("sklearn", "statsmodels", "krippendorff")
+_LIBRARIES = ("sklearn", "statsmodels")
 Standing = Mapping[str, Mapping[Key, Entry]]
 
 
@@ -104,12 +106,28 @@ def remarks(found: list[Agreement]) -> list[str]:
     ]
 
 
+def nominal_alpha(counts: Sequence[Sequence[int]]) -> float:
+    """Krippendorff's α of answers without an order; at most 1, 0 is chance, higher is better.
+
+    Args:
+        counts: how often each answer was given to an item, of shape (items, answers); at least two answers an item, and
+            two different ones in all.
+
+    Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C.
+    """
+    # The library of this name is under the GPL, which a package under Apache-2.0 should not bring along.
+    table = np.asarray(counts, float)
+    given = table.sum(axis=1)
+    observed = ((given**2 - (table**2).sum(axis=1)) / (given - 1)).sum()
+    total, answers = given.sum(), table.sum(axis=0)
+    return float(1 - observed * (total - 1) / (total**2 - (answers**2).sum()))
+
+
 def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
     """The agreement on one question; `votes` are each annotator's answers by item. See `agreement`."""
     missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if missing:
         raise DataError(f"agreement needs {', '.join(missing)}: pip install 'vl-assay[authoring]'")
-    from krippendorff import alpha
     from sklearn.metrics import cohen_kappa_score
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
@@ -125,7 +143,7 @@ def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement
     for name, used, compute in (
         ("cohen", complete, lambda: cohen_kappa_score(*zip(*complete, strict=True))),
         ("fleiss", complete, lambda: fleiss_kappa(aggregate_raters(complete)[0], method="fleiss")),
-        ("krippendorff", shared, lambda: alpha(value_counts=counts, level_of_measurement="nominal")),
+        ("krippendorff", shared, lambda: nominal_alpha(counts)),
     ):
         values[name] = None
         if name == "cohen" and len(votes) != 2:
