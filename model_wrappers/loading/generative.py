@@ -8,6 +8,7 @@ some do not work with it.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from transformers import LogitsProcessorList
 
 from ...metrics.common.errors import ModelError
 from .image_prompts import ImagePrompts, Prepared, sample_images
@@ -99,6 +101,27 @@ class Forward:
             numbers = list(group)
             found.update(zip(numbers, self._batch(model, [rows[i] for i in numbers]), strict=True))
         return [found[i] for i in range(len(rows))]
+
+    def write(self, model: Any, row: Row, most: int) -> tuple[list[int], list[float]]:
+        """The greedy answer to a prompt whose image is not shared: at most so many tokens, and their log-probabilities.
+
+        What else the checkpoint's generation settings say, such as tokens that it never writes, is kept.
+        """
+        ids = torch.tensor([row.prompt], device=model.device)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **self._aligned([row], [row.prompt], model)}
+        settings = copy.deepcopy(model.generation_config)
+        settings.update(do_sample=False, num_beams=1, max_new_tokens=most, temperature=None, top_p=None, top_k=None)
+        logs: list[float] = []
+
+        def note(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            logs.append(float(scores[0].float().log_softmax(-1).max()))
+            return scores
+
+        with precise_convolutions():
+            written = model.generate(
+                **inputs, **row.seen.inputs, generation_config=settings, logits_processor=LogitsProcessorList([note])
+            )
+        return written[0, written.shape[1] - len(logs) :].tolist(), logs
 
     def _shape(self, row: Row) -> list[tuple[str, Any]]:
         """What rows of one batch have in common."""

@@ -1,0 +1,177 @@
+"""Boxes that generative models of `transformers` write as text: PaliGemma, Florence-2 and Qwen-VL.
+
+Chosen by name, as in ``written_boxes:google/paligemma2-3b-mix-448``; `vqascore` asks the same checkpoints questions.
+Each phrase is asked for alone, and answered greedily. The request is the model's own where it was trained with fixed
+words (PaliGemma, Florence-2). How boxes are written, by model type:
+
+- ``paligemma``: "detect PHRASE"; ``<loc…>`` for y1, x1, y2, x2 in 1,024 parts of the image's height and width;
+- ``florence2``: its task of open-vocabulary detection; ``<loc_…>`` for x1, y1, x2, y2, the middle of 1,000 parts;
+- ``qwen2_vl``: ``(x1,y1),(x2,y2)`` in 1,000 parts; ``qwen3_vl``: ``"bbox_2d": [x1, y1, x2, y2]`` in 1,000 parts;
+  ``qwen2_5_vl``: the same in pixels of the image as the model sees it.
+
+These models give no confidences, by which detections are ranked. The setting ``confidence`` is in their place
+
+- ``probability`` (the default): the geometric mean of the probabilities of the tokens that wrote the four numbers;
+- ``none``: 1 for every box. Then the boxes of an image keep the order in which they were written, and boxes of two
+  images are tied, which never counts as right: Group-Recall@1 is right only where the other image has no box.
+
+What is no whole box, or has no area within the image, is left out; a phrase may have no box. An answer ends after
+`MOST_TOKENS` tokens. ``max_boxes`` and ``threshold`` are as for other detectors. Each phrase has the image seen again.
+
+Source: Florence-2's processor in `transformers`; PaliGemma (Beyer et al., 2024); Qwen2-VL (Wang et al., 2024);
+Qwen2.5-VL (Bai et al., 2025); the examples of Qwen3-VL. No released checkpoint was run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import AutoModelForImageTextToText
+
+from ..metrics.common.errors import ModelError
+from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery, choose
+from .loading.checkpoints import CheckpointFiles, image_preprocessing
+from .loading.detectors import LIMITS, best_boxes, read_limits
+from .loading.generative import Forward, Row, Way, decoder_start
+from .loading.image_prompts import ImagePrompts, Prepared, load_processor
+from .loading.prompts import Prompt
+from .loading.torch_models import TorchModel
+
+MOST_TOKENS = 512
+_MOST_CHARACTERS = 64 * MOST_TOKENS
+
+
+class Format(NamedTuple):
+    """How a model is asked for boxes, and writes them.
+
+    Attributes:
+        template: the request, where ``{}`` stands for the phrase.
+        pattern: one box, with a group for each of its four numbers.
+        order: which of them are x1, y1, x2 and y2.
+        parts: the number of parts of the width and of the height that numbers count; 0 for pixels.
+        shift: what is added to each number.
+    """
+
+    template: str
+    pattern: re.Pattern[str]
+    order: tuple[int, int, int, int] = (0, 1, 2, 3)
+    parts: int = 1000
+    shift: float = 0
+
+
+_NUMBER = r"\s{0,4}(-?\d{1,6}(?:\.\d{1,6})?)\s{0,4}"
+_JSON = re.compile(r'"bbox_2d"\s{0,4}:\s{0,4}\[' + ",".join([_NUMBER] * 4) + r"\]")
+_REQUEST = 'Locate every instance of "{}" in the image.'
+_IN_JSON = f'{_REQUEST} Report bounding box coordinates in JSON format, "bbox_2d" for each box.'
+FORMATS = {
+    "paligemma": Format("detect {}", re.compile(r"<loc(\d{4})>" * 4), (1, 0, 3, 2), 1024),
+    "florence2": Format("Locate {} in the image.", re.compile(r"<loc_(\d{1,3})>" * 4), shift=0.5),
+    "qwen2_vl": Format(_REQUEST, re.compile(r"\((\d{1,4}),\s?(\d{1,4})\),\s?\((\d{1,4}),\s?(\d{1,4})\)")),
+    "qwen2_5_vl": Format(_IN_JSON, _JSON, parts=0),
+    "qwen3_vl": Format(_IN_JSON, _JSON),
+}
+# Their types are those of vqascore, so that this family is chosen by its name alone.
+MODEL_TYPES: tuple[str, ...] = ()
+CHECKPOINTS = ("google/paligemma2-3b-mix-448", "florence-community/Florence-2-large-ft", "Qwen/Qwen2.5-VL-3B-Instruct")
+SETTINGS = {"confidence": ("probability", "none"), **LIMITS}
+
+
+class WrittenBox(NamedTuple):
+    """The numbers x1, y1, x2, y2 of a box as they were written, and the characters of the answer from first to last."""
+
+    numbers: list[float]
+    start: int
+    end: int
+
+
+def read_boxes(answer: str, form: Format) -> list[WrittenBox]:
+    """The boxes in an answer, in their order; what follows its first 32,768 characters is not read."""
+    found = []
+    for match in form.pattern.finditer(answer[:_MOST_CHARACTERS]):
+        numbers = [float(match[1 + place]) + form.shift for place in form.order]
+        found.append(WrittenBox(numbers, match.start(1), match.end(4)))
+    return found
+
+
+class WrittenBoxes(TorchModel):
+    """A generative model as a detector of phrases."""
+
+    def __init__(
+        self, model: Any, processor: Any, prompts: ImagePrompts, prompt: Prompt, form: Format, info: ModelInfo
+    ) -> None:
+        super().__init__(model, info)
+        self._tokenizer, self._patch = processor.tokenizer, getattr(processor.image_processor, "patch_size", 1)
+        self._prompts, self._prompt, self._form = prompts, prompt, form
+        self._forward = Forward(model, 0, Way(False, False))
+        self._limits = read_limits(info.settings)
+
+    def prepare_image(self, image: Image.Image) -> Prepared:
+        """The processor's inputs for the image, and the tokens that it inserts into a prompt."""
+        return self._prompts.prepare(image)
+
+    @torch.inference_mode()
+    def detect(
+        self, images: Sequence[Prepared], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
+    ) -> list[list[Detections]]:
+        """The boxes of each query of each prepared image; a phrase is asked for once an image."""
+        found = []
+        for image, size, row in zip(images, sizes, queries, strict=True):
+            own = {phrase: self._boxes(image, size, phrase) for phrase in dict.fromkeys(query.text for query in row)}
+            found.append([own[query.text] for query in row])
+        return found
+
+    def _boxes(self, image: Prepared, size: tuple[int, int], phrase: str) -> Detections:
+        text, ends, logs = self.write(image, phrase)
+        parts = (self._form.parts,) * 2
+        if not self._form.parts:
+            parts = tuple(int(side) * self._patch for side in image.inputs["image_grid_thw"][0, :0:-1])
+        boxes, scores = [], []
+        for written in read_boxes(text, self._form):
+            corners = np.clip(np.array(written.numbers) / np.tile(parts, 2), 0, 1)
+            if (corners[:2] < corners[2:]).all():
+                boxes.append([*(corners[:2] + corners[2:]) / 2, *(corners[2:] - corners[:2])])
+                first, last = np.searchsorted(ends, [written.start + 1, written.end])
+                is_ranked = self.info.settings["confidence"] == "probability"
+                scores.append(np.exp(np.mean(logs[first : last + 1])) if is_ranked else 1.0)
+        return best_boxes(np.reshape(boxes, (-1, 4)), np.array(scores, np.float64), size, size, self._limits)
+
+    def write(self, image: Prepared, phrase: str) -> tuple[str, list[int], list[float]]:
+        """The answer for a phrase; for each of its tokens where its characters end, and its log-probability.
+
+        Raises:
+            ModelError: the phrase holds the token that stands for an image.
+        """
+        ids = self._prompt.tokens(phrase)
+        if not self._prompts.fits(ids):
+            raise ModelError(f"{phrase!r} holds the token that stands for an image in this model's prompts")
+        seen = self._forward.see(self._model, image)
+        written, logs = self._forward.write(self._model, Row(seen, self._prompts.row(image, ids), []), MOST_TOKENS)
+        pieces = [self._tokenizer.decode([token]) for token in written]
+        return "".join(pieces), np.cumsum([len(piece) for piece in pieces]).tolist(), logs
+
+
+def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
+    """Load a checkpoint of a type in `FORMATS`.
+
+    Raises:
+        ModelError: not found, of another type, damaged, or a setting out of range.
+        UnknownNameError: an unknown setting.
+    """
+    settings = choose("written_boxes", options, SETTINGS)
+    read_limits(settings)
+    files = CheckpointFiles("written_boxes", checkpoint, options)
+    config = files.config(tuple(FORMATS), "models that write boxes")
+    form = FORMATS[config.model_type]
+    model = files.model(AutoModelForImageTextToText)
+    processor = load_processor(files, config)
+    prompt = Prompt(processor, form.template, checkpoint, keeps_end=bool(decoder_start(model)))
+    typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
+    prompts = ImagePrompts(processor, prompt, checkpoint, typed=typed)
+    preprocessing = image_preprocessing(processor.image_processor) | {"prompt": prompt.text}
+    return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, config, settings, preprocessing))
