@@ -24,8 +24,9 @@ The setting ``template`` is the text of the user's turn, where ``{}`` stands for
 where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
 log P(yes) - log P(no).
 
-The vision tower runs once for all captions of an image, where the class takes its output. Processors of videos and
-sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
+The vision tower runs once for all captions of an image, where the class takes its output. So do the tokens with which
+their prompts begin, those of the image among them, where captions can continue from their keys and values. Processors
+of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
 `loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
@@ -293,7 +294,9 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts}
-    preprocessing |= {"prompt": caption.text, "vision_tower": "once per image" if forward.way.shares else "per caption"}
+    once = {True: "once per image", False: "per caption"}
+    preprocessing |= {"prompt": caption.text, "vision_tower": once[forward.way.shares]}
+    preprocessing["start_of_prompt"] = once[forward.way.continues]
     info = files.info(model, config, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)

@@ -20,6 +20,7 @@ from transformers import LogitsProcessorList
 
 from ...metrics.common.errors import ModelError
 from .image_prompts import ImagePrompts, Prepared, sample_images
+from .prompts import common_start
 from .torch_models import precise_convolutions
 
 
@@ -27,11 +28,14 @@ class Way(NamedTuple):
     """How rows go through a model.
 
     With `shares` the vision tower runs once for an image, and all its rows take its output; otherwise each row has
-    the pixels. With `pads` rows of unlike length are padded at the right; otherwise they are not put together.
+    the pixels. With `pads` rows of unlike length are padded at the right; otherwise they are not put together. With
+    `continues` the tokens that the rows of an image have in common, those of the image among them, go through the model
+    once: the rows continue from their keys and values.
     """
 
     shares: bool
     pads: bool
+    continues: bool = False
 
 
 WAYS = (Way(True, True), Way(False, True), Way(False, False))
@@ -98,9 +102,65 @@ class Forward:
         found: dict[int, torch.Tensor] = {}
         order = sorted(range(len(rows)), key=lambda i: self._shape(rows[i]))
         for _, group in groupby(order, key=lambda i: self._shape(rows[i])):
-            numbers = list(group)
-            found.update(zip(numbers, self._batch(model, [rows[i] for i in numbers]), strict=True))
+            numbers, left = list(group), []
+            for own in self._of_images(rows, numbers):
+                common = self._common([rows[i] for i in own])
+                if common:
+                    found.update(zip(own, self._continued(model, [rows[i] for i in own], common), strict=True))
+                else:
+                    left += own
+            if left:
+                found.update(zip(left, self._batch(model, [rows[i] for i in left]), strict=True))
         return [found[i] for i in range(len(rows))]
+
+    def _of_images(self, rows: Sequence[Row], numbers: Sequence[int]) -> list[list[int]]:
+        """The numbers of rows, put together by their images if the rows of an image go together."""
+        images: dict[int, list[int]] = {}
+        for number in numbers:
+            images.setdefault(id(rows[number].seen) if self.way.continues else 0, []).append(number)
+        return list(images.values())
+
+    def _common(self, rows: Sequence[Row]) -> int:
+        """How many tokens the rows of an image begin with alike, the image's among them; 0 if that saves nothing."""
+        if not self.way.continues or len(rows) < 2:
+            return 0
+        texts = [[*row.prompt, *row.answer] for row in rows]
+        # The logits after the last token of a prompt are wanted.
+        most = min(len(row.prompt) for row in rows) - 1
+        common = min(most, *(common_start(texts[0], text) for text in texts[1:]))
+        return common if common >= _image_end(rows[0]) > 0 else 0
+
+    def _continued(self, model: Any, rows: Sequence[Row], common: int) -> list[torch.Tensor]:
+        """The logits of the rows of one image, whose first `common` tokens go through the model once."""
+        texts = [[*row.prompt, *row.answer] for row in rows]
+        start = {**self._inputs(model, rows[:1], [texts[0][:common]]), "use_cache": True}
+        if self._keeps:
+            start["logits_to_keep"] = 1
+        rests = [text[common:] for text in texts]
+        ids = _padded(rests, model.device, self._pad)
+        mask = _padded([[1] * len(text) for text in texts], model.device)
+        with precise_convolutions():
+            # transformers 5.24 has renamed the cache.
+            name = "cache" if "cache" in self._parameters else "past_key_values"
+            past = model(**start)[name]
+            past.batch_repeat_interleave(len(rows))
+            inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, name: past, "use_cache": True}
+            aligned = self._aligned(rows, texts, model)
+            inputs |= {key: value[:, common:] for key, value in aligned.items() if key.endswith("_mask")}
+            places = self._places(model, rows, texts)
+            inputs |= {"position_ids": places[..., common:]} if places is not None else {}
+            logits = model(**inputs).logits
+        counts = [len(row.answer) + 1 for row in rows]
+        return [own[len(rest) - count : len(rest)] for own, rest, count in zip(logits, rests, counts, strict=True)]
+
+    def _places(self, model: Any, rows: Sequence[Row], texts: Sequence[Sequence[int]]) -> torch.Tensor | None:
+        """The positions of all tokens where an image's have two dimensions, (3, n, longest), or None."""
+        method = getattr(getattr(model, "model", None), "get_rope_index", None)
+        if method is None:
+            return None
+        known = inspect.signature(method).parameters
+        given = self._inputs(model, rows, texts)
+        return method(**{key: value for key, value in given.items() if key in known})[0]
 
     def write(self, model: Any, row: Row, most: int) -> tuple[list[int], list[float]]:
         """The greedy answer to a prompt whose image is not shared: at most so many tokens, and their log-probabilities.
@@ -129,8 +189,8 @@ class Forward:
         lengths = () if self.way.pads else (len(row.prompt), len(row.answer))
         return [*shapes, ("length", lengths)]
 
-    def _batch(self, model: Any, rows: Sequence[Row]) -> list[torch.Tensor]:
-        texts = [row.prompt if self._start else [*row.prompt, *row.answer] for row in rows]
+    def _inputs(self, model: Any, rows: Sequence[Row], texts: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """The inputs for rows with these tokens, padded at the right."""
         ids = _padded(texts, model.device, self._pad)
         mask = _padded([[1] * len(text) for text in texts], model.device)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, **self._aligned(rows, texts, model)}
@@ -139,6 +199,11 @@ class Forward:
             inputs["mm_encoder_outputs"] = {"image": _merged([row.seen.features for row in rows])}
             if "pixel_values" in self._parameters:
                 inputs["pixel_values"] = None
+        return inputs
+
+    def _batch(self, model: Any, rows: Sequence[Row]) -> list[torch.Tensor]:
+        texts = [row.prompt if self._start else [*row.prompt, *row.answer] for row in rows]
+        inputs = self._inputs(model, rows, texts)
         counts = [len(row.answer) + 1 for row in rows]
         ends = [len(text) for text in texts]
         first = 0
@@ -153,7 +218,7 @@ class Forward:
             inputs["use_cache"] = False
         with precise_convolutions():
             logits = model(**inputs).logits
-        first -= 0 if self._keeps or self._start else logits.shape[1] - ids.shape[1]
+        first -= 0 if self._keeps or self._start else logits.shape[1] - inputs["input_ids"].shape[1]
         return [own[end - count - first : end - first] for own, end, count in zip(logits, ends, counts, strict=True)]
 
     def _aligned(self, rows: Sequence[Row], texts: Sequence[Sequence[int]], model: Any) -> dict[str, torch.Tensor]:
@@ -166,6 +231,14 @@ class Forward:
                 values.append(np.concatenate([start, np.repeat(rest[None], len(text) - len(start), axis=0)]))
             joined[key] = _padded(values, model.device)
         return joined
+
+
+def _image_end(row: Row) -> int:
+    """How many tokens there are up to the last of the image; 0 where it has none."""
+    image = row.seen.prepared.tokens
+    starts = range(len(row.prompt) - len(image) + 1)
+    start = next((at for at in starts if row.prompt[at : at + len(image)] == image), -1)
+    return start + len(image) if image and start >= 0 else 0
 
 
 def _padded(rows: Sequence[Sequence[int] | np.ndarray], device: torch.device, pad: int = 0) -> torch.Tensor:
@@ -226,20 +299,25 @@ def choose_forward(
     limit = _TOLERANCES.get(model.dtype, _TOLERANCE_OF_HALVES) * float(ordinary.max() - ordinary.min())
     prepared = [prompts.prepare(image) for image in images]
     reasons = []
-    for way in WAYS[not _can_share(model) :]:
-        forward = Forward(model, pad, way, leads=leads)
+
+    def problem(forward: Forward) -> str:
         try:
             with torch.inference_mode():
                 seen = [forward.see(model, each) for each in prepared]
                 rows = [Row(seen[i], prompts.row(prepared[i], tokens(text)), []) for i, text in pairs]
                 found = torch.stack([own[0] for own in forward.logits(model, rows)]).float()
         except _FAILURES as error:
-            reasons.append(f"{way}: {type(error).__name__}: {str(error)[:200]}")
-            continue
+            return f"{forward.way}: {type(error).__name__}: {str(error)[:200]}"
         gap = float((found - expected)[expected > _FORBIDDEN].abs().max())
-        if gap <= limit:
-            return forward
-        reasons.append(f"{way}: they differ by {gap:.2g}")
+        return "" if gap <= limit else f"{forward.way}: they differ by {gap:.2g}"
+
+    for way in WAYS[not _can_share(model) :]:
+        forward = Forward(model, pad, way, leads=leads)
+        if reason := problem(forward):
+            reasons.append(reason)
+            continue
+        further = Forward(model, pad, way._replace(continues=way.pads), leads=leads)
+        return forward if leads or forward.decodes_apart or problem(further) else further
     raise ModelError(
         f"{name} gives other logits for prompts in a batch than for one alone, in every way tried: {'; '.join(reasons)}"
     )

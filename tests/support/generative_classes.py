@@ -25,10 +25,11 @@ ASKED = ("cosmos3_edge", "exaone4_5", "hyperclovax_vision_v2", "dots3_note")
 
 
 class Verdict(NamedTuple):
-    """`gap` is the greatest difference of a score to that of a bare forward pass; NaN with a reason where refused."""
+    """What an image's captions have computed once (`shared`), and the greatest difference of a score to that of a bare
+    forward pass (`gap`), which is NaN, with a reason, where the class is refused."""
 
     model_type: str
-    vision: str
+    shared: str
     gap: float
     reason: str
 
@@ -52,9 +53,11 @@ def examine(model_type, folder):
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert np.ptp(theirs) > 1e-4, "scores that hardly differ would show little"
-    vision = model.info.preprocessing["vision_tower"]
+    facts = model.info.preprocessing
+    parts = {"image": facts["vision_tower"], "image and prompt": facts["start_of_prompt"]}
+    shared = ["nothing", *(part for part, when in parts.items() if when == "once per image")][-1]
     gap = float(np.abs(ours - theirs).max())
-    return Verdict(model_type, vision, gap, "" if gap <= TOLERANCE else f"the scores differ by {gap:.1g}")
+    return Verdict(model_type, shared, gap, "" if gap <= TOLERANCE else f"the scores differ by {gap:.1g}")
 
 
 @torch.inference_mode()

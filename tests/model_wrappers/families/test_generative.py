@@ -132,6 +132,24 @@ def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(fol
     np.testing.assert_allclose(score(model, images, CAPTIONS, PAIRS, exact=True), theirs, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("settings", [{}, {"score": "caption"}])
+def test_the_tokens_that_the_prompts_of_an_image_begin_with_are_read_once(settings, folders, images):
+    model = load(folders, "llava", settings=settings)
+    assert model.info.preprocessing["start_of_prompt"] == "once per image"
+    read = []
+    layer = model.module.model.language_model.layers[0]
+    layer.register_forward_hook(lambda _, given, __: read.append(tuple(given[0].shape[:2])))
+    seen, ids = model.encode_images([model.prepare_image(images[0])]), model.prepare_captions(CAPTIONS[:2])
+    model.match(seen, [0, 0], ids)
+    assert [rows for rows, _ in read] == [1, 2]
+    start, rest = (length for _, length in read)
+    assert start > len(model.prepare_image(images[0]).tokens)
+    # One caption alone is read as a whole.
+    read.clear()
+    model.match(seen, [0], ids[1:2])
+    assert read == [(1, start + rest)]
+
+
 def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images):
     models = {name: load(folders, name) for name in TYPES}
     counts = {name: [len(model.prepare_image(image).tokens) for image in images] for name, model in models.items()}

@@ -21,16 +21,16 @@ PAGE = (Path(__file__).parents[3] / "docs" / "generative.md").read_text(encoding
 ROWS = re.findall(r"^\| `(\S+)` \| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
 # One for each way in which images come into prompts and models.
 QUICK = {
-    "blip-2": "once per image",  # queries, no chat template
-    "florence2": "per caption",  # an encoder and a decoder
-    "gemma3": "once per image",  # token types
-    "git": "per caption",  # the image before the tokens
-    "hunyuan_vl": "per caption",  # without padding
-    "idefics2": "once per image",
-    "mllama": "per caption",  # cross-attention
-    "ovis2": "once per image",  # several outputs of the vision tower
-    "paligemma": "once per image",  # a line break after the prompt
-    "qwen3_vl": "once per image",  # features for several layers
+    "blip-2": "image",  # queries, no chat template
+    "florence2": "nothing",  # an encoder and a decoder
+    "gemma3": "image and prompt",  # token types
+    "git": "nothing",  # the image before the tokens
+    "hunyuan_vl": "nothing",  # without padding
+    "idefics2": "image and prompt",
+    "mllama": "image and prompt",  # cross-attention
+    "ovis2": "image and prompt",  # several outputs of the vision tower
+    "paligemma": "image",  # a line break after the prompt
+    "qwen3_vl": "image and prompt",  # features for several layers
 }
 
 
@@ -38,7 +38,7 @@ QUICK = {
 def test_scores_in_a_batch_equal_bare_forward_passes(model_type, tmp_path):
     verdict = examine(model_type, tmp_path / "tiny")
     assert verdict.is_accepted, verdict
-    assert verdict.vision == QUICK[model_type]
+    assert verdict.shared == QUICK[model_type]
 
 
 @pytest.mark.parametrize("model_type", ["florence2", "paligemma"])

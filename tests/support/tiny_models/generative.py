@@ -22,18 +22,18 @@ QWEN_TEMPLATE = (
 )
 
 
-def tiny_llava(folder, kind="Llava", limit=512):
-    """LLaVA of a CLIP tower of 16 patches and a Llama of two layers.
+def tiny_llava(folder, kind="Llava", limit=512, side=32, **sizes):
+    """LLaVA of a CLIP tower of patches of 8 pixels and a Llama of two layers, or of other `sizes`.
 
     LLaVA-NeXT (`kind` LlavaNext) sees an image also in tiles, whose features are cut and padded to its shape.
     """
     tokenizer = bpe_words(["<image>"], bos_token="<s>", eos_token="</s>", pad_token="<pad>")
-    decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": limit} | DECODER
-    vision = {"model_type": "clip_vision_model", "image_size": 32, "patch_size": 8} | TOWER
+    decoder = {"model_type": "llama", "vocab_size": len(tokenizer), "max_position_embeddings": limit} | DECODER | sizes
+    vision = {"model_type": "clip_vision_model", "image_size": side, "patch_size": 8} | TOWER
     image = tokenizer.convert_tokens_to_ids("<image>")
-    sizes = {"size": {"shortest_edge": 32}, "crop_size": {"height": 32, "width": 32}}
+    sizes = {"size": {"shortest_edge": side}, "crop_size": {"height": side, "width": side}}
     if kind == "Llava":
-        options, images = {"image_seq_length": 16}, transformers.CLIPImageProcessor(**sizes)
+        options, images = {"image_seq_length": (side // 8) ** 2}, transformers.CLIPImageProcessor(**sizes)
     else:
         options = {"image_grid_pinpoints": [[32, 64], [64, 32], [64, 64]]}
         images = transformers.LlavaNextImageProcessorPil(**sizes, do_pad=True, **options)
