@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel
+from .loading.prefixes import can_share, grow, read_trees
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, cut_tokens
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -28,6 +30,9 @@ _CLASSES: dict[str, Any] = {
     "chinese_clip": ChineseCLIPModel,
 }
 MODEL_TYPES = tuple(_CLASSES)
+# Text towers in which a token sees those before it alone; whether captions may share them is tried at load.
+_CAUSAL = ("clip", "metaclip_2")
+_SAMPLES = ("a cat and a dog", "a cat and a dog on a red box", "a cat", "a dog and a cat")
 CHECKPOINTS = (
     "openai/clip-vit-base-patch32",
     "openai/clip-vit-large-patch14",
@@ -56,6 +61,9 @@ class Clip(DualEncoderMixin, ImageTextModel):
                 stacklevel=3,
             )
         super().__init__(checkpoint, min(positions, limit))
+        if config.model_type in _CAUSAL:
+            whole, shared = partial(self.read, self._model), partial(self.read_shared, self._model)
+            self.shares_prefixes = can_share(whole, shared, self.prepare_captions(_SAMPLES))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
@@ -66,6 +74,16 @@ class Clip(DualEncoderMixin, ImageTextModel):
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self.batch_tokens(captions, model)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
+
+    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """As `read`, with what captions begin with alike computed once."""
+        cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
+        # A caption is read at its first end token, and what follows it is not seen from there.
+        end = model.config.text_config.eos_token_id
+        highest = end == 2 and model.config.model_type == "clip"  # see `_refuse_lost_end`
+        ends = [ids.index(max(ids)) if highest else ids.index(end) if end in ids else 0 for ids in cut]
+        trees = grow([ids[: at + 1] for ids, at in zip(cut, ends, strict=True)], self._tokenizer.pad_token_id)
+        return model.text_projection(read_trees(model.text_model, trees))
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:

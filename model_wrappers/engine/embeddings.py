@@ -6,13 +6,14 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .cache import EmbeddingCache
-from .chunks import choice_key, chunk_size, cut, cut_by_cost
+from .chunks import choice_key, chunk_size, common_start, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import DualEncoder, TextScorer
@@ -106,6 +107,7 @@ def embed(
             [tokens[place] for place in left],
             [written[place] for place in left],
             lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
+            shares_prefixes=getattr(model, "shares_prefixes", False),
         )
 
     written = [plan.captions.texts[number] for number in texts]
@@ -141,11 +143,19 @@ def _run_by_length(
     tokens: Sequence[Sequence[int]],
     texts: Sequence[str],
     compute: Callable[[list[Any]], np.ndarray],
+    *,
+    shares_prefixes: bool = False,
 ) -> np.ndarray:
-    """Rows for texts, in their order, computed in batches of similar length to reduce padding."""
+    """Rows for texts, in their order, computed in batches of similar length, which have little padding.
+
+    With `shares_prefixes` texts that begin alike are in one batch instead, and a text costs its other tokens alone.
+    """
     # The text itself makes the order total.
-    by_length = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), texts[i]))
+    by_length = sorted(range(len(tokens)), key=lambda i: (tokens[i] if shares_prefixes else len(tokens[i]), texts[i]))
     costs = np.array([len(tokens[number]) for number in by_length])
+    if shares_prefixes:
+        ordered = [tokens[number] for number in by_length]
+        costs[1:] -= [min(common_start(*pair), len(pair[1]) - 1) for pair in pairwise(ordered)]
     each = max(costs.mean(), 1.0) if len(costs) else 1.0
     chunks = cut_by_cost(costs, chunk_size(costs.sum(), 32 * each, _CAPTIONS_PER_CHUNK * each))
     found = pipeline.run(stage, chunks, lambda place: tokens[by_length[place]], compute)

@@ -110,7 +110,9 @@ class ImageTextModel(TextModel):
 
 
 class DualEncoderMixin(TorchModel, ABC):
-    """Makes a `DualEncoder` of a class with `see` and `read`."""
+    """Makes a `DualEncoder` of a class with `see` and `read`; with `shares_prefixes` it has `read_shared`, too."""
+
+    shares_prefixes: bool = False
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
@@ -119,6 +121,10 @@ class DualEncoderMixin(TorchModel, ABC):
     @abstractmethod
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Embeddings (n, d) of prepared captions by `model`, not normalised."""
+
+    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """As `read`, with what captions begin with alike computed once."""
+        raise NotImplementedError
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
@@ -141,6 +147,8 @@ class DualEncoderMixin(TorchModel, ABC):
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
+        if self.shares_prefixes and not exact and len(captions) > 1:
+            return _normalised(self.read_shared(self._model, captions), exact)
         return _normalised(self.embed_captions(captions, exact=exact), exact)
 
 
