@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_prefixes.py --sugarcrepe DIR [--captions 1024]
 
-`DIR` holds the released annotations (``swap_obj.json`` …). The model is a ViT-B/32 CLIP with random weights, in
-float32. Tokens are counted over all captions of the release, in batches as in a run and with their padding. Time and embeddings
+`DIR` holds the released annotations (``swap_obj.json`` …). The model is a ViT-B/32 CLIP with random weights, float32.
+Tokens are counted over all captions of the release, in batches as in a run and with their padding. Time and embeddings
 are compared on neighbouring captions from the middle of the list, and with the forwards of the images that go with as
 many captions. Of the rounds, which take turns, the quickest of each counts. Exits with 1 when a ratio misses its goal.
 """
