@@ -140,6 +140,7 @@ class Endpoint:
         text, status = str(error), error.status_code
         if error.body and " - " not in text:  # the client shows OpenAI's form only
             text = f"{text} - {error.body}"
+        text = text if str(status) in text else f"HTTP {status}: {text}"
         text = self._redacted(text)
         if status in _RETRIED_STATUSES or status >= 500:
             try:

@@ -51,7 +51,7 @@ Settings = Annotated[
     list[str] | None,
     model_option("--setting", "-s", metavar="NAME=VALUE", help="A setting of the model's family; repeatable."),
 ]
-Dtype = Annotated[str, model_option(help="float32, bfloat16 or float16.")]
+Dtype = Annotated[str, model_option(help="float32, bfloat16, float16 or auto.")]
 
 
 @dataclass(frozen=True)

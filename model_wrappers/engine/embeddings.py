@@ -16,6 +16,7 @@ from .cache import EmbeddingCache
 from .chunks import choice_key, chunk_size, common_start, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
+from .precision import TwoPrecisions, decide, dots
 from .protocol import DualEncoder, TextScorer
 
 # In single precision a cosine changes by at most 1e-6 with the batch, so the difference of two by at most 2e-6; twice
@@ -37,7 +38,7 @@ class Scores(NamedTuple):
 
     pairs: np.ndarray
     pools: list[np.ndarray]
-    facts: dict[str, int]
+    facts: dict[str, Any]
     text_pairs: np.ndarray = np.empty(0)
 
 
@@ -49,8 +50,15 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     images, captions = embed(model, plan, pipeline, cache, wanted, np.arange(len(pairs.texts)), tokens)
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
-    scores = _dot(images[place[pairs.anchor]], captions[pairs.text])
-    similarities = _dot(captions[text_pairs.anchor], captions[text_pairs.text])
+    scores = dots(images[place[pairs.anchor]], captions[pairs.text])
+    decided: dict[str, Any] = {}
+    if isinstance(model, TwoPrecisions):
+        seen = images[place[pairs.anchor]]
+        see = partial(_see_precisely, model.precise, plan, pipeline)
+        scores, decided = decide(
+            pairs, scores, seen, see, partial(_read_precisely, model.precise, plan, pipeline, tokens)
+        )
+    similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
 
     def recheck_captions(numbers: np.ndarray) -> np.ndarray:
@@ -61,17 +69,17 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
         return pipeline.decoder.prepare(model, plan, number).image
 
     if near.any():
-        scores[near] = _dot(
+        scores[near] = dots(
             _recheck(pipeline, "images", pairs.anchor[near], load_image, partial(model.encode_images, exact=True)),
             recheck_captions(pairs.text[near]),
         )
     if near_texts.any():
         sides = recheck_captions(np.concatenate([text_pairs.anchor[near_texts], text_pairs.text[near_texts]]))
-        similarities[near_texts] = _dot(*np.split(sides, 2))
+        similarities[near_texts] = dots(*np.split(sides, 2))
     pools = [
         pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
     ]
-    facts = text_facts(model.max_tokens, tokens, np.concatenate([near, near_texts])) | cache.facts()
+    facts = text_facts(model.max_tokens, tokens, np.concatenate([near, near_texts])) | cache.facts() | decided
     return Scores(scores, pools, facts, similarities)
 
 
@@ -114,6 +122,34 @@ def embed(
     text_keys = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in written]
     seen = cache.embed("images", [plan.images[number] for number in images], encode_images)
     return seen, cache.embed("captions", text_keys, encode_captions)
+
+
+def _see_precisely(model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, numbers: np.ndarray) -> np.ndarray:
+    """Embeddings of the images with these numbers, which may repeat, by the model in float32."""
+    chosen, place = np.unique(numbers, return_inverse=True)
+    rows = pipeline.run(
+        f"float32-images-{choice_key(chosen)}",
+        cut(len(chosen), math.ceil(chunk_size(len(chosen), 8, IMAGES_PER_CHUNK))),
+        lambda i: pipeline.decoder.prepare(model, plan, int(chosen[i])).image,
+        lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
+    )
+    return rows[place]
+
+
+def _read_precisely(
+    model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, tokens: Sequence[Sequence[int]], numbers: np.ndarray
+) -> np.ndarray:
+    """Embeddings of the texts with these numbers, which may repeat, by the model in float32."""
+    chosen, place = np.unique(numbers, return_inverse=True)
+    rows = _run_by_length(
+        pipeline,
+        f"float32-captions-{choice_key(chosen)}",
+        [tokens[number] for number in chosen],
+        [plan.captions.texts[number] for number in chosen],
+        lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
+        shares_prefixes=getattr(model, "shares_prefixes", False),
+    )
+    return rows[place]
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -200,12 +236,6 @@ def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) ->
     if rows.ndim != 2 or len(rows) != len(batch):
         raise ModelError(f"{model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
     return rows
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if not len(a):
-        return np.empty(0)
-    return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64))
 
 
 def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:

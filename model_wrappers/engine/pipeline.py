@@ -33,6 +33,7 @@ _TITLES = {
     "texts": "comparing captions",
     "questions": "answering questions",
     "boxes": "detecting phrases",
+    "float32": "deciding in float32",
     "recheck": "re-checking near-ties",
 }
 

@@ -83,6 +83,22 @@ class Pairs:
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
 
+    def of_examples(self, examples: np.ndarray) -> np.ndarray:
+        """The indices of the pairs of these examples, in their order."""
+        sizes = self.shapes.prod(axis=1)
+        return np.concatenate([np.arange(self.starts[i], self.starts[i] + sizes[i]) for i in examples])
+
+    def differences(self, scores: np.ndarray) -> np.ndarray:
+        """The differences of every two scores of an image, and of a text, of the same example."""
+        found = [np.empty(0)]
+        for rows, columns in np.unique(self.shapes, axis=0):
+            of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
+            matrices = scores[self.starts[of_shape, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
+            for axis, size in ((1, rows), (2, columns)):
+                one, other = np.triu_indices(size, 1)
+                found.append((matrices.take(one, axis) - matrices.take(other, axis)).ravel())
+        return np.concatenate(found)
+
     def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
         """Mask (p,) of the pairs of examples with two scores within `margin`.
 

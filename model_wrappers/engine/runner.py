@@ -45,6 +45,7 @@ from .families import DEFAULT_MODEL, check_model, load_model
 from .finished import finished_files, record_files, run_key
 from .pipeline import Pipeline
 from .plan import ScoringPlan
+from .precision import AUTO, TwoPrecisions, describe, load_in_two
 from .progress import Progress
 from .protocol import DTYPES, DualEncoder, LoadOptions, Model, RemoteModel, RequestPlan, TextScorer, abilities
 from .ray_engine import predict_on_ray
@@ -84,8 +85,9 @@ class RunConfig:
     | `engine` | "" | ``"ray"``: on a Ray cluster, a worker for each GPU; ``"ray:0.5"``: two; see `ray_engine` |
     | `progress` | True | whether to show progress bars and a summary |
 
-    In float32 neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since
-    they may change without changing their `info`. `check_precision` loads the model again, so it needs a name.
+    The dtype ``"auto"`` is bfloat16, and float32 for what that cannot decide; see `precision`. In float32 and with it
+    neither `batch_size` nor `workers` changes a decision. Other models are not cached by default, since they may change
+    without changing their `info`. `check_precision` loads the model again, so it needs a name.
 
     Raises:
         ModelError: a batch size or a limit below 1, or no shard.
@@ -112,9 +114,14 @@ class RunConfig:
             raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
-        check_known("dtype", [self.dtype], DTYPES)
+        check_known("dtype", [self.dtype], (*DTYPES, AUTO))
         if self.shard is not None:
             Shard.parse(self.shard)
+        if self.dtype == AUTO and (self.shard is not None or self.engine):
+            raise ModelError(
+                "dtype auto decides by a sample of all examples, which a shard or a worker of Ray does not have; take "
+                "float32 or bfloat16"
+            )
 
     @classmethod
     def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
@@ -237,7 +244,12 @@ def predict_part(
         if isinstance(model, str):
             bars.say(f"loading {model}")
         load_options = _load_options(model, processes, config)
-        loaded = load_model(model, load_options) if isinstance(model, str) else model
+        if config.dtype == AUTO:
+            if not isinstance(model, str):
+                raise ModelError("dtype auto loads the model in two precisions: name it by a text")
+            loaded: Any = load_in_two(load_model, model, load_options)
+        else:
+            loaded = load_model(model, load_options) if isinstance(model, str) else model
     if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
         raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
     if part is not None and isinstance(loaded, PredictionsSource):
@@ -246,6 +258,11 @@ def predict_part(
         bars.say(f"loading {', '.join(references)}")
         tasks = _load_seeds(references, loaded, config, chosen, processes)
         plan = ScoringPlan(tasks)
+    if config.dtype == AUTO and (other := [task for task in tasks if task.task.task_type != "matching"]):
+        raise ModelError(
+            f"dtype auto decides the examples of matching tasks, and {other[0].benchmark}/{other[0].task.name} is "
+            f"{other[0].task.task_type}; leave it out, or take float32 or bfloat16"
+        )
     if isinstance(loaded, RemoteModel):
         with processes.raise_on_all_ranks():
             bars.say(f"to be sent: {plan_requests(loaded, plan)}")
@@ -279,8 +296,11 @@ def predict_part(
             is_cached = isinstance(model, str) if config.cache is None else config.cache
             # What is cached is not the same on every machine, and the chunks are of what is left.
             keep = is_cached and isinstance(loaded, DualEncoder) and part is None
-            embeddings = open_cache(loaded.info, device, libraries, store, processes, keep=keep)
+            info = loaded.fast.info if isinstance(loaded, TwoPrecisions) else loaded.info
+            embeddings = open_cache(info, device, libraries, store, processes, keep=keep)
             results, found = score_plan(loaded, plan, pipeline, embeddings)
+            if isinstance(loaded, TwoPrecisions):
+                bars.say(describe(found, len(plan.captions)))
     processes.wait()  # until every process has read all chunks
     if part is not None:
         with processes.raise_on_all_ranks():
@@ -516,7 +536,8 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: AnyMod
 def _load_options(model: str | AnyModel, processes: Processes, config: RunConfig) -> LoadOptions:
     on_cpu = not isinstance(model, str) or model.startswith(("mock:", "endpoint:"))
     device = "cpu" if on_cpu else default_device(processes.rank)
-    return LoadOptions(device, config.dtype, config.revision, dict(config.settings or {}), config.compile)
+    dtype = "bfloat16" if config.dtype == AUTO else config.dtype
+    return LoadOptions(device, dtype, config.revision, dict(config.settings or {}), config.compile)
 
 
 def _predictions_name(task: TaskData, with_seed: bool = False) -> str:

@@ -1,0 +1,134 @@
+"""float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
+
+Everything is computed in bfloat16, and a sample of the examples in float32 too. The difference of two scores that
+decides an example is off by the difference of two rounding errors; `BOUND` times its root mean square over the sample
+is the bound below which a decision is open. Open ones are computed again in two stages: first the captions in float32,
+after which only the images' rounding is left, whose bound is measured apart and is lower; then the images of those that
+are still open. What lies within rounding of float32 itself is re-checked in float64, as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ...metrics.common.errors import ModelError
+from .plan import Pairs
+from .protocol import DualEncoder, LoadOptions
+
+AUTO = "auto"
+# Errors are nearly normal: beyond five standard deviations lies one decision in two million.
+BOUND = 5
+SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth
+
+Rows = Callable[[np.ndarray], np.ndarray]
+
+
+class TwoPrecisions:
+    """A dual encoder in bfloat16, with the same in float32 for what bfloat16 cannot decide."""
+
+    def __init__(self, fast: DualEncoder, precise: DualEncoder) -> None:
+        self.fast, self.precise = fast, precise
+        self.info = replace(fast.info, dtype=AUTO)
+        self.max_tokens = fast.max_tokens
+        self.shares_prefixes = getattr(fast, "shares_prefixes", False)
+
+    @property
+    def device(self) -> Any:
+        """The device of both."""
+        return getattr(self.fast, "device", "cpu")
+
+    def prepare_image(self, image: Image.Image) -> Any:
+        """As for one precision."""
+        return self.fast.prepare_image(image)
+
+    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
+        """As for one precision."""
+        return self.fast.prepare_captions(captions)
+
+    def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) in bfloat16; with `exact` in float64 by the weights of float32."""
+        return self.precise.encode_images(images, exact=True) if exact else self.fast.encode_images(images)
+
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) in bfloat16; with `exact` in float64 by the weights of float32."""
+        return self.precise.encode_captions(captions, exact=True) if exact else self.fast.encode_captions(captions)
+
+
+def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: LoadOptions) -> TwoPrecisions:
+    """A model in bfloat16 and in float32, by `load`.
+
+    Raises:
+        ModelError: it is no dual encoder; or as `load_model`.
+    """
+    fast = load(name, replace(options, dtype="bfloat16"))
+    if not isinstance(fast, DualEncoder):
+        raise ModelError(
+            f"dtype auto re-computes what bfloat16 cannot decide, from embeddings, which {fast.info.name} does not "
+            "give; take float32, bfloat16 or float16"
+        )
+    precise = load(name, replace(options, dtype="float32"))
+    return TwoPrecisions(fast, precise)
+
+
+class Decided(NamedTuple):
+    """Scores of pairs (p,), float64, that decide as float32 does, and counts for the metadata."""
+
+    scores: np.ndarray
+    facts: dict[str, Any]
+
+
+def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows) -> Decided:
+    """Replace the scores of bfloat16 by those of float32 where a decision is open.
+
+    Args:
+        pairs: with examples alone.
+        scores: (p,), in bfloat16.
+        images: for each pair its image's embedding (p, d) in bfloat16.
+        see, read: embeddings (n, d) in float32 of images and texts with these numbers, which may repeat.
+    """
+    size = np.clip(len(pairs.shapes) // 16, *SAMPLE)
+    examples = np.unique(np.linspace(0, len(pairs.shapes) - 1, size).round().astype(int))
+    chosen = pairs.of_examples(examples)
+    sample = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], pairs.shapes[examples], [])
+    texts = read(sample.text)
+    true, mixed = dots(see(sample.anchor), texts), dots(images[chosen], texts)
+    margins = [sample.differences(each) for each in (scores[chosen], mixed, true)]
+    bound, bound_of_images = (BOUND * float(np.sqrt(np.mean((each - margins[2]) ** 2))) for each in margins[:2])
+    bound_of_images = min(bound, bound_of_images)
+
+    found = scores.copy()
+    near = pairs.near_ties(scores, bound)
+    rows = read(pairs.text[near])
+    found[near] = dots(images[near], rows)
+    open_ = near & pairs.near_ties(found, bound_of_images)
+    found[open_] = dots(see(pairs.anchor[open_]), rows[open_[near]])
+    wrong = (np.sign(margins[0]) != np.sign(margins[2])).sum()
+    facts = {
+        "bfloat16_bound": bound,
+        "bfloat16_bound_of_images": bound_of_images,
+        "float32_captions": int(near.sum()),
+        "float32_images": int(open_.sum()),
+        "margins_in_sample": len(margins[0]),
+        "margins_that_bfloat16_turns": int(wrong),
+    }
+    return Decided(found, facts)
+
+
+def describe(facts: Mapping[str, Any], scores: int) -> str:
+    """What `decide` did, in a sentence."""
+    captions, images = (100 * facts[f"float32_{what}"] / max(scores, 1) for what in ("captions", "images"))
+    return (
+        f"bfloat16 decides differences above {facts['bfloat16_bound']:.2g}; of the scores {captions:.1f} % have their "
+        f"captions in float32, {images:.1f} % their images too. It alone would turn "
+        f"{facts['margins_that_bfloat16_turns']} of {facts['margins_in_sample']} differences of a sample"
+    )
+
+
+def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The dot product of each two rows, in float64."""
+    return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64)) if len(a) else np.empty(0)

@@ -1,0 +1,72 @@
+"""`--dtype auto`: the decisions of float32, for which most is computed in bfloat16 alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.engine.plan import Pairs
+from vl_assay.model_wrappers.engine.precision import decide, dots
+
+
+def embeddings(rng, count):
+    rows = rng.normal(size=(count, 16))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 2)])
+def test_every_decision_is_that_of_float32_and_few_are_computed_again(shape):
+    rng = np.random.default_rng(0)
+    count = 3000
+    images, texts = embeddings(rng, count * shape[0]), embeddings(rng, count * shape[1])
+    rough_images, rough_texts = (rows + rng.normal(scale=1e-3, size=rows.shape) for rows in (images, texts))
+    grid = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
+    anchor = np.array([example * shape[0] + i for example in range(count) for i, _ in grid])
+    text = np.array([example * shape[1] + j for example in range(count) for _, j in grid])
+    pairs = Pairs([str(number) for number in range(len(texts))], anchor, text, np.tile(shape, (count, 1)), [])
+    seen, read = [], []
+
+    def see(numbers):
+        seen.append(len(set(numbers.tolist())))
+        return images[numbers]
+
+    def read_precisely(numbers):
+        read.append(len(set(numbers.tolist())))
+        return texts[numbers]
+
+    rough, true = dots(rough_images[anchor], rough_texts[text]), dots(images[anchor], texts[text])
+    found = decide(pairs, rough, rough_images[anchor], see, read_precisely)
+    assert (np.sign(pairs.differences(rough)) != np.sign(pairs.differences(true))).any()
+    assert np.array_equal(np.sign(pairs.differences(found.scores)), np.sign(pairs.differences(true)))
+    assert read[1] < 0.2 * len(texts)
+    assert seen[1] <= read[1]
+    assert found.facts["float32_captions"] > found.facts["float32_images"] > 0
+    assert 0.002 < found.facts["bfloat16_bound"] < 0.05
+
+
+def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_path):
+    options = {"progress": False, "limit": 60}
+    auto = predict("demo-clip", "toy_scenes/itm", out=tmp_path / "auto", dtype="auto", **options)
+    whole = predict("demo-clip", "toy_scenes/itm", out=tmp_path / "float32", **options)
+    ours, theirs = (read_predictions(files[0]) for files in (auto, whole))
+    decisions = [[np.argmax(row.scores) for row in found.rows] for found in (ours, theirs)]
+    assert decisions[0] == decisions[1]
+    assert ours.metadata["model"]["dtype"] == "auto"
+    assert ours.metadata["run"]["margins_in_sample"] > 0
+    assert ours.metadata["run"]["bfloat16_bound"] > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "benchmark", "options", "message"),
+    [
+        ("mock:bag-of-words", "toy_scenes/itm", {}, "take float32, bfloat16 or float16"),
+        ("demo-clip", "toy_scenes/retrieval", {}, "decides the examples of matching tasks"),
+        ("demo-clip", "toy_scenes/itm", {"shard": "1/2"}, "a shard"),
+    ],
+)
+def test_what_it_cannot_decide_is_refused(model, benchmark, options, message, toy, tmp_path):
+    with pytest.raises(ModelError, match=message):
+        predict(model, benchmark, out=tmp_path / "out", dtype="auto", progress=False, **options)
