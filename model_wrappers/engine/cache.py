@@ -110,15 +110,22 @@ class EmbeddingCache:
     def _look_up(self, kind: str, keys: Sequence[str]) -> np.ndarray:
         assert self._folder is not None
         wanted = {key: place for place, key in enumerate(keys)}
-        found: dict[int, np.ndarray] = {}
-        for shard in sorted(self._folder.glob(f"{kind}-*.npz")):
-            for key, row in _read_shard(shard, wanted):
-                found[wanted[key]] = row
-        kinds = {(row.dtype, row.shape) for row in found.values()}
-        if len(kinds) != 1:
-            found, kinds = {}, {(np.dtype(np.float32), (0,))}
-        [(dtype, shape)] = kinds
-        return np.array(sorted(found.items()), [("place", np.int64), ("row", dtype, shape)])
+        shards = [_read_shard(shard, wanted) for shard in sorted(self._folder.glob(f"{kind}-*.npz"))]
+        found = [(places, rows) for places, rows in shards if len(places)]
+        if len({(rows.dtype, rows.shape[1:]) for _, rows in found}) != 1:
+            found = [(np.empty(0, np.int64), np.empty((0, 0), np.float32))]
+        places = np.concatenate([places for places, _ in found])
+        chosen, first = np.unique(places, return_index=True)
+        rows = found[0][1]
+        known = np.empty(len(chosen), [("place", np.int64), ("row", rows.dtype, rows.shape[1:])])
+        known["place"] = chosen
+        # Shard by shard, so that the rows are not in memory a third time.
+        start = 0
+        for own, rows in found:
+            here = (first >= start) & (first < start + len(own))
+            known["row"][here] = rows[first[here] - start]
+            start += len(own)
+        return known
 
     def _keep(self, kind: str, keys: Sequence[str], rows: np.ndarray) -> None:
         """Write a shard and enforce the size limit; on a full disk the shard is dropped and the run goes on."""
@@ -195,19 +202,21 @@ def _home() -> Path:
     return cache_folder() / "embeddings"
 
 
-def _read_shard(shard: Path, wanted: dict[str, int]) -> list[tuple[str, np.ndarray]]:
-    """The wanted rows of a shard; a damaged one is deleted."""
+def _read_shard(shard: Path, wanted: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The places (n,) of the wanted rows of a shard, and copies of the rows (n, d); a damaged one is deleted."""
+    nothing = np.empty(0, np.int64), np.empty((0, 0))
     try:
         with np.load(io.BytesIO(read_sealed(shard)), allow_pickle=False) as content:
-            keys, rows = [key.decode() for key in content["keys"].tolist()], content["rows"]
-    except (OSError, ValueError):
+            keys = [key.decode() for key in content["keys"].tolist()]
+            here = [row for row, key in enumerate(keys) if key in wanted]
+            rows = content["rows"][here] if here else nothing[1]
+    except (OSError, ValueError, IndexError):
         shard.unlink(missing_ok=True)
-        return []
-    if not any(key in wanted for key in keys):
-        return []
-    with suppress(OSError):
-        os.utime(shard)
-    return [(key, row) for key, row in zip(keys, rows, strict=True) if key in wanted]
+        return nothing
+    if here:
+        with suppress(OSError):
+            os.utime(shard)
+    return np.array([wanted[keys[row]] for row in here], np.int64), rows
 
 
 def _make_room(home: Path) -> None:
