@@ -215,6 +215,32 @@ def publish(
         typer.echo(upload(what, repo, private=private))
 
 
+@app.command(rich_help_panel=_DATASETS)
+def export(
+    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, or the folder of a build.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole.")],
+    repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for lm-eval: owner/name.")] = "",
+    data_dir: DataDir = None,
+    limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,
+    option: Options = None,
+) -> None:
+    """Write a benchmark as multiple choice, which inspect_ai, lm-eval and the Hub's own evaluations run.
+
+    Captions and yes-or-no questions only. The folder is a dataset repository with an `eval.yaml` and task files of
+    lm-eval; choices are in an order drawn by their content.
+
+    Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
+    `vl-assay export naturalbench nb-choices --repo me/naturalbench-choices`
+    """
+    from .hub.multiple_choice import export as write
+
+    options = parse_options(option, allow_missing=False)
+    counts = write(benchmark, out, repo=repo, data_dir=data_dir, options=options, limit=limit)
+    for task, count in counts.items():
+        typer.echo(f"{count:>9,}  {task}")
+    typer.echo(f"written: {out}; upload it with `hf upload --repo-type dataset`, then `inspect eval hf/OWNER/NAME`")
+
+
 @app.command()
 def report(
     predictions: Annotated[

@@ -28,6 +28,7 @@ COMMANDS = (
         "convert",
         "correlate",
         "errors",
+        "export",
         "finetune",
         "generate",
         "install",

@@ -1,0 +1,219 @@
+"""A benchmark as questions of multiple choice, for tools that ask generative models: inspect_ai, lm-eval and the Hub.
+
+The folder is a dataset repository: a configuration for each task, and a row for each image of an example.
+
+| column | content |
+|---|---|
+| id, category | of the example; the id of one with several images is followed by "#" and the image's number |
+| question | what is asked about the image |
+| choices | the captions, or "yes" and "no", in an order drawn by id and texts: the first is true elsewhere |
+| target | the letter of the right choice |
+| image | the image's file |
+| image_uri | the same as a data URI, which inspect_ai takes as text |
+
+``eval.yaml`` has the Hub's framework ``inspect-ai``, so that ``inspect eval hf/OWNER/NAME`` runs it, and ``lm_eval``
+has a task file for each task. Both count the letter of an answer. Scores of several rows together, such as Winoground's
+group score, need this package.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import new_folder
+from ..core.benchmarks import get_card
+from ..core.examples import Example, TaskData, load_examples
+from ..core.image_keys import MISSING
+from ..core.images import DECODING_ERRORS, portable
+from .publish import EVAL_FILE
+
+QUESTION = "Which caption describes this image?"
+_ROWS_AT_ONCE = 256
+_FRAMEWORK = "inspect-ai"
+_LETTER = {"function": "regex", "regex_pattern": "([A-Z])"}
+
+
+def export(
+    reference: str,
+    out: str | Path,
+    *,
+    repo: str = "",
+    data_dir: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> dict[str, int]:
+    """Write a benchmark as multiple choice into a folder, which is replaced as a whole.
+
+    Args:
+        reference, data_dir, options, limit: as for `load_examples`; its matching and vqa tasks are written.
+        out: the folder.
+        repo: where it will be on the Hub, ``OWNER/NAME``, for the task files of lm-eval; by default they read `out`.
+
+    Returns:
+        The number of rows of each task.
+
+    Raises:
+        UnknownNameError, DataError: as `load_examples`; no task with images can be written, or an example lacks its
+            image.
+        StorageError: the folder is not empty and was not written by this.
+    """
+    import yaml
+
+    tasks = load_examples(reference, task_types=("matching", "vqa"), data_dir=data_dir, options=options, limit=limit)
+    tasks = [task for task in tasks if task.task.images and task.task.task_type in ("matching", "vqa")]
+    if not tasks:
+        raise DataError(f"{reference} has no task with images and captions or questions to choose from")
+    missing = [each for task in tasks for each in task.missing]
+    if missing:
+        raise DataError(f"{len(missing)} examples lack their image, such as {missing[0]}; give all images")
+    if Path(out).exists() and not (Path(out) / EVAL_FILE).is_file() and any(Path(out).iterdir()):
+        raise StorageError(f"{out} is not empty and was not written by an export; name another folder")
+    counts = {}
+    with new_folder(Path(out)) as folder:
+        for task in tasks:
+            name = task.task.name
+            counts[name] = _write_rows(task, folder / name / f"{task.split}.parquet")
+            (folder / "lm_eval").mkdir(exist_ok=True)
+            text = yaml.safe_dump(_lm_eval_task(task, repo or str(Path(out).resolve())), sort_keys=False, width=120)
+            (folder / "lm_eval" / f"{_task_name(task)}.yaml").write_text(text, encoding="utf-8")
+        (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
+        (folder / "README.md").write_text(_card(tasks), encoding="utf-8")
+    return counts
+
+
+def rows(task: TaskData) -> Iterator[dict[str, Any]]:
+    """The rows of a task, without `image` and `image_uri` but with `key`, the image's content key."""
+    for example in task.examples:
+        for number, key in enumerate(example.images):
+            if key == MISSING:
+                continue
+            question, texts, right = _asked(example, number)
+            own = f"{example.id}#{number}" if len(example.images) > 1 else example.id
+            order = sorted(range(len(texts)), key=lambda i, own=own, texts=texts: _draw(own, texts[i], i))
+            yield {
+                "id": own,
+                "category": example.category,
+                "question": question,
+                "choices": [texts[i] for i in order],
+                "target": ascii_uppercase[order.index(right)],
+                "key": key,
+            }
+
+
+def _asked(example: Example, number: int) -> tuple[str, tuple[str, ...], int]:
+    """The question about an image of an example, its answers and the index of the right one."""
+    if len(example.captions) == 1:  # a question
+        return example.captions[0], ("yes", "no"), 0 if example.answer else 1
+    return QUESTION, example.captions, example.correct[number]
+
+
+def _draw(own: str, text: str, number: int) -> bytes:
+    """A number drawn by the content, by which answers are put into an order that says nothing."""
+    return hashlib.sha256("\0".join((own, text, str(number))).encode()).digest()
+
+
+def _write_rows(task: TaskData, path: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from datasets import Features, Image, List, Value
+
+    text = Value("string")
+    columns = {"id": text, "category": text, "question": text, "choices": List(text), "target": text}
+    schema = Features({**columns, "image": Image(), "image_uri": text}).arrow_schema
+    path.parent.mkdir(parents=True)
+    count, found = 0, rows(task)
+    with pq.ParquetWriter(path, schema) as writer:
+        while batch := list(islice(found, _ROWS_AT_ONCE)):
+            for row in batch:
+                key = row.pop("key")
+                try:
+                    kind, content = portable(task.image_bytes(key))
+                except DECODING_ERRORS as error:
+                    raise DataError(f"the image of {row['id']} cannot be sent: {error}") from error
+                row["image"] = {"bytes": content, "path": None}
+                row["image_uri"] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+            count += len(batch)
+    return count
+
+
+def _task_name(task: TaskData) -> str:
+    return f"{task.benchmark}_{task.task.name}"
+
+
+def _eval_yaml(tasks: list[TaskData]) -> str:
+    import yaml
+
+    fields = {"input": "question", "input_image": "image_uri", "choices": "choices", "target": "target"}
+    what = {
+        "name": f"{tasks[0].benchmark}, multiple choice",
+        "description": "The captions of an image, lettered, of which one is true.",
+        "evaluation_framework": _FRAMEWORK,
+        "tasks": [
+            {
+                "id": task.task.name,
+                "config": task.task.name,
+                "split": task.split,
+                "field_spec": {**fields, "metadata": ["id", "category"]},
+                "solvers": [{"name": "multiple_choice", "args": {"cot": False}}],
+                "scorers": [{"name": "choice"}],
+            }
+            for task in tasks
+        ],
+    }
+    return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _lm_eval_task(task: TaskData, dataset: str) -> dict[str, Any]:
+    """A task of lm-eval; its multimodal models generate, and take no log-likelihoods of choices."""
+    return {
+        "task": _task_name(task),
+        "dataset_path": dataset,
+        "dataset_name": task.task.name,
+        "test_split": task.split,
+        "output_type": "generate_until",
+        "doc_to_image": ["image"],
+        "doc_to_text": "<image>{{question}}{% for c in choices %}\n{{'" + ascii_uppercase + "'[loop.index0]}}. {{c}}"
+        "{% endfor %}\nAnswer with the letter alone.",
+        "doc_to_target": "target",
+        "generation_kwargs": {"max_gen_toks": 4, "until": ["\n"], "do_sample": False},
+        "filter_list": [
+            {
+                "name": "letter",
+                "filter": [{"function": "regex", "regex_pattern": "([A-Z])"}, {"function": "take_first"}],
+            }
+        ],
+        "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": 1},
+    }
+
+
+def _card(tasks: list[TaskData]) -> str:
+    """The card: what `datasets` needs, the licence of the benchmark's card, and how to run it."""
+    import yaml
+    from huggingface_hub import DatasetCard
+
+    benchmark = tasks[0].benchmark
+    known = DatasetCard(get_card(benchmark)).data.to_dict()
+    data = {key: known[key] for key in ("license", "language") if key in known}
+    data["configs"] = [
+        {"config_name": task.task.name, "data_files": [{"split": task.split, "path": f"{task.task.name}/*.parquet"}]}
+        for task in tasks
+    ]
+    runs = "\n".join(
+        f"lm_eval run --model hf-multimodal --tasks {_task_name(task)} --include_path lm_eval …" for task in tasks
+    )
+    title = known.get("pretty_name", benchmark)
+    return (
+        f"---\n{yaml.safe_dump(data, sort_keys=False)}---\n\n# {title}, multiple choice\n\n"
+        f"Written by VL-Assay from its benchmark {benchmark}. The choices are in an order drawn by their content; what "
+        "counts is the letter.\n\n"
+        f"```bash\ninspect eval hf/OWNER/NAME/{tasks[0].task.name}\n{runs}\n```\n"
+    )

@@ -1,0 +1,75 @@
+"""Benchmarks as multiple choice: nothing tells the right choice, and other tools find what they need."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+
+import pytest
+import yaml
+from console import invoke
+from datasets import load_dataset
+
+from vl_assay.hub_datasets import load_examples
+from vl_assay.hub_datasets.core.images import decode
+from vl_assay.hub_datasets.hub.multiple_choice import export
+from vl_assay.metrics.common.errors import DataError, StorageError
+
+
+@pytest.fixture(scope="module")
+def exported(toy, tmp_path_factory):
+    out = tmp_path_factory.mktemp("export") / "choices"
+    result = invoke("export", "toy_scenes", out, "--repo", "me/choices", "--limit", "40")
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def test_rows_have_the_captions_in_an_order_that_says_nothing(exported):
+    [task] = load_examples("toy_scenes/itm", limit=40)
+    rows = load_dataset(str(exported), "itm", split="test")
+    assert len(rows) == len(task.examples)
+    for row, example in zip(rows, task.examples, strict=True):
+        assert (row["id"], row["category"]) == (example.id, example.category)
+        assert sorted(row["choices"]) == sorted(example.captions)
+        assert row["choices"][ord(row["target"]) - ord("A")] == example.captions[0]
+        head, _, content = row["image_uri"].partition(",")
+        assert head == "data:image/png;base64"
+        assert decode(base64.b64decode(content)).tobytes() == row["image"].convert("RGB").tobytes()
+    counts = Counter(rows["target"])
+    assert set(counts) == {"A", "B"}
+    assert min(counts.values()) > 0.25 * len(rows)
+
+
+def test_groups_have_a_row_for_each_image_and_questions_yes_and_no(exported):
+    groups = load_dataset(str(exported), "groups", split="test")
+    first, second = groups[0], groups[1]
+    assert (first["id"], second["id"]) == (f"{first['id'][:-2]}#0", f"{first['id'][:-2]}#1")
+    right = [row["choices"][ord(row["target"]) - ord("A")] for row in (first, second)]
+    assert right[0] != right[1]
+    assert set(first["choices"]) == set(second["choices"]) == set(right)
+
+
+def test_the_task_files_name_what_is_there(exported):
+    what = yaml.safe_load((exported / "eval.yaml").read_text())
+    assert what["evaluation_framework"] == "inspect-ai"
+    for task in what["tasks"]:
+        rows = load_dataset(str(exported), task["config"], split=task["split"])
+        fields = task["field_spec"]
+        assert {fields["input"], fields["input_image"], fields["choices"], fields["target"], *fields["metadata"]} <= {
+            *rows.features
+        }
+        own = yaml.safe_load((exported / "lm_eval" / f"toy_scenes_{task['id']}.yaml").read_text())
+        assert (own["dataset_path"], own["dataset_name"]) == ("me/choices", task["config"])
+    assert json.dumps(what)
+
+
+def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(StorageError, match="was not written by an export"):
+        export("toy_scenes/itm", tmp_path / "mine", limit=5)
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+    with pytest.raises(DataError, match="has no task"):
+        export("toy_scenes/retrieval", tmp_path / "none", limit=5)
+    assert not (tmp_path / "none").exists()
