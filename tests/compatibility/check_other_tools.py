@@ -1,11 +1,11 @@
-"""Run an exported benchmark with inspect_ai and lm-eval, offline, and compare each answer with our own evaluation.
+"""Run a benchmark with inspect_ai, lm-eval and mteb, offline, and compare each answer with our own evaluation.
 
-    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval]
+    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval mteb]
 
-The tools are those of this environment (``pip install inspect-ai lm-eval``); one that is not installed is skipped and
-said. The model is demo-clip in the tool's own interface: it gets the image and the text that the tool makes, and
-answers with the letter of the caption with the highest score. Right and wrong must be ours for every example. Exits
-with 1 when something differs.
+The tools are those of this environment (``pip install inspect-ai lm-eval mteb``); one that is not installed is skipped
+and said. The model is demo-clip in the tool's own interface: it gets the image and the text that the tool makes, and
+answers with the letter of the caption with the highest score; of `mteb` its own class. Right and wrong must be ours for
+every example. Exits with 1 when something differs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from PIL import Image
 from vl_assay.hub_datasets.hub.multiple_choice import export
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
+from vl_assay.model_wrappers.engine.families import checkpoint_path
 
 TASK = "itm"
 
@@ -103,7 +104,30 @@ def by_lm_eval(folder: Path, work: Path) -> dict[str, bool]:
     return {each["doc"]["id"]: each["exact_match"] == 1 for each in samples}
 
 
-TOOLS = {"inspect": ("inspect_ai", by_inspect), "lm_eval": ("lm_eval", by_lm_eval)}
+def by_mteb(_: Path, work: Path) -> dict[str, bool]:
+    """Which examples are right by `mteb`, with its own model of demo-clip; our family must give these scores, too."""
+    import mteb
+    from mteb.models import ModelMeta
+    from mteb.models.model_implementations.clip_models import CLIPModel
+
+    from vl_assay.hub_datasets.hub.mteb_task import mteb_task
+
+    model = CLIPModel(checkpoint_path("demo-clip"), revision=None, device="cpu")
+    about = {"name": "me/demo-clip", "revision": "1", "modalities": ["image", "text"]}
+    model.mteb_model_meta = ModelMeta.create_empty(overwrites=about)
+    limit = len((work / "ids").read_text().split())
+    task = mteb_task(f"toy_scenes/{TASK}", limit=limit)
+    result = mteb.evaluate(model, task, cache=None, prediction_folder=work / "mteb")
+    accuracy = result.task_results[0].get_score()
+    mteb.get_model = lambda *_, **__: model
+    files = predict("mteb:me/demo-clip", f"toy_scenes/{TASK}", out=work / "family", limit=limit, progress=False)
+    found = {row.id: row.scores[0][0] > max(row.scores[0][1:]) for row in read_predictions(files[0]).rows}
+    if abs(accuracy - sum(found.values()) / len(found)) > 1e-6:  # mteb computes it in float32
+        sys.exit(f"mteb: its accuracy is {accuracy}, that of the family {sum(found.values()) / len(found)}")
+    return found
+
+
+TOOLS = {"mteb": ("mteb", by_mteb), "inspect": ("inspect_ai", by_inspect), "lm_eval": ("lm_eval", by_lm_eval)}
 
 
 def main() -> int:
@@ -117,6 +141,7 @@ def main() -> int:
         export(f"toy_scenes/{TASK}", work / "choices", limit=chosen.limit)
         files = predict("demo-clip", f"toy_scenes/{TASK}", out=work / "ours", limit=chosen.limit, progress=False)
         ours = {row.id: row.scores[0][0] > max(row.scores[0][1:]) for row in read_predictions(files[0]).rows}
+        (work / "ids").write_text("\n".join(ours))
         for tool in chosen.only:
             module, evaluate = TOOLS[tool]
             if importlib.util.find_spec(module) is None:

@@ -1,0 +1,96 @@
+"""Image-text models of `mteb`, which the extra ``vl-assay[mteb]`` installs: ``mteb:google/siglip-so400m-patch14-384``.
+
+Any name that ``mteb.get_model`` loads and that embeds texts and images. The library tokenizes, truncates and prepares
+images itself, so that nothing is known here of truncated captions, and near-ties are re-checked one at a time in the
+precision of the model, not in float64. A family of this package, where there is one, knows more: `clip`, `siglip` ….
+A score is the cosine of the embeddings.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..metrics.common.errors import ModelError
+from .engine.protocol import LoadOptions, ModelInfo, choose
+
+MODEL_TYPES = ()
+LIBRARY = "mteb"
+CHECKPOINTS = ("google/siglip-so400m-patch14-384", "BAAI/EVA-CLIP-8B", "jinaai/jina-clip-v1")
+_LIMITLESS = 1 << 30
+
+if importlib.util.find_spec(LIBRARY) is None:
+    raise ModelError("the family mteb needs its library (no module named mteb): pip install 'vl-assay[mteb]'")
+
+
+class MtebModel:
+    """A model of `mteb` as a dual encoder; a prepared caption is the bytes of its text."""
+
+    max_tokens = _LIMITLESS
+
+    def __init__(self, model: Any, info: ModelInfo, device: str) -> None:
+        self.info, self.device = info, device
+        self._model = model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the model: worker processes only decode images."""
+        return {**self.__dict__, "_model": None}
+
+    def prepare_image(self, image: Image.Image) -> np.ndarray:
+        """The pixels in RGB, (height, width, 3), uint8."""
+        return np.asarray(image.convert("RGB"))
+
+    def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
+        """The bytes of each caption."""
+        return [list(caption.encode()) for caption in captions]
+
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1, float32; `exact` is no more exact."""
+        batch = {"image": [Image.fromarray(pixels) for pixels in images]}
+        return _unit(self._model.get_image_embeddings([batch], show_progress_bar=False))
+
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
+        """Embeddings (n, d) of length 1, float32; `exact` is no more exact."""
+        batch = {"text": [bytes(caption).decode() for caption in captions]}
+        return _unit(self._model.get_text_embeddings([batch], show_progress_bar=False))
+
+
+def _unit(rows: Any) -> np.ndarray:
+    """Rows of the library, tensors or arrays, as float32 of length 1."""
+    found = np.asarray(rows.float().cpu().numpy() if hasattr(rows, "cpu") else rows, np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def load(checkpoint: str, options: LoadOptions) -> MtebModel:
+    """Load a model of `mteb` by its name.
+
+    Raises:
+        ModelError: the library does not know it or cannot load it, it embeds no images or no texts, or another dtype
+            than float32 was asked for, which the library chooses itself.
+    """
+    choose("mteb", options, {})
+    if options.dtype != "float32":
+        raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
+    import mteb
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model: Any = mteb.get_model(checkpoint, revision=options.revision, device=options.device)
+    except Exception as error:  # whatever the code of its models raises
+        raise ModelError(f"mteb cannot load {checkpoint} ({type(error).__name__}: {str(error)[:300]})") from error
+    lacking = [what for what in ("image", "text") if not hasattr(model, f"get_{what}_embeddings")]
+    if lacking:
+        raise ModelError(
+            f"{checkpoint} of mteb embeds no {' and no '.join(lacking)}s; take a model of images and texts"
+        )
+    module, meta = getattr(model, "model", None), getattr(model, "mteb_model_meta", None)
+    parameters = sum(each.numel() for each in module.parameters()) if hasattr(module, "parameters") else 0
+    revision = options.revision or getattr(meta, "revision", None) or "unversioned"
+    info = ModelInfo(f"mteb:{checkpoint}", "mteb", checkpoint, str(revision), parameters=parameters)
+    return MtebModel(model, info, options.device)
