@@ -184,21 +184,38 @@ def install(
 @app.command(rich_help_panel=_DATASETS)
 def publish(
     what: Annotated[
-        str, typer.Argument(help="A folder that `vl-assay build` wrote or of a Space; a metric's name; or leaderboard.")
+        str,
+        typer.Argument(
+            help="A folder that `vl-assay build` wrote or of a Space; a metric's name; leaderboard; or predictions."
+        ),
     ],
     repo: Annotated[str, typer.Argument(help="The repository on the Hub: owner/name.")],
     private: Annotated[bool, typer.Option("--private", help="Make a new repository private.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be uploaded, and stop.")] = False,
+    create_pr: Annotated[
+        bool,
+        typer.Option("--create-pr", help="Propose the results of predictions to a model's repository."),
+    ] = False,
+    dataset_owner: Annotated[
+        str, typer.Option(help="With --create-pr: who owns the benchmarks' dataset repositories on the Hub.")
+    ] = "vl-assay",
 ) -> None:
-    """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit.
+    """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
     A dataset gets an `eval.yaml` that names its tasks. The Hub shows it as a benchmark only if its team has listed the
     dataset and the framework "vl-assay". A Space contains this package, and its requirements are pinned to the
     installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
+    With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
+    and `.eval_results` get the results by a pull request, of which there is one however often the command runs.
+
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
-    `vl-assay publish leaderboard me/leaderboard`
+    `vl-assay publish leaderboard me/leaderboard` ·
+    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --dry-run`
     """
+    if create_pr:
+        _propose(Path(what), repo, dataset_owner, dry_run)
+        return
     from .hub.publish import plan
     from .hub.publish import publish as upload
 
@@ -213,6 +230,23 @@ def publish(
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
     if not dry_run:
         typer.echo(upload(what, repo, private=private))
+
+
+def _propose(predictions: Path, repo: str, dataset_owner: str, dry_run: bool) -> None:
+    """Show the change of a model's repository, or open the pull request."""
+    from huggingface_hub import HfApi
+
+    from ..metrics.records.predictions import prediction_files
+    from .core.evaluation import report as evaluate
+    from .hub.proposals import prepare, propose
+
+    results = evaluate(prediction_files(predictions))
+    if dry_run:
+        typer.echo(prepare(results, repo, dataset_owner=dataset_owner, api=HfApi()).diff() or "nothing to change")
+    else:
+        typer.echo(
+            propose(results, repo, dataset_owner=dataset_owner) or "the model has these results: nothing to change"
+        )
 
 
 @app.command(rich_help_panel=_DATASETS)
