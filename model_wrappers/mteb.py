@@ -8,6 +8,7 @@ A score is the cosine of the embeddings.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import warnings
 from collections.abc import Sequence
@@ -76,12 +77,11 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
     choose("mteb", options, {})
     if options.dtype != "float32":
         raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
-    import mteb
-
+    library: Any = importlib.import_module(LIBRARY)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model: Any = mteb.get_model(checkpoint, revision=options.revision, device=options.device)
+            model: Any = library.get_model(checkpoint, revision=options.revision, device=options.device)
     except Exception as error:  # whatever the code of its models raises
         raise ModelError(f"mteb cannot load {checkpoint} ({type(error).__name__}: {str(error)[:300]})") from error
     lacking = [what for what in ("image", "text") if not hasattr(model, f"get_{what}_embeddings")]
@@ -89,7 +89,8 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
         raise ModelError(
             f"{checkpoint} of mteb embeds no {' and no '.join(lacking)}s; take a model of images and texts"
         )
-    module, meta = getattr(model, "model", None), getattr(model, "mteb_model_meta", None)
+    module: Any = getattr(model, "model", None)
+    meta = getattr(model, "mteb_model_meta", None)
     parameters = sum(each.numel() for each in module.parameters()) if hasattr(module, "parameters") else 0
     revision = options.revision or getattr(meta, "revision", None) or "unversioned"
     info = ModelInfo(f"mteb:{checkpoint}", "mteb", checkpoint, str(revision), parameters=parameters)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ def mteb_task(
         DataError: not one matching task whose examples have one image, all of them there, and equally many captions.
     """
     try:
-        from mteb.abstasks.image.image_text_pair_classification import AbsTaskImageTextPairClassification
-        from mteb.abstasks.task_metadata import TaskMetadata
+        kinds: Any = import_module("mteb.abstasks.image.image_text_pair_classification")
+        described_by: Any = import_module("mteb.abstasks.task_metadata")
     except ImportError as error:
         raise ModelError(f"this needs mteb ({error}): pip install 'vl-assay[mteb]'") from error
     from huggingface_hub import DatasetCard
@@ -54,12 +55,12 @@ def mteb_task(
     described = DatasetCard(get_card(task.benchmark)).data.to_dict().get("pretty_name", task.benchmark)
     name = "".join(word.capitalize() for word in f"{task.benchmark}_{task.task.name}".split("_"))
 
-    class PairTask(AbsTaskImageTextPairClassification):
+    class PairTask(kinds.AbsTaskImageTextPairClassification):
         """The benchmark's examples, the true caption first."""
 
         images_column_names = ("image",)
         texts_column_names = tuple(f"caption_{number}" for number in range(captions))
-        metadata = TaskMetadata(
+        metadata = described_by.TaskMetadata(
             name=f"VLAssay{name}",
             description=f"{described} ({task.task.name}), by VL-Assay; ties count as right here",
             dataset={"path": f"vl-assay/{task.benchmark}", "revision": task.fingerprint[:40]},
@@ -99,4 +100,4 @@ def _dataset(task: TaskData) -> Any:
                 for example in task.examples[start : start + _ROWS_AT_ONCE]
             ]
             writer.write_table(pa.Table.from_pylist(rows, features.arrow_schema))
-    return DatasetDict(test=Dataset.from_parquet(str(Path(folder) / "test.parquet"), cache_dir=folder))
+    return DatasetDict({"test": Dataset.from_parquet(str(Path(folder) / "test.parquet"), cache_dir=folder)})

@@ -130,8 +130,8 @@ def _propose_once(results: Sequence[Result], repo: str, dataset_owner: str, api:
     user = api.whoami()["name"]
     found = api.get_repo_discussions(repo, author=user, discussion_type="pull_request", discussion_status="open")
     own = next((each for each in found if each.title == TITLE), None)
+    branch = "" if own is None else own.git_reference or f"refs/pr/{own.num}"
     if own is not None:
-        branch = own.git_reference or f"refs/pr/{own.num}"
         proposal = prepare(results, repo, dataset_owner=dataset_owner, api=api, revision=branch)
         if not proposal.changed:
             return own.url

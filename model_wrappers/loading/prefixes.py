@@ -79,7 +79,8 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
             if parent >= 0:
                 seen[i, 0, j, :j] = seen[i, 0, parent, :j]
                 places[i, j] = places[i, parent] + 1
-    return Trees(*map(torch.from_numpy, (ids, places, seen)), tuple(torch.tensor(ends).T))
+    row_of, place_of = torch.tensor(ends).T
+    return Trees(torch.from_numpy(ids), torch.from_numpy(places), torch.from_numpy(seen), (row_of, place_of))
 
 
 def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
