@@ -1,0 +1,199 @@
+"""Statistics of the captions of a corpus: lengths, words, typing, and captions that recur.
+
+The output of a shard has, in the order of their keys, the number of each caption and of each word. Keys are evenly
+distributed, so that outputs are merged a range of keys at a time, in bounded memory, however many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics.common.documents import HtmlFigure, Part, Verdict, simple_table
+from ...metrics.common.figures import COLOURS, Sample, histogram_html
+from ...metrics.common.formatting import percent
+from ...metrics.common.wording import words
+from ...metrics.records.schema import caption_key
+from .running import ShardOutcome
+from .shards import Batch
+
+# Captions whose keys are held at once, in a step and in the merge.
+_AT_ONCE = 1 << 17
+_KEYS_PER_RANGE = 1 << 20
+_KEY_BITS = 48
+_LONGEST = 200
+_SHOWN = 20
+_QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class CaptionStatistics:
+    """The step: numbers of captions and words by key; and counts of rows, of lengths in words, and of typing."""
+
+    caption: str = "caption"
+    image: ClassVar[None] = None
+    settings: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The captions."""
+        return {"caption": self.caption}
+
+    def schema(self) -> Any:
+        """A caption has its text only where it recurs in the shard."""
+        import pyarrow as pa
+
+        return pa.schema([("kind", pa.string()), ("key", pa.uint64()), ("text", pa.string()), ("count", pa.uint64())])
+
+    def run(self, batches: Iterator[Batch], counts: Counter[str]) -> Iterator[Mapping[str, Any]]:
+        """See `Step`."""
+        from ..authoring.audit.features import formatting
+
+        for part in batched(_captions(batches, counts), _AT_ONCE):
+            vocabulary: Counter[str] = Counter()
+            keys = np.empty(len(part), np.uint64)
+            for number, caption in enumerate(part):
+                found = words(caption)
+                counts[f"length {min(len(found), _LONGEST)}"] += 1
+                vocabulary.update(found)
+                keys[number] = int(caption_key(caption), 16)
+            measured = formatting(part)
+            for name, total in zip(measured.names, np.asarray(measured.values.sum(axis=0)).ravel(), strict=True):
+                counts[f"typing {name}"] += total.item()
+            distinct, first, repeats = np.unique(keys, return_index=True, return_counts=True)
+            texts = [part[at] if many > 1 else None for at, many in zip(first, repeats, strict=True)]
+            yield _columns("caption", distinct, texts, repeats)
+            named = sorted((int(caption_key(word), 16), word) for word in vocabulary)
+            texts = [word for _, word in named]
+            yield _columns("word", [key for key, _ in named], texts, [vocabulary[word] for word in texts])
+
+
+def _captions(batches: Iterator[Batch], counts: Counter[str]) -> Iterator[str]:
+    for batch in batches:
+        for caption in batch.texts["caption"]:
+            kind = "without a caption" if caption is None else "captions" if caption.strip() else "empty captions"
+            counts[kind] += 1
+            if caption is not None and kind == "captions":
+                yield caption
+
+
+def _columns(kind: str, keys: Any, texts: Sequence[str | None], counts: Any) -> dict[str, Any]:
+    return {"kind": [kind] * len(texts), "key": np.asarray(keys, np.uint64), "text": texts, "count": counts}
+
+
+def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
+    """The statistics of all shards, from their outputs.
+
+    Returns:
+        `rows`; `captions`, those that have text; `empty` and `without`, rows with an empty caption and with none;
+        `distinct`, captions that differ in their words in lower case (by `caption_key`: 48 bits, so that of 10⁹ captions
+        about 2,000 are taken for others); `lengths`, captions by number of words, `_LONGEST` or more together;
+        `quantiles` of these; `vocabulary`, distinct words, and `once`, those that occur once; `typing`, means over the
+        captions of the features of an audit; `common`, the most frequent captions and words with their numbers.
+    """
+    counts = sum((outcome.counts for outcome in outcomes), Counter[str]())
+    whole = counts["captions"]
+    lengths = np.array([counts[f"length {words}"] for words in range(_LONGEST + 1)])
+    reached = np.cumsum(lengths) / max(whole, 1)
+    keyed = _merge_keys([str(outcome.file) for outcome in outcomes if not outcome.problem])
+    typing = {name.removeprefix("typing "): total / whole for name, total in counts.items() if name[:7] == "typing "}
+    return {
+        "rows": whole + counts["empty captions"] + counts["without a caption"],
+        "captions": whole,
+        "empty": counts["empty captions"],
+        "without": counts["without a caption"],
+        "distinct": keyed["caption"]["distinct"],
+        "lengths": lengths.tolist(),
+        "mean_length": float(lengths @ np.arange(_LONGEST + 1)) / max(whole, 1),
+        "quantiles": {str(share): int(np.searchsorted(reached, share)) for share in _QUANTILES},
+        "vocabulary": keyed["word"]["distinct"],
+        "once": keyed["word"]["once"],
+        "typing": typing,
+        "common": {kind: keyed[kind]["common"] for kind in keyed},
+    }
+
+
+def _merge_keys(files: list[str]) -> dict[str, dict[str, Any]]:
+    """For captions and words, how many differ, how many occur once, and the most frequent."""
+    import pyarrow.dataset as ds
+
+    found: dict[str, dict[str, Any]] = {kind: {"distinct": 0, "once": 0, "common": []} for kind in ("caption", "word")}
+    if not files:
+        return found
+    data = ds.dataset(files)
+    ranges = -(-data.count_rows() // _KEYS_PER_RANGE) or 1
+    borders = [number * 2**_KEY_BITS // ranges for number in range(ranges + 1)]
+    for low, high in zip(borders, borders[1:], strict=False):
+        rows = data.to_table(filter=(ds.field("key") >= low) & (ds.field("key") < high), use_threads=False)
+        grouped = rows.group_by(["kind", "key"], use_threads=False)
+        totals = grouped.aggregate([("count", "sum"), ("text", "max")]) if rows.num_rows else rows
+        for kind, own in found.items():
+            part = totals.filter(ds.field("kind") == kind)
+            sums = part["count_sum"].to_numpy() if rows.num_rows else np.zeros(0)
+            own["distinct"] += len(sums)
+            own["once"] += int((sums == 1).sum())
+            for row in np.argsort(-sums.astype(np.int64), kind="stable")[:_SHOWN].tolist():
+                if sums[row] > 1:
+                    own["common"].append([part["text_max"][row].as_py(), int(sums[row])])
+    for own in found.values():
+        own["common"] = sorted(own["common"], key=lambda each: (-each[1], each[0] or ""))[:_SHOWN]
+    return found
+
+
+def report_parts(record: Mapping[str, Any]) -> list[Part]:
+    """The statistics as a document, its verdict first."""
+    captions, rows = record["captions"], record["rows"]
+    repeated = 1 - record["distinct"] / captions if captions else float("nan")
+    quantiles = ", ".join(f"{100 * float(share):g} % have at most {n}" for share, n in record["quantiles"].items())
+    figures = [
+        ("rows", rows, rows),
+        ("with a caption", captions, rows),
+        ("with an empty caption", record["empty"], rows),
+        ("without a caption", record["without"], rows),
+        ("distinct captions", record["distinct"], captions),
+        ("distinct words", record["vocabulary"], None),
+        ("of which occur once", record["once"], record["vocabulary"]),
+    ]
+    lengths = np.array(record["lengths"])
+    longest = int(np.flatnonzero(lengths).max(initial=1))
+    return [
+        Verdict(
+            f"{captions:,} captions of {record['mean_length']:.1f} words on average; {percent(repeated)} % repeat the "
+            "words of another one."
+        ),
+        simple_table(
+            ["what", "number", "%"],
+            [(name, f"{n:,}", percent(n / of) if of else "") for name, n, of in figures],
+            numbers=True,
+            note=f"Lengths in words: {quantiles}. Captions are the same if their words are, in lower case.",
+        ),
+        HtmlFigure(_figure(lengths, longest), title="Lengths in words"),
+        simple_table(
+            ["feature", "mean"],
+            [(name, f"{mean:.3f}") for name, mean in record["typing"].items()],
+            title="Typing",
+            numbers=True,
+            note="Means over captions of the features with which `vl-assay audit` tells typing apart.",
+        ),
+        *(
+            simple_table(
+                [kind, "number"],
+                [(text or "–", f"{n:,}") for text, n in rows],
+                title=f"Most frequent {kind}s",
+                numbers=True,
+            )
+            for kind, rows in record["common"].items()
+            if rows
+        ),
+    ]
+
+
+def _figure(lengths: NDArray[np.int64], longest: int) -> str:
+    sample = Sample(np.arange(len(lengths), dtype=np.float64), COLOURS[0], COLOURS[0], lengths)
+    return histogram_html("captions by their number of words", [sample], np.arange(longest + 2) - 0.5)
