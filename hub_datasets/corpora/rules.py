@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.documents import Part, Verdict, simple_table
-from ...metrics.common.formatting import percent, words as in_words
+from ...metrics.common.formatting import percent
+from ...metrics.common.formatting import words as in_words
 from ...metrics.common.wording import words
 from .running import ShardOutcome
 from .shards import Batch
@@ -186,7 +187,7 @@ def audit_parts(record: Mapping[str, Any]) -> list[Part]:
             ["category", "pairs", *headings, *defects],
             rows,
             numbers=True,
-            note=f"A tie counts half. {' '.join(notes)} Same words: {MEANINGS['same_bag_of_words']}. {record['without']:,} "
-            "rows lack one of the two texts.",
+            note=f"A tie counts half. {' '.join(notes)} Same words: {MEANINGS['same_bag_of_words']}. "
+            f"{record['without']:,} rows lack one of the two texts.",
         ),
     ]

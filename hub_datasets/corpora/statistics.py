@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import batched
+from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +55,8 @@ class CaptionStatistics:
         """See `Step`."""
         from ..authoring.audit.features import formatting
 
-        for part in batched(_captions(batches, counts), _AT_ONCE):
+        captions = _captions(batches, counts)
+        while part := list(islice(captions, _AT_ONCE)):
             vocabulary: Counter[str] = Counter()
             keys = np.empty(len(part), np.uint64)
             for number, caption in enumerate(part):
@@ -92,8 +93,8 @@ def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
 
     Returns:
         `rows`; `captions`, those that have text; `empty` and `without`, rows with an empty caption and with none;
-        `distinct`, captions that differ in their words in lower case (by `caption_key`: 48 bits, so that of 10⁹ captions
-        about 2,000 are taken for others); `lengths`, captions by number of words, `_LONGEST` or more together;
+        `distinct`, captions that differ in their words in lower case (by `caption_key`, whose 48 bits take about
+        2,000 of 10⁹ captions for others); `lengths`, captions by number of words, `_LONGEST` or more together;
         `quantiles` of these; `vocabulary`, distinct words, and `once`, those that occur once; `typing`, means over the
         captions of the features of an audit; `common`, the most frequent captions and words with their numbers.
     """
@@ -129,7 +130,7 @@ def _merge_keys(files: list[str]) -> dict[str, dict[str, Any]]:
     data = ds.dataset(files)
     ranges = -(-data.count_rows() // _KEYS_PER_RANGE) or 1
     borders = [number * 2**_KEY_BITS // ranges for number in range(ranges + 1)]
-    for low, high in zip(borders, borders[1:], strict=False):
+    for low, high in pairwise(borders):
         rows = data.to_table(filter=(ds.field("key") >= low) & (ds.field("key") < high), use_threads=False)
         grouped = rows.group_by(["kind", "key"], use_threads=False)
         totals = grouped.aggregate([("count", "sum"), ("text", "max")]) if rows.num_rows else rows
