@@ -25,7 +25,7 @@ from ...metrics.common.wording import words
 from ..core.examples import load_examples
 from ..core.image_keys import content_key
 from ..core.images import DECODING_ERRORS, decode
-from .running import ShardOutcome
+from .running import ShardOutcome, Step, total_counts
 from .shards import Batch
 from .similar_texts import SimilarTexts
 
@@ -145,7 +145,7 @@ class _Hit:
 
 
 @dataclass
-class ContaminationSearch:
+class ContaminationSearch(Step):
     """The step that looks for the items of benchmarks in a shard.
 
     Args:
@@ -153,7 +153,7 @@ class ContaminationSearch:
         resemblance: the least resemblance of captions, in (0, 1].
         image_similarity: the least cosine of images, in (0, 1], where the items have embeddings.
         image_model: of the embeddings.
-        caption, image: the shard's columns; `image` is None where images are not looked for.
+        caption, image_column: the shard's columns; the latter is None where images are not looked for.
 
     Raises:
         ScoresError: a threshold outside its range.
@@ -164,12 +164,12 @@ class ContaminationSearch:
     image_similarity: float
     image_model: str | None = None
     caption: str = "caption"
-    image: str | None = None
+    image_column: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.image_similarity <= 1:
             raise ScoresError(
-                f"the similarity of images is {self.image_similarity}; give a number above 0 and at most 1, such as 0.95"
+                f"the similarity of images is {self.image_similarity}; give a number above 0 and at most 1, such as 0.9"
             )
         self._near = SimilarTexts([text.split() for text in self.items.captions], self.resemblance)
         self._captions = {text: number for number, text in enumerate(self.items.captions)}
@@ -179,6 +179,11 @@ class ContaminationSearch:
     def columns(self) -> dict[str, str]:
         """The captions."""
         return {"caption": self.caption}
+
+    @property
+    def image(self) -> str | None:
+        """The images, if they are looked for."""
+        return self.image_column
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -254,17 +259,15 @@ def merge(search: ContaminationSearch, outcomes: Sequence[ShardOutcome]) -> dict
     """What of the benchmarks is in the shards, from their outputs.
 
     Returns:
-        `counts` of the corpus; `settings`; `parts`: for each task of a benchmark its `examples` and how many of them
-        have an image or a positive caption in the corpus (see `EXAMPLE_KINDS`); and `hits`: for each example that has
-        any, each item by its kind, `is_negative`, the number of `rows`, and the most similar one's `shard`, `row`,
-        `similarity` and `text`.
+        `counts` of the corpus; `settings`; `parts`: for each task of a benchmark its `examples`, those `with_images` to
+        look for, and how many have an image or a positive caption in the corpus (see `EXAMPLE_KINDS`); and `hits`: for
+        each example that has any, each item by its kind, `is_negative`, the number of `rows`, and the most similar
+        one's `shard`, `row`, `similarity` and `text`.
     """
     import pyarrow.parquet as pq
 
-    counts: Counter[str] = Counter()
     found: dict[tuple[str, int], tuple[_Hit, str]] = {}
     for outcome in (each for each in outcomes if not each.problem):
-        counts += outcome.counts
         for line in pq.read_table(outcome.file).to_pylist():
             key, hit = (line.pop("kind"), line.pop("item")), _Hit(**line)
             before = found.setdefault(key, (hit, outcome.shard.path))
@@ -275,6 +278,7 @@ def merge(search: ContaminationSearch, outcomes: Sequence[ShardOutcome]) -> dict
     for example in search.items.examples:
         part = parts.setdefault(example.part, Counter())
         part["examples"] += 1
+        part["with_images"] += bool(example.images)
         own = list(_hits_of(example, found))
         hits += own
         kinds = {hit["kind"] for hit in own if not hit["is_negative"]}
@@ -282,7 +286,7 @@ def merge(search: ContaminationSearch, outcomes: Sequence[ShardOutcome]) -> dict
             part[kind] += all(kinds & set(any_of) for any_of in alternatives)
         part["negative_caption"] += any(hit["is_negative"] for hit in own)
     return {
-        "counts": dict(counts),
+        "counts": dict(total_counts(outcomes)),
         "settings": search.settings,
         "parts": {name: dict(part) for name, part in parts.items()},
         "hits": hits,

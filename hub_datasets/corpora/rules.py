@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from ...metrics.common.documents import Part, Verdict, simple_table
 from ...metrics.common.formatting import percent
 from ...metrics.common.formatting import words as in_words
 from ...metrics.common.wording import words
-from .running import ShardOutcome
+from .running import ShardOutcome, Step, total_counts
 from .shards import Batch
 
 _RIGHT, _TIED, _WRONG = "right", "tied", "wrong"
 
 
 @dataclass(frozen=True)
-class RuleCandidates:
+class RuleCandidates(Step):
     """The step that makes candidates by rule, as `vl-assay generate --rules` does; each batch of captions by itself.
 
     Args:
@@ -32,7 +32,6 @@ class RuleCandidates:
     each: int = 1
     seed: int = 0
     lexicon: str = "builtin"
-    image: ClassVar[None] = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -58,8 +57,9 @@ class RuleCandidates:
         from ..authoring.generate.rules import make_by_rule
 
         for batch in batches:
-            there = [(batch.first + at, text) for at, text in enumerate(batch.texts["caption"]) if (text or "").strip()]
-            captions = [str(text) for _, text in there]
+            texts = enumerate(batch.texts["caption"], batch.first)
+            there = [(row, text) for row, text in texts if text is not None and text.strip()]
+            captions = [text for _, text in there]
             counts["captions"] += len(there)
             counts["without a caption"] += len(batch.texts["caption"]) - len(there)
             for kind in self.kinds if captions else ():
@@ -95,14 +95,14 @@ def candidate_parts(record: Mapping[str, Any]) -> list[Part]:
 
 def merge_candidates(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
     """`captions`, rows `without` one, and by kind the candidates `made` and the captions `covered`."""
-    counts = sum((outcome.counts for outcome in outcomes), Counter[str]())
+    counts = total_counts(outcomes)
     kinds = [name.removeprefix("covered ") for name in counts if name.startswith("covered ")]
     by_kind = {kind: {"made": counts[f"made {kind}"], "covered": counts[f"covered {kind}"]} for kind in kinds}
     return {"captions": counts["captions"], "without": counts["without a caption"], "kinds": by_kind}
 
 
 @dataclass(frozen=True)
-class BlindRules:
+class BlindRules(Step):
     """The step that applies the rules of `vl-assay audit` to pairs.
 
     Args:
@@ -112,8 +112,6 @@ class BlindRules:
     positive: str = "caption"
     negative: str = "candidate"
     category: str = "kind"
-    image: ClassVar[None] = None
-    settings: ClassVar[dict[str, Any]] = {}
 
     @property
     def columns(self) -> dict[str, str]:
@@ -154,7 +152,7 @@ class BlindRules:
 
 def merge_audit(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
     """Rows `without` a pair and, by category, the numbers of pairs, of what each rule gets right, and of defects."""
-    counts = sum((outcome.counts for outcome in outcomes), Counter[str]())
+    counts = total_counts(outcomes)
     categories: dict[str, dict[str, int]] = defaultdict(dict)
     for name, count in counts.items():
         what, has_category, category = name.partition("\t")

@@ -8,6 +8,7 @@ its counts. A file that is there and records the same is kept, so that an interr
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -15,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import replacing
@@ -25,29 +26,31 @@ _RECORD = "vl_assay"
 _VERSION = 1
 
 
-class Step(Protocol):
-    """What is made of each shard. A step is pickled to the processes.
-
-    Attributes:
-        columns: for each text that it reads, by its own name, the column of the shard.
-        image: the column of the images, or None.
-        settings: all that its output depends on besides the shard and the version of this package, as JSON takes it.
-    """
+class Step(ABC):
+    """What is made of each shard. A step is pickled to the processes."""
 
     @property
-    def columns(self) -> dict[str, str]: ...  # noqa: D102
-    @property
-    def image(self) -> str | None: ...  # noqa: D102
-    @property
-    def settings(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @abstractmethod
+    def columns(self) -> dict[str, str]:
+        """For each text that it reads, by its own name, the column of the shard."""
 
+    @property
+    def image(self) -> str | None:
+        """The column of the images that it reads."""
+        return None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that its output depends on besides shard, columns and code, as JSON takes it."""
+        return {}
+
+    @abstractmethod
     def schema(self) -> Any:
         """The Arrow schema of its output."""
-        ...
 
+    @abstractmethod
     def run(self, batches: Iterator[Batch], counts: Counter[str]) -> Iterator[Mapping[str, Any]]:
-        """Parts of the output, as columns, of one shard; `counts` are recorded and summed over shards."""
-        ...
+        """Parts of the output of one shard, as columns; `counts` are recorded and summed over shards."""
 
 
 class ShardOutcome(NamedTuple):
@@ -58,6 +61,14 @@ class ShardOutcome(NamedTuple):
     counts: Counter[str]
     problem: str = ""
     is_kept: bool = False
+
+
+def total_counts(outcomes: Sequence[ShardOutcome]) -> Counter[str]:
+    """The counts of all shards together, also those that are 0."""
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        counts.update(outcome.counts)
+    return counts
 
 
 def run_shards(

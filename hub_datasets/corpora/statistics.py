@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...metrics.common.documents import HtmlFigure, Part, Verdict, simple_table
 from ...metrics.common.figures import COLOURS, Sample, histogram_html
 from ...metrics.common.formatting import percent
 from ...metrics.common.wording import words
 from ...metrics.records.schema import caption_key
-from .running import ShardOutcome
+from .running import ShardOutcome, Step, total_counts
 from .shards import Batch
 
 # Captions whose keys are held at once, in a step and in the merge.
@@ -33,12 +32,10 @@ _QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)
-class CaptionStatistics:
+class CaptionStatistics(Step):
     """The step: numbers of captions and words by key; and counts of rows, of lengths in words, and of typing."""
 
     caption: str = "caption"
-    image: ClassVar[None] = None
-    settings: ClassVar[dict[str, Any]] = {}
 
     @property
     def columns(self) -> dict[str, str]:
@@ -98,7 +95,7 @@ def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
         `quantiles` of these; `vocabulary`, distinct words, and `once`, those that occur once; `typing`, means over the
         captions of the features of an audit; `common`, the most frequent captions and words with their numbers.
     """
-    counts = sum((outcome.counts for outcome in outcomes), Counter[str]())
+    counts = total_counts(outcomes)
     whole = counts["captions"]
     lengths = np.array([counts[f"length {words}"] for words in range(_LONGEST + 1)])
     reached = np.cumsum(lengths) / max(whole, 1)
@@ -110,7 +107,7 @@ def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
         "empty": counts["empty captions"],
         "without": counts["without a caption"],
         "distinct": keyed["caption"]["distinct"],
-        "lengths": lengths.tolist(),
+        "lengths": {int(words): int(lengths[words]) for words in np.flatnonzero(lengths)},
         "mean_length": float(lengths @ np.arange(_LONGEST + 1)) / max(whole, 1),
         "quantiles": {str(share): int(np.searchsorted(reached, share)) for share in _QUANTILES},
         "vocabulary": keyed["word"]["distinct"],
@@ -161,8 +158,6 @@ def report_parts(record: Mapping[str, Any]) -> list[Part]:
         ("distinct words", record["vocabulary"], None),
         ("of which occur once", record["once"], record["vocabulary"]),
     ]
-    lengths = np.array(record["lengths"])
-    longest = int(np.flatnonzero(lengths).max(initial=1))
     return [
         Verdict(
             f"{captions:,} captions of {record['mean_length']:.1f} words on average; {percent(repeated)} % repeat the "
@@ -174,7 +169,7 @@ def report_parts(record: Mapping[str, Any]) -> list[Part]:
             numbers=True,
             note=f"Lengths in words: {quantiles}. Captions are the same if their words are, in lower case.",
         ),
-        HtmlFigure(_figure(lengths, longest), title="Lengths in words"),
+        HtmlFigure(_figure(record["lengths"]), title="Lengths in words"),
         simple_table(
             ["feature", "mean"],
             [(name, f"{mean:.3f}") for name, mean in record["typing"].items()],
@@ -195,6 +190,8 @@ def report_parts(record: Mapping[str, Any]) -> list[Part]:
     ]
 
 
-def _figure(lengths: NDArray[np.int64], longest: int) -> str:
-    sample = Sample(np.arange(len(lengths), dtype=np.float64), COLOURS[0], COLOURS[0], lengths)
-    return histogram_html("captions by their number of words", [sample], np.arange(longest + 2) - 0.5)
+def _figure(lengths: Mapping[int, int]) -> str:
+    numbers = np.array([*lengths], np.float64)
+    sample = Sample(numbers, COLOURS[0], COLOURS[0], np.array([*lengths.values()], np.int64))
+    edges = np.arange(-0.5, numbers.max(initial=1) + 1, dtype=np.float64)
+    return histogram_html("captions by their number of words", [sample], edges)
