@@ -1,15 +1,18 @@
 """Statistics of the captions of a corpus: lengths, words, typing, and captions that recur.
 
-The output of a shard has, in the order of their keys, the number of each caption and of each word. Keys are evenly
-distributed, so that outputs are merged a range of keys at a time, in bounded memory, however many rows there are.
+The output of a shard has the number of each caption and of each word, by its key. Keys are evenly distributed, so that
+outputs are partitioned by ranges of keys on the disk and merged a partition at a time, in bounded memory.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,11 +23,13 @@ from ...metrics.common.formatting import percent
 from ...metrics.common.wording import words
 from ...metrics.records.schema import caption_key
 from .running import ShardOutcome, Step, total_counts
-from .shards import Batch
+from .shards import ROWS_AT_ONCE, Batch
 
-# Captions whose keys are held at once, in a step and in the merge.
-_AT_ONCE = 1 << 17
-_KEYS_PER_RANGE = 1 << 20
+# Captions, or rows of outputs, that are held at once.
+_AT_ONCE = 1 << 16
+# The merge holds the keys of one partition; there are up to 512, so that it holds more of more than 3·10⁷ rows.
+_KEYS_PER_PARTITION = 1 << 16
+_MOST_BITS = 9
 _KEY_BITS = 48
 _LONGEST = 200
 _SHOWN = 20
@@ -61,9 +66,10 @@ class CaptionStatistics(Step):
                 counts[f"length {min(len(found), _LONGEST)}"] += 1
                 vocabulary.update(found)
                 keys[number] = int(caption_key(caption), 16)
-            measured = formatting(part)
-            for name, total in zip(measured.names, np.asarray(measured.values.sum(axis=0)).ravel(), strict=True):
-                counts[f"typing {name}"] += total.item()
+            for start in range(0, len(part), ROWS_AT_ONCE):
+                measured = formatting(part[start : start + ROWS_AT_ONCE])
+                for name, total in zip(measured.names, np.asarray(measured.values.sum(axis=0)).ravel(), strict=True):
+                    counts[f"typing {name}"] += total.item()
             distinct, first, repeats = np.unique(keys, return_index=True, return_counts=True)
             texts = [part[at] if many > 1 else None for at, many in zip(first, repeats, strict=True)]
             yield _columns("caption", distinct, texts, repeats)
@@ -99,7 +105,7 @@ def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
     whole = counts["captions"]
     lengths = np.array([counts[f"length {words}"] for words in range(_LONGEST + 1)])
     reached = np.cumsum(lengths) / max(whole, 1)
-    keyed = _merge_keys([str(outcome.file) for outcome in outcomes if not outcome.problem])
+    keyed = _merge_keys([outcome.file for outcome in outcomes if not outcome.problem])
     typing = {name.removeprefix("typing "): total / whole for name, total in counts.items() if name[:7] == "typing "}
     return {
         "rows": whole + counts["empty captions"] + counts["without a caption"],
@@ -117,31 +123,71 @@ def merge(outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
     }
 
 
-def _merge_keys(files: list[str]) -> dict[str, dict[str, Any]]:
+def _merge_keys(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
     """For captions and words, how many differ, how many occur once, and the most frequent."""
-    import pyarrow.dataset as ds
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
     found: dict[str, dict[str, Any]] = {kind: {"distinct": 0, "once": 0, "common": []} for kind in ("caption", "word")}
     if not files:
         return found
-    data = ds.dataset(files)
-    ranges = -(-data.count_rows() // _KEYS_PER_RANGE) or 1
-    borders = [number * 2**_KEY_BITS // ranges for number in range(ranges + 1)]
-    for low, high in pairwise(borders):
-        rows = data.to_table(filter=(ds.field("key") >= low) & (ds.field("key") < high), use_threads=False)
-        grouped = rows.group_by(["kind", "key"], use_threads=False)
-        totals = grouped.aggregate([("count", "sum"), ("text", "max")]) if rows.num_rows else rows
-        for kind, own in found.items():
-            part = totals.filter(ds.field("kind") == kind)
-            sums = part["count_sum"].to_numpy() if rows.num_rows else np.zeros(0)
-            own["distinct"] += len(sums)
-            own["once"] += int((sums == 1).sum())
-            for row in np.argsort(-sums.astype(np.int64), kind="stable")[:_SHOWN].tolist():
-                if sums[row] > 1:
-                    own["common"].append([part["text_max"][row].as_py(), int(sums[row])])
-    for own in found.values():
-        own["common"] = sorted(own["common"], key=lambda each: (-each[1], each[0] or ""))[:_SHOWN]
+    with TemporaryDirectory(prefix=".merge", dir=files[0].parent) as folder:
+        for part in _partitions(files, Path(folder)):
+            with pa.memory_map(str(part)) as source:
+                rows = pa.ipc.open_stream(source).read_all()
+            totals = rows.group_by(["kind", "key"], use_threads=False).aggregate([("count", "sum"), ("text", "max")])
+            for kind, own in found.items():
+                _add(own, totals.filter(pc.field("kind") == kind))
     return found
+
+
+def _add(own: dict[str, Any], totals: Any) -> None:
+    """Add the totals of a partition to those of its kind."""
+    sums = totals["count_sum"].to_numpy().astype(np.int64)
+    own["distinct"] += len(sums)
+    own["once"] += int((sums == 1).sum())
+    first = [row for row in np.argsort(-sums, kind="stable")[:_SHOWN].tolist() if sums[row] > 1]
+    own["common"] += [[totals["text_max"][row].as_py(), int(sums[row])] for row in first]
+    own["common"] = sorted(own["common"], key=lambda each: (-each[1], each[0] or ""))[:_SHOWN]
+
+
+def _partitions(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Files of Arrow with the rows of all outputs, each with those of a range of keys; outputs are read once."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = sum(pq.read_metadata(file).num_rows for file in files)
+    bits = min(max(rows // _KEYS_PER_PARTITION, 1).bit_length(), _MOST_BITS)
+    paths = [folder / f"{number}.arrow" for number in range(2**bits)]
+    with ExitStack() as stack:
+        schema = pq.read_schema(files[0]).remove_metadata()
+        writers = [stack.enter_context(pa.ipc.new_stream(str(path), schema)) for path in paths]
+        for table in _tables(files):
+            numbers = table["key"].to_numpy() >> np.uint64(_KEY_BITS - bits)
+            order = np.argsort(numbers, kind="stable")
+            borders = np.searchsorted(numbers[order], np.arange(2**bits + 1, dtype=np.uint64)).tolist()
+            ordered = table.take(order)
+            for writer, (start, end) in zip(writers, pairwise(borders), strict=True):
+                if end > start:
+                    writer.write_table(ordered.slice(start, end - start))
+    return paths
+
+
+def _tables(files: Sequence[Path]) -> Iterator[Any]:
+    """The rows of the outputs in tables of about `_AT_ONCE`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    waiting, rows = [], 0
+    for file in files:
+        for batch in pq.ParquetFile(file).iter_batches(_AT_ONCE, use_threads=False):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _AT_ONCE:
+                yield pa.Table.from_batches(waiting).combine_chunks()
+                waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
 def report_parts(record: Mapping[str, Any]) -> list[Part]:
