@@ -70,17 +70,17 @@ def _matching(pattern: str) -> list[tuple[str, dict[str, Any]]]:
 
     try:
         fs, path = fsspec.url_to_fs(pattern)
-        if fs.isdir(path):
+        if is_folder := fs.isdir(path):
             infos = [info for info in fs.find(path, detail=True).values() if info["name"].endswith(SUFFIXES)]
-            if len({PurePosixPath(info["name"]).suffix for info in infos}) > 1:
-                raise DataError(
-                    f"{pattern} has Parquet and tar shards, which may be the same rows; give one kind, such as "
-                    f"'{pattern.rstrip('/')}/*.tar'"
-                )
         else:
             infos = [fs.info(name) for name in (fs.glob(path) if any(sign in path for sign in "*?[") else [path])]
-    except (OSError, ImportError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise DataError(f"cannot open {pattern}: {error or type(error).__name__}; check the path or address") from error
+    if is_folder and len({PurePosixPath(info["name"]).suffix for info in infos}) > 1:
+        raise DataError(
+            f"{pattern} has Parquet and tar shards, which may be the same rows; give one kind, such as "
+            f"'{pattern.rstrip('/')}/*.tar'"
+        )
     if not infos:
         raise DataError(f"{pattern} names no shards; give .parquet or .tar files, a folder of them, or a glob")
     local = "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
