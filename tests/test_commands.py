@@ -51,7 +51,7 @@ COMMANDS = (
         "study",
     ),
     *("submit", "leaderboard import", "study hard-positives", "study order"),
-    *("corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
+    *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
 )
 
 

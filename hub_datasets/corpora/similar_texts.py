@@ -49,13 +49,15 @@ class SimilarTexts:
     def find(self, words: Sequence[str]) -> Iterator[tuple[int, float]]:
         """The indexed texts that resemble a text of so many words, by their numbers, and how much, in (0, 1]."""
         own = shingles(words)
-        ranks = sorted(rank for rank in map(self._rank.get, own) if rank is not None)
+        known = {rank for rank in map(self._rank.get, own) if rank is not None}
         # Shingles that no indexed text has are the rarest, and so in the prefix.
-        probed = ranks[: max(self._prefix(len(own)) - (len(own) - len(ranks)), 0)]
-        candidates = {number for rank in probed for number in self._postings.get(rank, ())}
+        probed = self._prefix(len(own)) - (len(own) - len(known))
+        if probed <= 0:
+            return
+        candidates = {number for rank in sorted(known)[:probed] for number in self._postings.get(rank, ())}
         for number in sorted(candidates):
             other = self._texts[number]
-            shared = sum(rank in other for rank in ranks)
+            shared = len(known & other)
             resemblance = shared / (len(own) + len(other) - shared)
             if resemblance >= self._threshold - _SLACK:
                 yield number, resemblance
