@@ -73,7 +73,7 @@ def workplace(toy, tmp_path_factory):
     return folder
 
 
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md")
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scale.md")
 DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
 
 

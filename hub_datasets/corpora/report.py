@@ -11,13 +11,13 @@ from .contamination import EXAMPLE_KINDS
 
 _HITS_SHOWN = 100
 _HEADINGS = {
-    "image_exact": "image, same file",
-    "image": "image, same or similar",
-    "caption_exact": "caption, same words",
-    "caption": "caption, same or similar",
+    "image_exact": "same image",
+    "image": "similar image",
+    "caption_exact": "same caption",
+    "caption": "similar caption",
     "both": "image and caption",
-    "any": "any of these",
-    "negative_caption": "a negative caption",
+    "any": "any",
+    "negative_caption": "negative caption",
 }
 
 
@@ -54,7 +54,8 @@ def contamination_parts(record: Mapping[str, Any]) -> list[Part]:
             title="Examples in the training set",
             numbers=True,
             note=f"Similar captions: Jaccard index of pairs of neighbouring words ≥ {settings['resemblance']:g}; "
-            f"{near}. Shares of images are of the examples with images, others of all examples.",
+            f"{near}. What is the same is similar, too. Shares of images are of the examples with images, others of all "
+            "examples; captions are positive ones, but for the last column.",
         ),
         *_hits(record["hits"]),
     ]

@@ -34,13 +34,14 @@ name, folder, count, workers, sugarcrepe = sys.argv[1:]
 def search(**options):
     items = contamination.read_items(["sugarcrepe"], data_dir=Path(sugarcrepe), with_images=False)
     if options:
-        items = contamination.read_items(["toy_scenes/itm"], image_model="histogram")
+        items = contamination.read_items(["toy_scenes/itm"], image_model=options.get("image_model"))
     return contamination.ContaminationSearch(items, 0.7, 0.95, **options)
 step, merge = {
     "statistics": lambda: (statistics.CaptionStatistics(), statistics.merge),
     "generate": lambda: (rules.RuleCandidates(("swap_att",)), rules.merge_candidates),
     "audit": lambda: (rules.BlindRules(negative="negative"), rules.merge_audit),
     "contamination": lambda: (search(), None),
+    "files": lambda: (search(image_column="image"), None),
     "images": lambda: (search(image_model="histogram", image_column="image"), None),
 }[name]()
 found = shards.find_shards([folder])[: int(count)]
@@ -80,8 +81,9 @@ def main() -> int:
             cpu = f"CPU {one[3]:.1f} and {two[3]:.1f} s; load {load()}"
             print(f"  1 process {one[0]:.1f} s, 2 processes {two[0]:.1f} s ({cpu})", flush=True)
             goals.append((f"{name}: speed, 2 processes / 1", one[0] / two[0], ">=", 1.8))
-        seconds, _, peak, _ = measure("images", folder / "images", 1, 1, options.sugarcrepe)
-        print(f"similar images (histogram): {IMAGES / seconds:,.0f} images/s, {peak:,.0f} MiB (load {load()})")
+        for name, title in {"files": "same image files", "images": "similar images (histogram)"}.items():
+            seconds, _, peak, _ = measure(name, folder / "images", 1, 1, options.sugarcrepe)
+            print(f"{title}: {IMAGES / seconds:,.0f} images/s, {peak:,.0f} MiB (load {load()})")
     return check_goals("corpora", goals)
 
 
