@@ -54,8 +54,8 @@ def contamination_parts(record: Mapping[str, Any]) -> list[Part]:
             title="Examples in the training set",
             numbers=True,
             note=f"Similar captions: Jaccard index of pairs of neighbouring words ≥ {settings['resemblance']:g}; "
-            f"{near}. What is the same is similar, too. Shares of images are of the examples with images, others of all "
-            "examples; captions are positive ones, but for the last column.",
+            f"{near}. What is the same is similar, too. Shares of images are of the examples with images, others of "
+            "all examples; captions are positive ones, but for the last column.",
         ),
         *_hits(record["hits"]),
     ]

@@ -96,7 +96,7 @@ def run_shards(
         DataError: a process was killed, as for want of memory.
     """
     folder, found = out / "shards", {}
-    if workers == 1 or len(shards) == 1:
+    if workers == 1 or len(shards) < 2:
         for shard in shards:
             found[shard] = process_shard(shard, step, folder)
             progress(found[shard])

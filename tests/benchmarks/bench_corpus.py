@@ -57,7 +57,7 @@ print(seconds, time.perf_counter() - start - seconds, peak / 1024, used)
 
 
 def main() -> int:
-    options = read_options(__doc__, sugarcrepe=Path, rows=100_000, most_rows=1_000_000, steps=",".join(STEPS))
+    options = read_options(__doc__, sugarcrepe=Path, rows=100_000, most_rows=2_000_000, steps=",".join(STEPS))
     goals = []
     with workplace() as folder:
         write_captions(folder / "captions", options.sugarcrepe, options.most_rows // SHARD_ROWS)
@@ -76,7 +76,7 @@ def main() -> int:
             )
             goals.append((f"{name}: memory, {options.most_rows:,} / {options.rows:,} rows", most / peak, "<=", 1.1))
             # Enough work that the start of processes, a second, does not count.
-            count = min(many, max(few, 10))
+            count = min(many, max(few, 40))
             one, two = (measure(name, folder / "captions", count, n, options.sugarcrepe, "w") for n in (1, 2))
             cpu = f"CPU {one[3]:.1f} and {two[3]:.1f} s; load {load()}"
             print(f"  1 process {one[0]:.1f} s, 2 processes {two[0]:.1f} s ({cpu})", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import io
 import json
 from itertools import pairwise
@@ -14,6 +15,7 @@ from console import invoke
 from PIL import Image
 
 from vl_assay.hub_datasets import load_examples
+from vl_assay.hub_datasets.corpora import similar_texts
 from vl_assay.hub_datasets.corpora.similar_texts import SimilarTexts
 from vl_assay.metrics.common.errors import ScoresError, VLAssayError
 
@@ -36,6 +38,10 @@ def test_every_similar_text_is_found_and_no_other(threshold):
     assert found == pytest.approx({key: value for key, value in values.items() if value >= threshold})
     assert len(found) > 5
     assert list(index.find(())) == []
+
+
+def test_docstring_examples():
+    assert doctest.testmod(similar_texts) == (0, 1)
 
 
 def test_a_resemblance_outside_its_range_is_refused():

@@ -93,9 +93,11 @@ def test_a_finished_shard_is_kept_until_it_or_the_settings_change(corpus, tmp_pa
 
 
 def test_parts_and_processes_give_what_one_run_gives(corpus, tmp_path):
-    for part in ("2/2", "1/2"):
-        result = invoke("corpus", "statistics", corpus, "--out", tmp_path / "parts", "--shard", part)
-        assert "2 shards done" in result.output, result.output
+    for part, done in {"2/3": 1, "1/3": 2, "3/3": 1, "5/5": 0}.items():
+        result = invoke(
+            "corpus", "statistics", corpus, "--out", tmp_path / "parts", "--shard", part, "--workers", 1 + (not done)
+        )
+        assert f"{done} shards done" in result.output, result.output
         assert not (tmp_path / "parts" / "statistics.json").exists()
     merged = invoke("corpus", "statistics", corpus, "--out", tmp_path / "parts")
     assert "0 shards done" in merged.output
