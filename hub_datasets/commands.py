@@ -561,3 +561,14 @@ def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, 
                 f"the value of option {pair!r} cannot be read; write NAME=VALUE, such as seed=1"
             ) from None
     return options
+
+
+def parse_columns(pairs: list[str] | None) -> dict[str, str]:
+    """``["positive=caption"]`` → ``{"positive": "caption"}``."""
+    columns = {}
+    for pair in pairs or ():
+        name, separator, value = pair.partition("=")
+        if not separator or not value:
+            raise VLAssayError(f"--column {pair!r} names no column; write OURS=THEIRS, such as {name or 'id'}=title")
+        columns[name] = value
+    return columns

@@ -52,6 +52,7 @@ COMMANDS = (
         "study",
     ),
     *("submit", "leaderboard import", "study hard-positives", "study order"),
+    *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
 )
 
 
@@ -73,7 +74,7 @@ def workplace(toy, tmp_path_factory):
     return folder
 
 
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md")
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scale.md")
 DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
 
 

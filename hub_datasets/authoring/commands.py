@@ -15,12 +15,14 @@ import typer
 from ...metrics.common.command_line import data_option
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
-from ..commands import Confidence, DataDir, Options, parse_options
+from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
+from ..corpora.commands import app as corpora_app
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
 
 app = typer.Typer()
+app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
 _making_option, _request_option, _stage_option, _result_option = (
     partial(typer.Option, rich_help_panel=title)
@@ -323,17 +325,6 @@ def _read_with_notes(
         if warning.category is UserWarning:
             typer.echo(f"note: {warning.message}", err=True)
     return pairs
-
-
-def parse_columns(pairs: list[str] | None) -> dict[str, str]:
-    """``["positive=caption"]`` → ``{"positive": "caption"}``."""
-    columns = {}
-    for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not value:
-            raise VLAssayError(f"--column {pair!r} names no column; write OURS=THEIRS, such as {name or 'id'}=title")
-        columns[name] = value
-    return columns
 
 
 @app.command()

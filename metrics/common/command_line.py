@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -115,6 +116,18 @@ def main() -> None:
             sys.stderr.flush()
             os._exit(0)
         raise
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """``"3/16"`` → (3, 16): part 3, from 1, of 16.
+
+    Raises:
+        VLAssayError: anything else.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise VLAssayError(f"the shard is {text!r}; give its number from 1 and how many there are, such as 3/16")
+    return int(match[1]), int(match[2])
 
 
 def printable(text: str) -> str:

@@ -119,11 +119,15 @@ def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
 
 
 class Sample(NamedTuple):
-    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0."""
+    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0.
+
+    With `weights`, of shape (n,), whole numbers, each value counts so often.
+    """
 
     values: NDArray[np.float64]
     left: str
     right: str
+    weights: NDArray[np.int64] | None = None
 
 
 def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.float64], *, mirrored: bool = False) -> str:
@@ -135,18 +139,21 @@ def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.floa
         edges: equidistant, ascending, of shape (bins + 1,).
         mirrored: whether a line shows the mirror image of the first sample.
     """
-    counts = [np.histogram(np.clip(each.values, edges[0], edges[-1]), edges)[0] for each in samples]
+    counts = [
+        np.histogram(np.clip(each.values, edges[0], edges[-1]), edges, weights=each.weights)[0] for each in samples
+    ]
     top = max(int(each.max()) for each in counts) or 1
     bins = len(edges) - 1
     shapes = []
     for sample, heights in zip(samples, counts, strict=True):
+        whole = heights.sum()
         for number, count in enumerate(heights.tolist()):
             if count:
                 fill = sample.left if edges[number] + edges[number + 1] < 0 else sample.right
                 shapes.append(
                     f'<rect x="{number}" y="{100 - 100 * count / top:.1f}" width="1" height="{100 * count / top:.1f}" '
                     f'fill="{fill}"><title>{edges[number]:.3g} to {edges[number + 1]:.3g}: '
-                    f"{count:,} ({count / len(sample.values):.1%})</title></rect>"
+                    f"{count:,} ({count / whole:.1%})</title></rect>"
                 )
     if mirrored:
         path = " ".join(f"V{100 - 100 * count / top:.1f} h1" for count in counts[0][::-1].tolist())

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .errors import StorageError
 
@@ -20,7 +20,14 @@ _SEAL = hashlib.sha256().digest_size
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that replaces `path` once it is complete and on the disk.
+    """Write a file that replaces `path` once it is complete and on the disk; raises as `replacing`."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that replaces `path` once the block has written it and it is on the disk.
 
     Raises:
         StorageError: it could not be written (disk full, no permission …); an earlier file at `path` is intact.
@@ -30,7 +37,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         try:
             with temporary.open("xb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

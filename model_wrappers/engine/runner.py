@@ -90,7 +90,8 @@ class RunConfig:
     without changing their `info`. `check_precision` loads the model again, so it needs a name.
 
     Raises:
-        ModelError: a batch size or a limit below 1, or no shard.
+        ModelError: a batch size or a limit below 1.
+        VLAssayError: no shard.
         UnknownNameError: a dtype that does not exist.
     """
 

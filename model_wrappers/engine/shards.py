@@ -8,13 +8,13 @@ finished, re-checks near-ties and writes predictions: the same bits as without s
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
-from ...metrics.common.errors import DataError, ModelError, PredictionsError
+from ...metrics.common.command_line import parse_shard
+from ...metrics.common.errors import DataError, PredictionsError
 from ...metrics.common.storage import read_sealed, write_sealed
 from .chunks import ChunkStore
 
@@ -46,15 +46,8 @@ class Shard(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """``"3/16"`` → shard 3 of 16.
-
-        Raises:
-            ModelError: anything else.
-        """
-        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
-        if not match or not 1 <= int(match[1]) <= int(match[2]):
-            raise ModelError(f"the shard is {text!r}; give its number from 1 and how many there are, such as 3/16")
-        return cls(int(match[1]), int(match[2]))
+        """``"3/16"`` → shard 3 of 16; raises as `parse_shard`."""
+        return cls(*parse_shard(text))
 
     def open(self, record: RunRecord, folder: Path) -> ChunkStore:
         """The process's own folder."""

@@ -32,5 +32,7 @@ class Rejected(Exception):
 
 def check_signs(text: str) -> None:
     """Raise `Rejected` for control characters and lone surrogates."""
+    if text.isprintable():
+        return
     if bad := [sign for sign in text if unicodedata.category(sign).startswith("C") and sign not in "\n\r\t"]:
         raise Rejected("control characters", f"U+{ord(bad[0]):04X}")

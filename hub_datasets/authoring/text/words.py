@@ -24,8 +24,10 @@ class Words(NamedTuple):
     @property
     def content(self) -> list[str]:
         """The words that are compared, without the s of plurals and verbs, articles, pronouns and forms of "be"."""
-        words = (re.sub("(?<=..)ies$", "y", word) for word in self.lower if word not in FOLLOWING)
-        return [re.sub("(?<=...)s$", "", word) for word in words]
+        # Of few words the expressions can match.
+        words = (word for word in self.lower if word not in FOLLOWING)
+        words = (re.sub("(?<=..)ies$", "y", word) if word.endswith("ies") else word for word in words)
+        return [re.sub("(?<=...)s$", "", word) if word.endswith("s") else word for word in words]
 
 
 def split(text: str) -> Words:
@@ -47,7 +49,10 @@ def find(words: Sequence[str], part: Sequence[str]) -> Iterator[int]:
     [0, 2]
     """
     if part:
-        yield from (at for at in range(len(words) - len(part) + 1) if list(words[at : at + len(part)]) == list(part))
+        first, wanted = part[0], list(part)
+        for at in range(len(words) - len(wanted) + 1):
+            if words[at] == first and list(words[at : at + len(wanted)]) == wanted:
+                yield at
 
 
 def count_shared(before: Sequence[object], after: Sequence[object]) -> tuple[int, int]:

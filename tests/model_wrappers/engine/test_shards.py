@@ -14,7 +14,7 @@ import tiny_models
 from console import invoke
 from support import UNVERIFIED
 
-from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError
+from vl_assay.metrics.common.errors import DataError, PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import merge, predict
 from vl_assay.model_wrappers.engine.shards import Shard
@@ -138,7 +138,7 @@ def test_a_damaged_record_and_a_folder_without_shards_are_told(clip_shards, tmp_
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/4", "1/4/2"])
 def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
-    with pytest.raises(ModelError, match=re.escape(f"the shard is '{text}'; give its number")):
+    with pytest.raises(VLAssayError, match=re.escape(f"the shard is '{text}'; give its number")):
         predict("demo-clip", "toy_scenes", out=tmp_path, shard=text)
 
 
