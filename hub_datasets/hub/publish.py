@@ -2,8 +2,8 @@
 
 A dataset gets an ``eval.yaml``, which marks it as a benchmark on the Hub and names its tasks and the framework that
 runs them. The Hub shows results only for benchmarks and frameworks that its team has listed (documentation of
-evaluation results, beta): "vl-assay" has to be added there by a pull request (docs/hub-registration.md), and each benchmark on request. Until then
-the file has no effect.
+evaluation results, beta): "vl-assay" has to be added there by a pull request, whose text is in
+``docs/hub-registration.md``, and each benchmark on request. Until then the file has no effect.
 """
 
 from __future__ import annotations
