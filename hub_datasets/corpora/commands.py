@@ -35,7 +35,7 @@ Columns = Annotated[
     data_option("--column", metavar="OURS=THEIRS", help="The shards' column of caption or image; repeatable."),
 ]
 Workers = Annotated[int, speed_option(help="Processes on this machine.", min=1)]
-Part_ = Annotated[
+ShardPart = Annotated[
     str | None,
     speed_option("--shard", metavar="N/M", help="Only every M-th shard, from the N-th: one machine's part, as 3/16."),
 ]
@@ -56,7 +56,9 @@ def corpus() -> None:
 
 
 @app.command()
-def statistics(shards: Shards, *, out: Out, column: Columns = None, workers: Workers = 1, shard: Part_ = None) -> None:
+def statistics(
+    shards: Shards, *, out: Out, column: Columns = None, workers: Workers = 1, shard: ShardPart = None
+) -> None:
     """Describe captions: lengths, words, typing, and how many repeat another one.
 
     Captions are the same if their words are, in lower case. Writes statistics.json, statistics.md and statistics.html.
@@ -83,7 +85,7 @@ def generate(
     seed: Annotated[int, typer.Option(help="Seed of the choice of words.")] = 0,
     column: Columns = None,
     workers: Workers = 1,
-    shard: Part_ = None,
+    shard: ShardPart = None,
 ) -> None:
     """Make hard negatives and hard positives by rule, as `vl-assay generate --rules` does.
 
@@ -119,7 +121,7 @@ def audit(
         ),
     ] = None,
     workers: Workers = 1,
-    shard: Part_ = None,
+    shard: ShardPart = None,
 ) -> None:
     """Measure how often the rules of `vl-assay audit`, which see no image, tell captions from their negatives.
 
@@ -160,7 +162,7 @@ def contamination(
     option: Options = None,
     column: Columns = None,
     workers: Workers = 1,
-    shard: Part_ = None,
+    shard: ShardPart = None,
 ) -> None:
     """Find which examples of benchmarks are in a training set: captions and images, the same and similar ones.
 

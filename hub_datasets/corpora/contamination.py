@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.common.errors import ScoresError
+from ...metrics.common.errors import DataError, ScoresError
 from ...metrics.common.wording import words
 from ..core.examples import load_examples
 from ..core.image_keys import content_key
@@ -83,6 +83,7 @@ def read_items(
         image_model: embed images with this model of `similar.load_embedder`; None for exact duplicates only.
 
     Raises:
+        DataError: an image to embed cannot be decoded.
         ModelError: the model cannot be loaded, or is none of images alone.
     """
     items, captions, images, files = BenchmarkItems(), {}, {}, []
@@ -99,9 +100,16 @@ def read_items(
                 items.examples.append(Wanted(part, example.id, (*places[:first],), (*places[first:],), own))
     items.captions, items.images = list(captions), list(images)
     if image_model and files:
-        embed = _Embedder(image_model)
-        parts = [files[start : start + _EMBEDDED_AT_ONCE] for start in range(0, len(files), _EMBEDDED_AT_ONCE)]
-        items.embeddings = np.concatenate([embed([data.image_bytes(key) for data, key in part])[1] for part in parts])
+        embed, parts = _Embedder(image_model), []
+        for start in range(0, len(files), _EMBEDDED_AT_ONCE):
+            part = files[start : start + _EMBEDDED_AT_ONCE]
+            read, rows = embed([data.image_bytes(key) for data, key in part])
+            if len(read) < len(part):
+                odd = next(number for number in range(len(part)) if number not in read)
+                data, key = part[odd]
+                raise DataError(f"{data.image_names[key]} of {data.benchmark} is no image; correct the source")
+            parts.append(rows)
+        items.embeddings = np.concatenate(parts)
     return items
 
 

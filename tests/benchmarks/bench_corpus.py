@@ -4,7 +4,7 @@
 
 Captions are made of halves of SugarCrepe's, images of noise, 384 pixels wide, in tars. Each run is a process of its
 own. Exits with 1 unless peak memory grows by at most 10 % from `--rows` to `--most-rows`, and two processes are 1.8
-times as fast as one; the latter needs two idle cores.
+times as fast as one, which needs two idle cores; similar captions are also searched with MinHash, to compare.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
+import zlib
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +87,49 @@ def main() -> int:
         for name, title in {"files": "same image files", "images": "similar images (histogram)"}.items():
             seconds, _, peak, _ = measure(name, folder / "images", 1, 1, options.sugarcrepe)
             print(f"{title}: {IMAGES / seconds:,.0f} images/s, {peak:,.0f} MiB (load {load()})")
+    goals.append(
+        ("similar captions a CPU second, filter / MinHash", compare_with_minhash(options.sugarcrepe), ">=", 1.0)
+    )
     return check_goals("corpora", goals)
+
+
+def compare_with_minhash(sugarcrepe: Path) -> float:
+    """The speed of the prefix filter over that of the faster of two MinHashes; prints how much these find."""
+    from vl_assay.hub_datasets.corpora.contamination import read_items
+    from vl_assay.hub_datasets.corpora.similar_texts import SimilarTexts, shingles
+
+    items = read_items(["sugarcrepe"], data_dir=sugarcrepe, with_images=False)
+    texts, rng = [caption.split() for caption in items.captions], np.random.default_rng(0)
+    vocabulary = sorted({word for text in texts for word in text})
+    asked = [list(texts[number]) for number in rng.integers(len(texts), size=10_000)]
+    for text in asked:  # captions with a word replaced
+        text[int(rng.integers(len(text)))] = str(rng.choice(vocabulary))
+    index = SimilarTexts(texts, 0.7)
+    start = time.process_time()
+    true = {(row, number) for row, text in enumerate(asked) for number, _ in index.find(text)}
+    filtered = time.process_time() - start
+    print(f"prefix filter: {len(asked) / filtered:,.0f} texts a CPU second, {len(true):,} similar pairs")
+    prime = (1 << 31) - 1
+    factors, terms = rng.integers(1, prime, (2, 128), dtype=np.uint64)
+
+    def bands(text: list[str], rows: int) -> list[tuple[int, bytes]]:
+        hashes = np.array([zlib.crc32("\0".join(each).encode()) & prime for each in shingles(text)], np.uint64)
+        least = ((hashes[:, None] * factors + terms) % np.uint64(prime)).min(axis=0)
+        return [(at, least[at : at + rows].tobytes()) for at in range(0, len(least), rows)]
+
+    seconds = []
+    for rows in (8, 4):
+        tables = defaultdict(list)
+        for number, text in enumerate(texts):
+            for key in bands(text, rows):
+                tables[key].append(number)
+        start = time.process_time()
+        found = {(row, n) for row, text in enumerate(asked) for key in bands(text, rows) for n in tables.get(key, ())}
+        seconds.append(time.process_time() - start)
+        share = len(found & true) / len(true)
+        rate = len(asked) / seconds[-1]
+        print(f"MinHash, {128 // rows} bands of {rows}: {rate:,.0f}, {share:.1%} of them, {len(found):,} candidates")
+    return min(seconds) / filtered
 
 
 def load() -> str:

@@ -16,8 +16,9 @@ from PIL import Image
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.corpora import similar_texts
+from vl_assay.hub_datasets.corpora.contamination import read_items
 from vl_assay.hub_datasets.corpora.similar_texts import SimilarTexts
-from vl_assay.metrics.common.errors import ScoresError, VLAssayError
+from vl_assay.metrics.common.errors import DataError, ScoresError, VLAssayError
 
 
 def jaccard(one, two):
@@ -140,3 +141,10 @@ def test_without_a_model_only_the_same_files_are_found(planted, tmp_path):
     both = invoke(*command, "--out", tmp_path / "both", "--no-images", "--image-model", "histogram")
     assert isinstance(both.exception, VLAssayError)
     assert "give one of them" in str(both.exception)
+
+
+def test_a_damaged_image_of_a_benchmark_is_told(planted, monkeypatch):
+    data = planted[1]
+    monkeypatch.setattr(type(data), "image_bytes", lambda self, key: b"no image")
+    with pytest.raises(DataError, match="of toy_scenes is no image"):
+        read_items(["toy_scenes/itm"], image_model="histogram")
