@@ -125,9 +125,9 @@ def reported_html(name: str, api: Any = None) -> Markup:
             [
                 f"{row.value:.6g}",
                 "yes" if row.is_verified else "no",
-                row.source,
+                [row.source],
                 "" if row.pull_request is None else f"#{row.pull_request}, not merged",
-                row.notes,
+                [row.notes],
             ],
         )
         for row in found.rows
