@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
+from huggingface_hub.errors import OfflineModeIsEnabled
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
@@ -24,6 +25,7 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
 from ..board.catalogue import Catalogue
+from ..board.community import MOST_ROWS, Community, reported_results
 from ..board.entries import CHANCE, PUBLISHED, Column, Entry, card_title
 from ..board.views import main_places
 from .address import View
@@ -46,7 +48,7 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     grid = gr.HTML(js_on_load=_CARD_JS, elem_id="grid")
     with gr.Column(visible=False) as details:
         essentials = gr.Markdown(elem_id="essentials")
-        levels, examples = gr.HTML(elem_id="levels"), gr.HTML(elem_id="examples")
+        levels, examples, reported = (gr.HTML(elem_id=name) for name in ("levels", "examples", "reported"))
         with gr.Accordion("The rest of its card", open=False, elem_id="card"):
             rest = gr.Markdown()
     view = View("benchmarks", benchmark=chosen)
@@ -69,10 +71,14 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     def on_choice(name: str | None) -> str:
         return examples_html(name) if name else ""
 
+    def on_reported(name: str | None) -> str:
+        return reported_html(name) if name in names else ""
+
     chosen.input(on_benchmark, chosen, shown, **QUIET)
     grid.click(on_click, None, [chosen, *shown], **QUIET)
     # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
+    chosen.change(on_reported, chosen, reported, api_visibility="private")
     return on_open, None, [chosen, *shown]
 
 
@@ -94,6 +100,40 @@ def question(name: str) -> str:
 def grid_html(board: Board) -> Markup:
     """A card for each benchmark. Nothing is built or downloaded for it."""
     return render("grid.html", benchmarks=[_summary(board, name) for name in benchmark_names()])
+
+
+def reported_html(name: str, api: Any = None) -> Markup:
+    """What others report for a benchmark on the Hub; empty if there is nothing, or the Hub is not asked.
+
+    Args:
+        name: the benchmark's.
+        api: as for `reported_results`.
+    """
+    found = reported_results(name, api)
+    if found.problem == OfflineModeIsEnabled.__name__ or found == Community():
+        return Markup()
+    facts = [
+        "From the repositories of models, as written there: neither recomputed nor checked here, and in no ranking.",
+        f"The Hub could not be read ({found.problem})." if found.problem else "",
+        f"{found.unreadable:,} have no valid model or value." if found.unreadable else "",
+        f"{found.over_limit:,} after the first {MOST_ROWS} are left out." if found.over_limit else "",
+    ]
+    link = Markup('<a href="https://huggingface.co/{0}" rel="nofollow noopener" target="_blank">{0}</a>')
+    lines = [
+        (
+            link.format(row.model),
+            [
+                f"{row.value:.6g}",
+                "yes" if row.is_verified else "no",
+                [row.source],
+                "" if row.pull_request is None else f"#{row.pull_request}, not merged",
+                [row.notes],
+            ],
+        )
+        for row in found.rows
+    ]
+    heads = ["model", "value", "run by the Hub", "source", "pull request", "notes"]
+    return table(heads, lines, title="Reported on the Hub", note=" ".join(filter(None, facts)))
 
 
 def _summary(board: Board, name: str) -> dict[str, Any]:

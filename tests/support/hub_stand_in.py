@@ -65,6 +65,9 @@ class HubStandIn:
         self.faults, self.token, self.stall = faults or {}, token, stall
         self.repositories: dict[str, Repository] = {}
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
+        self.leaderboards: dict[str, bytes] = {}  # of datasets, as JSON
+        self.renamed: dict[str, str] = {}  # old names of datasets, which are answered with 307
+        self.gated: set[str] = set()  # names of datasets that need a login that was granted access
         self.lock = threading.RLock()
         self.closed = False
         self.pages: list[bytes] = []  # sent in place of the next answers to "info"
@@ -130,6 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         ("info", "GET", r"/api/datasets/([^/]+/[^/]+)"),
         ("tree", "GET", r"/api/datasets/([^/]+/[^/]+)/tree/([^/]+)"),
         ("paths_info", "POST", r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)"),
+        ("leaderboard", "GET", r"/api/datasets/([^/]+/[^/]+)/leaderboard"),
         ("preupload", "POST", r"/api/datasets/([^/]+/[^/]+)/preupload/([^/]+)"),
         ("commit", "POST", r"/api/datasets/([^/]+/[^/]+)/commit/([^/]+)"),
         ("resolve", "GET", r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"),
@@ -159,6 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.hub.draw_fault(kind)
         with self.hub.lock:
             self.hub.seen[kind] += 1
+            self.hub.seen["authorized"] += "Authorization" in self.headers
         if fault == "dropped":
             return self.drop()
         if fault == "busy":
@@ -194,6 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def find(self, kind, name, revision="main", *path):
         """The answer of the method of that name to a commit, or that there is none."""
+        if name in self.hub.renamed:
+            return 307, b"", {"Location": self.path.replace(name, self.hub.renamed[name])}
+        if name in self.hub.gated:
+            return 403, {"error": "Access to this dataset is restricted"}, {"X-Error-Code": "GatedRepo"}
         if name not in self.hub.repositories:
             return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
@@ -213,6 +222,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def info(self, name, commit):
         return 200, {"id": name, "_id": "0", "sha": commit.sha}
+
+    def leaderboard(self, name, commit):
+        if name not in self.hub.leaderboards:
+            return 404, {"error": "This dataset has no leaderboard"}
+        return 200, self.hub.leaderboards[name]
 
     def tree(self, name, commit):
         entries, start = describe_tree(commit.files), int(self.query.get("cursor", ["0"])[0])

@@ -1,0 +1,108 @@
+"""What others report on the Hub for the published datasets: shown apart, as it is neither recomputed nor checked here.
+
+Anybody can write such a result into the repository of their model, so everything in it is untrusted: rows are bounded
+in number and length, and those that cannot be shown are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ...hub_datasets.hub.model_cards import OWNER
+
+MOST_ROWS = 100
+_MOST_CHARACTERS = 200
+_SECONDS = 600  # for so long an answer is kept, and also a failure
+_TIMEOUT = 10.0
+
+
+class Reported(NamedTuple):
+    """A row of a dataset's leaderboard on the Hub.
+
+    Attributes:
+        model: a repository, ``owner/name``.
+        value: as reported; on which scale is up to who reports it.
+        is_verified: whether the Hub has run it itself.
+        source, notes: texts of who reports it, cut to 200 characters; may be empty.
+        pull_request: the number of the pull request that adds it, if its model's owner has not merged it.
+    """
+
+    model: str
+    value: float
+    is_verified: bool
+    source: str
+    notes: str
+    pull_request: int | None
+
+
+class Community(NamedTuple):
+    """The rows of a dataset, in the Hub's order, what was left out, and the reason if the Hub could not be read."""
+
+    rows: tuple[Reported, ...] = ()
+    unreadable: int = 0
+    over_limit: int = 0
+    problem: str = ""
+
+
+def reported_results(benchmark: str, api: Any = None) -> Community:
+    """What the Hub's leaderboard of a benchmark has, at most ten minutes old.
+
+    Args:
+        benchmark: its name, which is that of its dataset.
+        api: a `huggingface_hub.HfApi` by default. No token is sent.
+    """
+    return _read(benchmark, api, int(time.monotonic() // _SECONDS))
+
+
+@lru_cache(maxsize=128)
+def _read(benchmark: str, api: Any, period: int) -> Community:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        found = (api or HfApi()).get_dataset_leaderboard(
+            f"{OWNER}/{benchmark}", base_model_only=False, token=False, timeout=_TIMEOUT
+        )
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        # The Hub lists no leaderboard for it: it has not accepted the dataset as a benchmark, or there is none.
+        return Community() if status in (400, 401, 404) else Community(problem=f"status {status}")
+    except Exception as error:  # network errors of several libraries, and rows without the fields of the Hub
+        return Community(problem=type(error).__name__)
+    rows = [_row(entry) for entry in found[:MOST_ROWS]]
+    kept = tuple(row for row in rows if row is not None)
+    return Community(kept, len(rows) - len(kept), len(found) - len(rows))
+
+
+def _row(entry: Any) -> Reported | None:
+    """A row with bounded texts; None if the model has no valid name or the value is no finite number."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(entry.model_id)
+    except HFValidationError:
+        return None
+    value, number = entry.value, entry.pull_request
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:  # nor NaN
+        return None
+    source = entry.source if isinstance(entry.source, dict) else {}
+    return Reported(
+        entry.model_id,
+        value,
+        entry.verified is True,
+        _text(source.get("name")),
+        _text(entry.notes),
+        number if type(number) is int and 0 < number < 1 << 31 else None,
+    )
+
+
+def _text(value: Any) -> str:
+    """A text of one line without control characters, cut."""
+    if not isinstance(value, str):
+        return ""
+    line = "".join(character if character.isprintable() else " " for character in value[: _MOST_CHARACTERS + 1])
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
