@@ -72,6 +72,9 @@ def plan(what: str | Path, repo: str) -> Plan:
     if repo.count("/") != 1:
         raise DataError(f"{repo!r} has no owner; expected owner/name")
     contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
+    if script := contents.get(f"{folder.resolve().name}.py"):
+        # ``evaluate.load("owner/name")`` asks for name.py, whatever the metric is called.
+        contents[f"{repo.partition('/')[2]}.py"] = script
     if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
         contents[EVAL_FILE] = content.encode()
     return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")

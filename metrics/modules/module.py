@@ -52,6 +52,11 @@ class MetricModule(EvaluationModule):
         """The metric as a plain function."""
         return self.spec.function
 
+    @property
+    def name(self) -> str:
+        """The metric's name, for ``evaluate.combine``; `evaluate` would derive "sugar_crepe_itm" from the class."""
+        return type(self).__module__.rpartition(".")[2]
+
     def _info(self) -> evaluate.EvaluationModuleInfo:
         kind = type(self)
         info = evaluate.ComparisonInfo if isinstance(self, evaluate.Comparison) else evaluate.MetricInfo
@@ -59,7 +64,7 @@ class MetricModule(EvaluationModule):
         return info(
             description=inspect.cleandoc(sys.modules[kind.__module__].__doc__ or ""),
             inputs_description=f"{summary}\n\n{describe(self.function)}\n\nExamples:\n{examples}",
-            citation=citation(kind.__module__.rpartition(".")[2]),
+            citation=citation(self.name),
             features=_features(self.spec),
             reference_urls=list(kind.papers),
             codebase_urls=list(kind.code),
@@ -68,7 +73,13 @@ class MetricModule(EvaluationModule):
     def compute(self, **arguments: Any) -> dict[str, Any] | None:
         """Compute the metric; the arguments are the columns of the features and the options of `function`."""
         known = [*self._feature_names(), *option_names(self.function)]
-        check_known("option", (name for name in arguments if name not in ("predictions", "references")), known)
+        # ``evaluate.combine`` passes both to every module, as None where it was given none.
+        arguments = {
+            name: each
+            for name, each in arguments.items()
+            if each is not None or name not in ("predictions", "references")
+        }
+        check_known("option", arguments, known)
         if self.writer is not None:
             return super().compute(**arguments)
         batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}

@@ -12,17 +12,19 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from urllib.request import urlopen
 
+import evaluate
 import pytest
 import yaml
 from console import invoke
+from file_server import serving
 from gradio_client import Client, handle_file
 from packaging.requirements import Requirement
 from test_publishing import Hub
 
 from vl_assay.hub_datasets.hub import spaces
 from vl_assay.hub_datasets.hub.publish import plan, publish
-from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.modules.discovery import metric_names
+from vl_assay.metrics.common.errors import DataError, UnknownNameError
+from vl_assay.metrics.modules.discovery import load_metric, metric_names
 
 ROOT = Path(__file__).parents[3]
 METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt", "spec.py"}
@@ -42,7 +44,7 @@ def carried(planned):
 
 
 def test_a_space_carries_what_it_imports_and_no_more():
-    metric, board = plan("group_match", "me/x"), plan("leaderboard", "me/x")
+    metric, board = plan("group_match", "me/group_match"), plan("leaderboard", "me/x")
     assert (top(metric), carried(metric)) == (METRIC_TOP, {"metrics"})
     assert top(board) == {"README.md", "app.py", "requirements.txt"}
     assert carried(board) == {"metrics", "hub_datasets", "space_app"}
@@ -127,7 +129,7 @@ def test_a_space_is_published_in_one_commit_that_removes_an_earlier_package():
     assert commit == {"commit_message": "Publish group_match", "repo_type": "space"}
     deleted = {path for path, operation in hub.operations.items() if type(operation).__name__.endswith("Delete")}
     assert deleted == set(old)
-    assert set(paths) - deleted == set(plan("group_match", "me/x").contents)
+    assert set(paths) - deleted == set(plan("group_match", "me/group_match").contents)
 
 
 def test_the_dry_run_shows_the_versions():
@@ -135,6 +137,29 @@ def test_the_dry_run_shows_the_versions():
     assert result.exit_code == 0
     assert f"gradio[oauth]=={version('gradio')}" in result.output.splitlines()[-1]
     assert "vl_assay/space_app/app.py" in result.output
+
+
+def test_evaluate_loads_and_combines_what_is_published_by_the_name_of_its_space(tmp_path, monkeypatch):
+    published = {"me/sugarcrepe_itm": "sugarcrepe_itm", "me/triples": "brittleness"}
+    for repo, metric in published.items():
+        for path, content in plan(metric, repo).contents.items():
+            if "/" not in path and isinstance(content, Path):
+                place = tmp_path / "spaces" / repo / "resolve" / "main" / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content.read_bytes())
+    with serving(tmp_path) as server:
+        monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", False)
+        monkeypatch.setattr(evaluate.config, "HF_UPDATE_DOWNLOAD_COUNTS", False)
+        monkeypatch.setattr(
+            evaluate.config, "HUB_EVALUATE_URL", f"{server.url}/spaces/{{path}}/resolve/{{revision}}/{{name}}"
+        )
+        both = evaluate.combine([*published], force_prefix=True)
+    assert [type(module).__name__ for module in both.evaluation_modules] == ["SugarCrepeITM", "Brittleness"]
+    by_name = evaluate.combine([load_metric("brittleness"), load_metric("augmented_accuracy")])
+    result = by_name.compute(predictions=[[0.3, 0.2, 0.1], [0.2, 0.3, 0.1]])
+    assert (result["brittleness_n"], result["augmented_accuracy_n"]) == (2, 2)
+    with pytest.raises(UnknownNameError, match="unknown option 'references'"):
+        by_name.compute(predictions=[[0.3, 0.2, 0.1]], references=[0])
 
 
 # What is published, started as a Space starts it
