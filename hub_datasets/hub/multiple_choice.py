@@ -184,12 +184,7 @@ def _lm_eval_task(task: TaskData, dataset: str) -> dict[str, Any]:
         "{% endfor %}\nAnswer with the letter alone.",
         "doc_to_target": "target",
         "generation_kwargs": {"max_gen_toks": 4, "until": ["\n"], "do_sample": False},
-        "filter_list": [
-            {
-                "name": "letter",
-                "filter": [{"function": "regex", "regex_pattern": "([A-Z])"}, {"function": "take_first"}],
-            }
-        ],
+        "filter_list": [{"name": "letter", "filter": [_LETTER, {"function": "take_first"}]}],
         "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
         "metadata": {"version": 1},
     }

@@ -24,6 +24,7 @@ _DESCRIPTION = (
     "Scores of composition with their intervals, recomputed from predictions whose hash each entry names. Written by "
     "`vl-assay publish`; other parts of the card are unchanged."
 )
+_LONGEST_WAIT = 60
 _WAITS = (1, 2, 4, 8, 16)  # seconds before another try
 # Another commit came first, too many requests, and errors of the server.
 _PASSING = (409, 412, 429)
@@ -99,6 +100,7 @@ def propose(
         DataError: as `write_model_card`, or there is no such model.
         StorageError: the Hub denies it, cannot be reached, or fails again and again. What was sent is found again.
     """
+    import httpx
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 
@@ -107,14 +109,14 @@ def propose(
         for wait in _WAITS:
             try:
                 return _propose_once(results, repo, dataset_owner, api)
-            except (HfHubHTTPError, OSError) as error:
+            except (HfHubHTTPError, httpx.TransportError, OSError) as error:
                 if not _may_pass(error):
                     raise
-                sleep(wait)
+                sleep(max(wait, _asked_to_wait(error)))
         return _propose_once(results, repo, dataset_owner, api)
     except RepositoryNotFoundError as error:
         raise DataError(f"there is no model {repo} on the Hub, or it is private or gated for this login") from error
-    except (HfHubHTTPError, LocalTokenNotFoundError, OSError) as error:
+    except (HfHubHTTPError, httpx.TransportError, LocalTokenNotFoundError, OSError) as error:
         raise StorageError(
             f"no pull request could be opened at {repo} ({error}); log in with `hf auth login`, check the network, and "
             "run the same command again: what was opened is found"
@@ -141,11 +143,22 @@ def _propose_once(results: Sequence[Result], repo: str, dataset_owner: str, api:
     return own.url if own is not None else commit.pr_url
 
 
-def _may_pass(error: BaseException) -> bool:
+def _may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later."""
+    import httpx
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
     response = getattr(error, "response", None)
     if response is not None:
         return response.status_code in _PASSING or response.status_code >= 500
-    from huggingface_hub.errors import OfflineModeIsEnabled
+    passing = isinstance(error, httpx.TransportError | ConnectionError | TimeoutError)
+    return passing and not isinstance(error, OfflineModeIsEnabled)
 
-    return isinstance(error, ConnectionError | TimeoutError) and not isinstance(error, OfflineModeIsEnabled)
+
+def _asked_to_wait(error: Exception) -> float:
+    """The seconds that the Hub asks to wait, at most `_LONGEST_WAIT`; 0 if it does not say."""
+    headers = getattr(getattr(error, "response", None), "headers", {})
+    try:
+        return min(max(0.0, float(headers.get("retry-after", 0))), _LONGEST_WAIT)
+    except ValueError:
+        return 0.0

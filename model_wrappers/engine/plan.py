@@ -88,16 +88,16 @@ class Pairs:
         sizes = self.shapes.prod(axis=1)
         return np.concatenate([np.arange(self.starts[i], self.starts[i] + sizes[i]) for i in examples])
 
-    def differences(self, scores: np.ndarray) -> np.ndarray:
-        """The differences of every two scores of an image, and of a text, of the same example."""
-        found = [np.empty(0)]
-        for rows, columns in np.unique(self.shapes, axis=0):
-            of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
-            matrices = scores[self.starts[of_shape, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
-            for axis, size in ((1, rows), (2, columns)):
-                one, other = np.triu_indices(size, 1)
+    def differences(self, scores: np.ndarray) -> list[np.ndarray]:
+        """Of examples of one shape the differences of every two texts of an image, and every two images of a text."""
+        [shape] = np.unique(self.shapes, axis=0)
+        matrices = scores.reshape(-1, *shape)
+        found = []
+        for axis in (2, 1):
+            one, other = np.triu_indices(matrices.shape[axis], 1)
+            if len(one):
                 found.append((matrices.take(one, axis) - matrices.take(other, axis)).ravel())
-        return np.concatenate(found)
+        return found or [np.empty(0)]
 
     def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
         """Mask (p,) of the pairs of examples with two scores within `margin`.

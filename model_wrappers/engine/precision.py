@@ -1,10 +1,11 @@
 """float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
 
 Everything is computed in bfloat16, and a sample of the examples in float32 too. The difference of two scores that
-decides an example is off by the difference of two rounding errors; `BOUND` times its root mean square over the sample
-is the bound below which a decision is open. Open ones are computed again in two stages: first the captions in float32,
-after which only the images' rounding is left, whose bound is measured apart and is lower; then the images of those that
-are still open. What lies within rounding of float32 itself is re-checked in float64, as always.
+decides an example is off by the difference of two rounding errors; `BOUND` times its root mean square over the sample,
+of examples with as many images and captions, is the bound below which a decision is open. Open ones are computed again
+in two stages: first the captions in float32, after which only the images' rounding is left, whose bound is measured
+apart and is lower; then the images of those that are still open. What lies within rounding of float32 itself is
+re-checked in float64, as always.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ AUTO = "auto"
 # Errors are nearly normal: beyond five standard deviations lies one decision in two million.
 BOUND = 5
 SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth
+
+_FACTS = (
+    "bfloat16_bound",
+    "bfloat16_bound_of_images",
+    "float32_captions",
+    "float32_images",
+    "margins_in_sample",
+    "margins_that_bfloat16_turns",
+)
 
 Rows = Callable[[np.ndarray], np.ndarray]
 
@@ -91,6 +101,23 @@ def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read
         images: for each pair its image's embedding (p, d) in bfloat16.
         see, read: embeddings (n, d) in float32 of images and texts with these numbers, which may repeat.
     """
+    found, facts = scores.copy(), dict.fromkeys(_FACTS, 0)
+    for shape in np.unique(pairs.shapes, axis=0):
+        if shape.prod() < 2:
+            continue
+        of_shape = np.flatnonzero((pairs.shapes == shape).all(axis=1))
+        chosen = pairs.of_examples(of_shape)
+        group = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], pairs.shapes[of_shape], [])
+        found[chosen], counts = _decide_alike(group, scores[chosen], images[chosen], see, read)
+        for name, value in counts.items():
+            facts[name] = max(facts[name], value) if "bound" in name else facts[name] + value
+    return Decided(found, facts)
+
+
+def _decide_alike(
+    pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
     size = np.clip(len(pairs.shapes) // 16, *SAMPLE)
     examples = np.unique(np.linspace(0, len(pairs.shapes) - 1, size).round().astype(int))
     chosen = pairs.of_examples(examples)
@@ -98,7 +125,10 @@ def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read
     texts = read(sample.text)
     true, mixed = dots(see(sample.anchor), texts), dots(images[chosen], texts)
     margins = [sample.differences(each) for each in (scores[chosen], mixed, true)]
-    bound, bound_of_images = (BOUND * float(np.sqrt(np.mean((each - margins[2]) ** 2))) for each in margins[:2])
+    bound, bound_of_images = (
+        BOUND * max((float(np.sqrt(np.mean((own - exact) ** 2))) for own, exact in zip(each, margins[2], strict=True)))
+        for each in margins[:2]
+    )
     bound_of_images = min(bound, bound_of_images)
 
     found = scores.copy()
@@ -107,16 +137,9 @@ def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read
     found[near] = dots(images[near], rows)
     open_ = near & pairs.near_ties(found, bound_of_images)
     found[open_] = dots(see(pairs.anchor[open_]), rows[open_[near]])
-    wrong = (np.sign(margins[0]) != np.sign(margins[2])).sum()
-    facts = {
-        "bfloat16_bound": bound,
-        "bfloat16_bound_of_images": bound_of_images,
-        "float32_captions": int(near.sum()),
-        "float32_images": int(open_.sum()),
-        "margins_in_sample": len(margins[0]),
-        "margins_that_bfloat16_turns": int(wrong),
-    }
-    return Decided(found, facts)
+    rough, exact = (np.sign(np.concatenate(each)) for each in (margins[0], margins[2]))
+    values = (bound, bound_of_images, int(near.sum()), int(open_.sum()), len(exact), int((rough != exact).sum()))
+    return found, dict(zip(_FACTS, values, strict=True))
 
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:

@@ -66,13 +66,14 @@ class Hub:
         self.branches[branch] |= {each.path_in_repo: each.path_or_fileobj for each in operations}
         self.commits.append(branch)
         if fault == "lost":
-            raise ConnectionError("the connection was closed")
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
         return SimpleNamespace(pr_url=url)
 
 
 def failed(status, kind=HfHubHTTPError):
     request = httpx.Request("POST", "https://hub", headers={"authorization": f"Bearer {TOKEN}"})
-    return kind(f"{status}", response=httpx.Response(status, request=request))
+    headers = {"retry-after": "20"} if status == 429 else {}
+    return kind(f"{status}", response=httpx.Response(status, request=request, headers=headers))
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,7 @@ def test_faults_open_it_once_and_the_token_is_told_nobody(faults, results, tmp_p
     assert propose(results, "owner/model", api=hub, sleep=waited.append) == "https://hub/owner/model/discussions/1"
     assert len(hub.pulls) == len(hub.commits) == 1
     assert len(waited) == len(faults)
+    assert (20 in waited) == (429 in faults)
     assert TOKEN not in caplog.text + "".join(capsys.readouterr())
 
 

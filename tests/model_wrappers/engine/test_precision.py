@@ -17,16 +17,31 @@ def embeddings(rng, count):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("shape", [(1, 2), (2, 2)])
-def test_every_decision_is_that_of_float32_and_few_are_computed_again(shape):
+def signs(pairs, scores):
+    """The signs of the differences that decide, example by example."""
+    matrices = [pairs.matrix(scores, number) for number in range(len(pairs.shapes))]
+    return [np.sign(np.diff(matrix, axis=axis)).tolist() for matrix in matrices for axis in (0, 1)]
+
+
+@pytest.mark.parametrize("shapes", [[(1, 2)], [(2, 2)], [(1, 2), (1, 2), (1, 2), (1, 2), (1, 2), (2, 2)]])
+def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
     rng = np.random.default_rng(0)
-    count = 3000
-    images, texts = embeddings(rng, count * shape[0]), embeddings(rng, count * shape[1])
+    shapes = np.array(shapes * (3000 // len(shapes)))
+    images, texts = embeddings(rng, shapes[:, 0].sum()), embeddings(rng, shapes[:, 1].sum())
+    # The captions of an example are alike, so that an image's rounding hardly reaches their difference.
+    first = np.repeat(np.cumsum(shapes[:, 1]) - shapes[:, 1], shapes[:, 1])
+    texts = texts[first] + 0.3 * texts
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
     rough_images, rough_texts = (rows + rng.normal(scale=1e-3, size=rows.shape) for rows in (images, texts))
-    grid = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
-    anchor = np.array([example * shape[0] + i for example in range(count) for i, _ in grid])
-    text = np.array([example * shape[1] + j for example in range(count) for _, j in grid])
-    pairs = Pairs([str(number) for number in range(len(texts))], anchor, text, np.tile(shape, (count, 1)), [])
+    starts = np.cumsum(shapes, axis=0) - shapes
+    grid = [
+        (start[0] + i, start[1] + j)
+        for start, (rows, columns) in zip(starts, shapes, strict=True)
+        for i in range(rows)
+        for j in range(columns)
+    ]
+    anchor, text = np.array(grid).T
+    pairs = Pairs([str(number) for number in range(len(texts))], anchor, text, shapes, [])
     seen, read = [], []
 
     def see(numbers):
@@ -39,12 +54,11 @@ def test_every_decision_is_that_of_float32_and_few_are_computed_again(shape):
 
     rough, true = dots(rough_images[anchor], rough_texts[text]), dots(images[anchor], texts[text])
     found = decide(pairs, rough, rough_images[anchor], see, read_precisely)
-    assert (np.sign(pairs.differences(rough)) != np.sign(pairs.differences(true))).any()
-    assert np.array_equal(np.sign(pairs.differences(found.scores)), np.sign(pairs.differences(true)))
-    assert read[1] < 0.2 * len(texts)
-    assert seen[1] <= read[1]
+    assert signs(pairs, rough) != signs(pairs, true)
+    assert signs(pairs, found.scores) == signs(pairs, true)
+    assert sum(read) < 0.35 * len(texts)
     assert found.facts["float32_captions"] > found.facts["float32_images"] > 0
-    assert 0.002 < found.facts["bfloat16_bound"] < 0.05
+    assert 0.0005 < found.facts["bfloat16_bound"] < 0.05
 
 
 def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_path):
