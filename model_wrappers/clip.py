@@ -19,7 +19,7 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.prefixes import can_share, grow, read_trees
+from .loading.prefixes import SAMPLES, can_share, grow, read_trees
 from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, cut_tokens
 
 _CLASSES: dict[str, Any] = {
@@ -32,7 +32,6 @@ _CLASSES: dict[str, Any] = {
 MODEL_TYPES = tuple(_CLASSES)
 # Text towers in which a token sees those before it alone; whether captions may share them is tried at load.
 _CAUSAL = ("clip", "metaclip_2")
-_SAMPLES = ("a cat and a dog", "a cat and a dog on a red box", "a cat", "a dog and a cat")
 CHECKPOINTS = (
     "openai/clip-vit-base-patch32",
     "openai/clip-vit-large-patch14",
@@ -63,7 +62,7 @@ class Clip(DualEncoderMixin, ImageTextModel):
         super().__init__(checkpoint, min(positions, limit))
         if config.model_type in _CAUSAL:
             whole, shared = partial(self.read, self._model), partial(self.read_shared, self._model)
-            self.shares_prefixes = can_share(whole, shared, self.prepare_captions(_SAMPLES))
+            self.shares_prefixes = can_share(whole, shared, self.prepare_captions(SAMPLES))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""

@@ -23,6 +23,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -35,8 +36,9 @@ from safetensors.torch import save_model
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
+from .loading.prefixes import SAMPLES, can_share, grow, log_mask
 from .loading.published import QUICK, Published, find_published, published_checkpoints
-from .loading.torch_models import DualEncoderMixin, on_device, pad_to
+from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to
 from .loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 MODEL_TYPES = ()
@@ -108,6 +110,27 @@ class OpenClip(DualEncoderMixin):
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Caption embeddings (n, d), not normalised."""
         return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
+
+    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """As `read`, with what captions begin with alike computed once, and no padding up to `max_tokens`.
+
+        Raises AttributeError or another error of `can_share` for a tower that is not built like that of CLIP.
+        """
+        tower = getattr(model, "text", model)
+        cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
+        # A caption is read at its first end token (OpenAI: its highest id); what follows is not seen from there.
+        pooling = getattr(tower, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
+        ends = [ids.index(max(ids) if pooling == "argmax" else self._end) for ids in cut]
+        trees = grow([ids[: end + 1] for ids, end in zip(cut, ends, strict=True)], self._pad)
+        device, heads = tower.positional_embedding.device, tower.transformer.resblocks[0].attn.num_heads
+        hidden = tower.token_embedding(trees.ids.to(device)) + tower.positional_embedding[trees.places.to(device)]
+        mask = log_mask(trees.seen, hidden.dtype).to(device).expand(-1, heads, -1, -1).flatten(0, 1)
+        sequences, tokens = (index.to(device) for index in trees.ends)
+        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[sequences, tokens])
+        projection = tower.text_projection
+        if projection is None:
+            return rows
+        return projection(rows) if isinstance(projection, torch.nn.Module) else rows @ projection
 
     def fresh(self) -> Any:
         """A model of the same architecture with random weights, of torch's generator."""
@@ -190,6 +213,8 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
     if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
         raise ModelError(f"{info.name} truncates or pads captions in an unknown way")
+    whole, shared = partial(loaded.read, model), partial(loaded.read_shared, model)
+    loaded.shares_prefixes = can_share(whole, shared, loaded.prepare_captions(SAMPLES))
     return loaded
 
 

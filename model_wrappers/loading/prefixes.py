@@ -20,6 +20,8 @@ from ..engine.chunks import common_start
 
 # Sequences are cut at so many tokens: a token is compared with all others of its sequence.
 LENGTH = 320
+# Captions to try at load whether a tower may share them.
+SAMPLES = ("a cat and a dog", "a cat and a dog on a red box", "a cat", "a dog and a cat")
 _TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-5}
 _TOLERANCE_OF_HALVES = 0.02
 
@@ -89,12 +91,15 @@ def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
     device = embeddings.token_embedding.weight.device
     # Not through its forward, which refuses more tokens than a caption may have.
     hidden = embeddings.token_embedding(trees.ids.to(device)) + embeddings.position_embedding(trees.places.to(device))
-    hidden_from = torch.zeros(trees.seen.shape, dtype=hidden.dtype).masked_fill(
-        ~trees.seen, torch.finfo(hidden.dtype).min
-    )
-    states = text_model.encoder(inputs_embeds=hidden, attention_mask=hidden_from.to(device)).last_hidden_state
+    mask = log_mask(trees.seen, hidden.dtype).to(device)
+    states = text_model.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
     sequences, tokens = (index.to(device) for index in trees.ends)
     return text_model.final_layer_norm(states[sequences, tokens])
+
+
+def log_mask(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the logits of attention: 0 where a token is seen, else the lowest number of `dtype`."""
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
 
 
 def can_share(

@@ -102,6 +102,37 @@ def test_scores_equal_the_library_s_own_one_pair_at_a_time(name, library, images
     assert np.ptp(expected, axis=0).min() > 1e-3
 
 
+def test_captions_that_begin_alike_are_read_as_trees_and_without_padding(library, monkeypatch):
+    model = load_model("open_clip:tiny/laion")
+    assert model.shares_prefixes
+    texts = [
+        f"{start} {end} c d e f g h i j"
+        for start in ("a red cat", "a dog", "the red box " * 9)
+        for end in "abcdefghijklmnop"
+    ]
+    ids = model.prepare_captions([*texts, "a red cat"])
+    ids.append([*ids[0][:3], ids[0][-1], *ids[0][3:]])  # an end token among others
+    read = []
+    layer = model.module.transformer.resblocks[0]
+    layer.register_forward_pre_hook(lambda _, args: read.append(args[0].shape[:2]))
+    alone = np.concatenate([model.encode_captions([own]) for own in ids])
+    whole = sum(shape.numel() for shape in read)
+    read.clear()
+    np.testing.assert_allclose(model.encode_captions(ids), alone, rtol=0, atol=1e-5)
+    assert read[0][0] > 1
+    assert sum(shape.numel() for shape in read) < 0.7 * whole
+    # A tower in which tokens see those after them.
+    create = library.create_model_and_transforms
+
+    def create_without_mask(*args, **given):
+        model, *others = create(*args, **given)
+        model.attn_mask = None
+        return model, *others
+
+    monkeypatch.setattr(library, "create_model_and_transforms", create_without_mask)
+    assert not load_model("open_clip:tiny/laion").shares_prefixes
+
+
 def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
     model = load_model("open_clip:tiny/laion")
     texts = ["a dog", "", "wow!", "the red box " * 200]
