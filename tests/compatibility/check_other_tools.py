@@ -1,11 +1,12 @@
-"""Run a benchmark with inspect_ai, lm-eval and mteb, offline, and compare each answer with our own evaluation.
+"""Run a benchmark with inspect_ai, lm-eval, lmms-eval and mteb, offline, and compare each answer with our own.
 
-    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval mteb]
+    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval lmms_eval mteb]
 
-The tools are those of this environment (``pip install inspect-ai lm-eval mteb``); one that is not installed is skipped
-and said. The model is demo-clip in the tool's own interface: it gets the image and the text that the tool makes, and
-answers with the letter of the caption with the highest score; of `mteb` its own class. Right and wrong must be ours for
-every example. Exits with 1 when something differs.
+The tools are those of this environment (``pip install inspect-ai lm-eval mteb``, or lmms-eval, whose pins are others);
+one that is not installed is skipped and said. The model is demo-clip in the tool's own interface: it gets the image and
+the text that the tool makes, and answers with the letter of the caption with the highest score; mteb has its own class.
+Right and wrong must be ours for every example, and so must predictions that are read from the tool's log. Exits with 1
+when something differs.
 """
 
 from __future__ import annotations
@@ -123,6 +124,39 @@ def by_lm_eval(folder: Path, work: Path) -> dict[str, bool]:
     return {each["doc"]["id"]: each["exact_match"] == 1 for each in samples}
 
 
+def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
+    """Which examples are right by lmms-eval with the exported task file."""
+    from lmms_eval.api.model import lmms
+    from lmms_eval.evaluator import simple_evaluate
+    from lmms_eval.loggers import EvaluationTracker
+    from lmms_eval.tasks import TaskManager
+
+    chooser = Chooser()
+
+    class _Chooser(lmms):
+        def generate_until(self, requests: Any) -> list[str]:
+            found = []
+            for each in requests:
+                text, _, visual, number, task, split = each.args
+                [image] = visual(self.task_dict[task][split][number])
+                found.append(chooser.answer(image, text))
+            return found
+
+        def loglikelihood(self, requests: Any) -> Any:
+            raise NotImplementedError
+
+        generate_until_multi_round = loglikelihood
+
+    name = f"toy_scenes_{TASK}"
+    manager = TaskManager(include_path=str(folder / "lmms_eval"), include_defaults=False)
+    found: Any = simple_evaluate(_Chooser(), tasks=[name], task_manager=manager, log_samples=True)
+    tracker = EvaluationTracker(output_path=str(work / "log_lmms_eval"))
+    tracker.general_config_tracker.model_name_sanitized, tracker.date_id = ".", "now"
+    samples = found["samples"][name]
+    tracker.save_results_samples(name, samples)
+    return {each["vl_assay"]["id"]: each["accuracy"] == 1 for each in samples}
+
+
 def by_mteb(_: Path, work: Path) -> dict[str, bool]:
     """Which examples are right by `mteb`, with its own model of demo-clip; our family must give these scores, too."""
     import mteb
@@ -145,7 +179,12 @@ def by_mteb(_: Path, work: Path) -> dict[str, bool]:
     return found
 
 
-TOOLS = {"mteb": ("mteb", by_mteb), "inspect": ("inspect_ai", by_inspect), "lm_eval": ("lm_eval", by_lm_eval)}
+TOOLS = {
+    "mteb": ("mteb", by_mteb),
+    "inspect": ("inspect_ai", by_inspect),
+    "lm_eval": ("lm_eval", by_lm_eval),
+    "lmms_eval": ("lmms_eval", by_lmms_eval),
+}
 
 
 def main() -> int:

@@ -45,7 +45,12 @@ def write_lm_eval(path, found, letters):
     path.write_text("\n".join(map(json.dumps, lines)))
 
 
-WRITERS = {"a.json": write_json, "a.eval": write_eval, "samples_a.jsonl": write_lm_eval}
+def write_lmms_eval(path, found, letters):
+    lines = ({"vl_assay": row | {"answer": letter}} for row, letter in zip(found, letters, strict=True))
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+WRITERS = {"a.json": write_json, "a.eval": write_eval, "samples_a.jsonl": write_lm_eval, "b.jsonl": write_lmms_eval}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,7 @@ def exported(toy):
     return {name: list(rows(load_examples(f"toy_scenes/{name}", limit=LIMIT)[0])) for name in ("itm", "groups", "vqa")}
 
 
-@pytest.mark.parametrize(("file", "task"), zip(WRITERS, ("itm", "groups", "vqa"), strict=True))
+@pytest.mark.parametrize(("file", "task"), zip(WRITERS, ("itm", "groups", "vqa", "groups"), strict=True))
 def test_a_letter_is_the_choice_at_its_place_in_the_log(file, task, exported, tmp_path):
     found = exported[task]
     letters = [row["target"] for row in found]
