@@ -253,15 +253,15 @@ def _propose(predictions: Path, repo: str, dataset_owner: str, dry_run: bool) ->
 def export(
     benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, or the folder of a build.")],
     out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole.")],
-    repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for lm-eval: owner/name.")] = "",
+    repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,
     limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,
     option: Options = None,
 ) -> None:
-    """Write a benchmark as multiple choice, which inspect_ai, lm-eval and the Hub's own evaluations run.
+    """Write a benchmark as multiple choice, which inspect_ai, lm-eval, lmms-eval and the Hub's own evaluations run.
 
     Captions and yes-or-no questions only. The folder is a dataset repository with an `eval.yaml` and task files of
-    lm-eval; choices are in an order drawn by their content.
+    lm-eval and lmms-eval; choices are in an order drawn by their content.
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
     `vl-assay export naturalbench nb-choices --repo me/naturalbench-choices`

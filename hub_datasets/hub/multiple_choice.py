@@ -1,4 +1,4 @@
-"""A benchmark as questions of multiple choice, for tools that ask generative models: inspect_ai, lm-eval and the Hub.
+"""A benchmark as questions of multiple choice, for tools that ask generative models: inspect_ai, lm-eval, lmms-eval.
 
 The folder is a dataset repository: a configuration for each task, and a row for each image of an example.
 
@@ -12,14 +12,15 @@ The folder is a dataset repository: a configuration for each task, and a row for
 | image_uri | the same as a data URI, which inspect_ai takes as text |
 
 ``eval.yaml`` has the Hub's framework ``inspect-ai``, so that ``inspect eval hf/OWNER/NAME`` runs it, and ``lm_eval``
-has a task file for each task. Both count the letter of an answer. Scores of several rows together, such as Winoground's
-group score, need this package.
+and ``lmms_eval`` have a task file for each task. All count the letter of an answer. Scores of several rows together,
+such as Winoground's group score, need this package: it reads the tools' logs as ``precomputed:LOG``.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -54,7 +55,7 @@ def export(
     Args:
         reference, data_dir, options, limit: as for `load_examples`; its matching and vqa tasks are written.
         out: the folder.
-        repo: where it will be on the Hub, ``OWNER/NAME``, for the task files of lm-eval; by default they read `out`.
+        repo: where it will be on the Hub, ``OWNER/NAME``, for the task files; by default they read `out`.
 
     Returns:
         The number of rows of each task.
@@ -64,8 +65,6 @@ def export(
             image.
         StorageError: the folder is not empty and was not written by this.
     """
-    import yaml
-
     tasks = load_examples(reference, task_types=("matching", "vqa"), data_dir=data_dir, options=options, limit=limit)
     tasks = [task for task in tasks if task.task.images and task.task.task_type in ("matching", "vqa")]
     if not tasks:
@@ -80,9 +79,10 @@ def export(
         for task in tasks:
             name = task.task.name
             counts[name] = _write_rows(task, folder / name / f"{task.split}.parquet")
-            (folder / "lm_eval").mkdir(exist_ok=True)
-            text = yaml.safe_dump(_lm_eval_task(task, repo or str(Path(out).resolve())), sort_keys=False, width=120)
-            (folder / "lm_eval" / f"{_task_name(task)}.yaml").write_text(text, encoding="utf-8")
+            for tool, contents in _task_files(task, repo or str(Path(out).resolve())).items():
+                (folder / tool).mkdir(exist_ok=True)
+                (folder / tool / f"{_task_name(task)}.yaml").write_text(contents, encoding="utf-8")
+        shutil.copyfile(Path(__file__).with_name("lmms_eval_utils.py"), folder / "lmms_eval" / "utils.py")
         (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
         (folder / "README.md").write_text(_card(tasks), encoding="utf-8")
     return counts
@@ -171,23 +171,40 @@ def _eval_yaml(tasks: list[TaskData]) -> str:
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _lm_eval_task(task: TaskData, dataset: str) -> dict[str, Any]:
-    """A task of lm-eval; its multimodal models generate, and take no log-likelihoods of choices."""
-    return {
+def _task_files(task: TaskData, dataset: str) -> dict[str, str]:
+    """The task files of lm-eval and lmms-eval; their models generate, and take no log-likelihoods of choices."""
+    import yaml
+
+    common = {
         "task": _task_name(task),
         "dataset_path": dataset,
         "dataset_name": task.task.name,
         "test_split": task.split,
         "output_type": "generate_until",
+        "doc_to_target": "target",
+        "metadata": {"version": 1},
+    }
+    lm_eval = {
         "doc_to_image": ["image"],
         "doc_to_text": "<image>{{question}}{% for c in choices %}\n{{'" + ascii_uppercase + "'[loop.index0]}}. {{c}}"
         "{% endfor %}\nAnswer with the letter alone.",
-        "doc_to_target": "target",
         "generation_kwargs": {"max_gen_toks": 4, "until": ["\n"], "do_sample": False},
         "filter_list": [{"name": "letter", "filter": [_LETTER, {"function": "take_first"}]}],
-        "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
-        "metadata": {"version": 1},
+        "metric_list": [_mean("exact_match")],
     }
+    lmms_eval = {
+        "generation_kwargs": {"max_new_tokens": 4, "temperature": 0, "do_sample": False},
+        "metric_list": [_mean("accuracy")],
+    }
+    # As text: `yaml` does not know this tag of lmms-eval.
+    calls = {"doc_to_visual": "visual", "doc_to_text": "text", "process_results": "results"}
+    called = "".join(f"{key}: !function utils.{function}\n" for key, function in calls.items())
+    texts = [yaml.safe_dump(common | own, sort_keys=False, width=120) for own in (lm_eval, lmms_eval)]
+    return {"lm_eval": texts[0], "lmms_eval": texts[1] + called}
+
+
+def _mean(metric: str) -> dict[str, Any]:
+    return {"metric": metric, "aggregation": "mean", "higher_is_better": True}
 
 
 def _card(tasks: list[TaskData]) -> str:

@@ -24,6 +24,9 @@ first use. A phrase is given by its text, or by its number as `phrase_id` (TRICD
 for each of the `boxes`. An object of records by id is also read, with the answers of GPT-4V to SugarCrepe as their
 authors released them.
 
+Logs of what ``vl-assay export`` wrote are read as they are, for matching and vqa: those of inspect_ai (``.eval``, which
+may need ``pip install zipfile-zstd``, or ``.json``), and the samples of lm-eval and lmms-eval (``samples_*.jsonl``).
+
 A folder has such a file for each configuration, named after it: ``gpt4v-swap_obj.json``, whose id ``13`` means
 ``swap_obj/13``. A folder with folders in it has the answers to the same questions with the captions in several orders,
 as ``positive-first`` and ``negative-first`` of GPT-4V: the scores are means over the orders, in which an answer that

@@ -3,7 +3,7 @@
 The file's suffix determines its format (.csv, .tsv, .jsonl, .ndjson, .json), else its first character. JSON may be a
 list of records or an object of records by id. CSV and JSON lines are read line by line, JSON as a whole; in JSON
 lines those that begin with # are comments. A folder has such a file for each configuration; one with only folders in it
-has such a folder for each order of the captions.
+has such a folder for each order of the captions. Logs of other tools: `logs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TextIO
 
@@ -24,8 +24,9 @@ from ...metrics.common.errors import ModelError
 from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
+from .logs import Joined, inspect_answer, is_inspect_log, lm_eval_answer, read_eval_file
 
-_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".eval")
 # Characters of a line, and of a JSON file, which takes ten times as much memory.
 _LINE_LIMIT = 2**26
 _JSON_LIMIT = 2**28
@@ -86,14 +87,41 @@ def read_records(path: Path) -> Iterator[Record]:
     if not path.is_file():
         raise ModelError(f"no such file: {path}")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for place, fields in _entries(file, path.suffix.lower()):
-                if not isinstance(fields, dict):
-                    raise ValueError(f"{place}: {shown(fields)} is not a record, an object with names and values")
-                yield Record(place, fields)
+        yield from (Record(*each) for each in _fields(path))
     except (ValueError, OSError, RecursionError, csv.Error) as error:
         reason = "too deeply nested" if isinstance(error, RecursionError) else error
         raise ModelError(f"{path.name} cannot be read: {reason}") from error
+
+
+def _fields(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a file with their places; those of logs as records of answers."""
+    if path.suffix.lower() == ".eval":
+        yield from _answers(read_eval_file(path))
+        return
+    joined = Joined()
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for place, fields in _entries(file, path.suffix.lower()):
+            if not isinstance(fields, dict):
+                raise ValueError(f"{place}: {shown(fields)} is not a record, an object with names and values")
+            try:
+                answer = lm_eval_answer(fields)
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
+            yield from [(place, fields)] if answer is None else joined.add(place, answer)
+    yield from joined.rest()
+
+
+def _answers(samples: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of samples of inspect_ai that have a score."""
+    joined = Joined()
+    for place, sample in samples:
+        try:
+            record = inspect_answer(sample)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        if record is not None:
+            yield from joined.add(place, record)
+    yield from joined.rest()
 
 
 def number(value: Any) -> float:
@@ -194,6 +222,8 @@ def _json(file: TextIO) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(content, list):
         yield from ((f"entry {count}", record) for count, record in enumerate(content, 1))
+    elif isinstance(content, dict) and is_inspect_log(content):
+        yield from _answers((f"sample {count}", sample) for count, sample in enumerate(content["samples"], 1))
     elif isinstance(content, dict):
         # Beside records a number is a summary, as "accuracy" in a file of GPT-4V's answers.
         has_records = any(isinstance(value, dict) for value in content.values())

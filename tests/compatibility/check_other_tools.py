@@ -1,11 +1,12 @@
-"""Run a benchmark with inspect_ai, lm-eval and mteb, offline, and compare each answer with our own evaluation.
+"""Run a benchmark with inspect_ai, lm-eval, lmms-eval and mteb, offline, and compare each answer with our own.
 
-    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval mteb]
+    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval lmms_eval mteb]
 
-The tools are those of this environment (``pip install inspect-ai lm-eval mteb``); one that is not installed is skipped
-and said. The model is demo-clip in the tool's own interface: it gets the image and the text that the tool makes, and
-answers with the letter of the caption with the highest score; of `mteb` its own class. Right and wrong must be ours for
-every example. Exits with 1 when something differs.
+The tools are those of this environment (``pip install inspect-ai lm-eval mteb``, or lmms-eval, whose pins are others);
+one that is not installed is skipped and said. The model is demo-clip in the tool's own interface: it gets the image and
+the text that the tool makes, and answers with the letter of the caption with the highest score; mteb has its own class.
+Right and wrong must be ours for every example, and so must predictions that are read from the tool's log. Exits with 1
+when something differs.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ from vl_assay.model_wrappers.engine.families import checkpoint_path
 TASK = "itm"
 
 
+def rights(model: str, out: Path, limit: int) -> dict[str, bool]:
+    """Which examples a model has right by our own evaluation."""
+    [file] = predict(model, f"toy_scenes/{TASK}", out=out, limit=limit, progress=False)
+    return {row.id: row.scores[0][0] > max(row.scores[0][1:]) for row in read_predictions(file).rows}
+
+
 class Chooser:
     """demo-clip, which answers a question of multiple choice."""
 
@@ -52,6 +59,7 @@ def by_inspect(folder: Path, work: Path) -> dict[str, bool]:
     import datasets
     import huggingface_hub
     from inspect_ai import eval as run
+    from inspect_ai.log import write_eval_log
     from inspect_ai.model import GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
 
     chooser = Chooser()
@@ -73,9 +81,17 @@ def by_inspect(folder: Path, work: Path) -> dict[str, bool]:
     load = datasets.load_dataset
     huggingface_hub.hf_hub_download = lambda *_, filename, **__: str(folder / filename)
     datasets.load_dataset = lambda path=None, name=None, split=None, **_: load(str(folder), name, split=split)
-    [log] = run(f"hf/me/choices/{TASK}", model="chooser/demo-clip", log_dir=str(work / "logs"), display="none")
+    [log] = run(
+        f"hf/me/choices/{TASK}",
+        model="chooser/demo-clip",
+        log_dir=str(work / "log_inspect"),
+        log_format="eval",
+        display="none",
+    )
+    datasets.load_dataset = load
     if log.status != "success":
         sys.exit(f"inspect_ai: {log.error.message if log.error else log.status}")
+    write_eval_log(log, str(work / "log_inspect" / "log.json"))
     return {each.metadata["id"]: each.scores["choice"].value == "C" for each in log.samples or [] if each.scores}
 
 
@@ -83,6 +99,7 @@ def by_lm_eval(folder: Path, work: Path) -> dict[str, bool]:
     """Which examples are right by lm-eval with the exported task file."""
     from lm_eval import simple_evaluate
     from lm_eval.api.model import LM
+    from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
     chooser = Chooser()
@@ -101,7 +118,43 @@ def by_lm_eval(folder: Path, work: Path) -> dict[str, bool]:
     manager = TaskManager(include_path=str(folder / "lm_eval"), include_defaults=False)
     found = simple_evaluate(_Chooser(), tasks=[f"toy_scenes_{TASK}"], task_manager=manager, log_samples=True)
     samples = found["samples"][f"toy_scenes_{TASK}"]
+    tracker = EvaluationTracker(output_path=str(work / "log_lm_eval" / "samples.json"))
+    tracker.general_config_tracker.model_name_sanitized, tracker.date_id = "chooser", "now"
+    tracker.save_results_samples(f"toy_scenes_{TASK}", samples)
     return {each["doc"]["id"]: each["exact_match"] == 1 for each in samples}
+
+
+def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
+    """Which examples are right by lmms-eval with the exported task file."""
+    from lmms_eval.api.model import lmms
+    from lmms_eval.evaluator import simple_evaluate
+    from lmms_eval.loggers import EvaluationTracker
+    from lmms_eval.tasks import TaskManager
+
+    chooser = Chooser()
+
+    class _Chooser(lmms):
+        def generate_until(self, requests: Any) -> list[str]:
+            found = []
+            for each in requests:
+                text, _, visual, number, task, split = each.args
+                [image] = visual(self.task_dict[task][split][number])
+                found.append(chooser.answer(image, text))
+            return found
+
+        def loglikelihood(self, requests: Any) -> Any:
+            raise NotImplementedError
+
+        generate_until_multi_round = loglikelihood
+
+    name = f"toy_scenes_{TASK}"
+    manager = TaskManager(include_path=str(folder / "lmms_eval"), include_defaults=False)
+    found: Any = simple_evaluate(_Chooser(), tasks=[name], task_manager=manager, log_samples=True)
+    tracker = EvaluationTracker(output_path=str(work / "log_lmms_eval"))
+    tracker.general_config_tracker.model_name_sanitized, tracker.date_id = ".", "now"
+    samples = found["samples"][name]
+    tracker.save_results_samples(name, samples)
+    return {each["vl_assay"]["id"]: each["accuracy"] == 1 for each in samples}
 
 
 def by_mteb(_: Path, work: Path) -> dict[str, bool]:
@@ -120,14 +173,18 @@ def by_mteb(_: Path, work: Path) -> dict[str, bool]:
     result = mteb.evaluate(model, task, cache=None, prediction_folder=work / "mteb")
     accuracy = result.task_results[0].get_score()
     mteb.get_model = lambda *_, **__: model
-    files = predict("mteb:me/demo-clip", f"toy_scenes/{TASK}", out=work / "family", limit=limit, progress=False)
-    found = {row.id: row.scores[0][0] > max(row.scores[0][1:]) for row in read_predictions(files[0]).rows}
+    found = rights("mteb:me/demo-clip", work / "family", limit)
     if abs(accuracy - sum(found.values()) / len(found)) > 1e-6:  # mteb computes it in float32
         sys.exit(f"mteb: its accuracy is {accuracy}, that of the family {sum(found.values()) / len(found)}")
     return found
 
 
-TOOLS = {"mteb": ("mteb", by_mteb), "inspect": ("inspect_ai", by_inspect), "lm_eval": ("lm_eval", by_lm_eval)}
+TOOLS = {
+    "mteb": ("mteb", by_mteb),
+    "inspect": ("inspect_ai", by_inspect),
+    "lm_eval": ("lm_eval", by_lm_eval),
+    "lmms_eval": ("lmms_eval", by_lmms_eval),
+}
 
 
 def main() -> int:
@@ -139,8 +196,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         export(f"toy_scenes/{TASK}", work / "choices", limit=chosen.limit)
-        files = predict("demo-clip", f"toy_scenes/{TASK}", out=work / "ours", limit=chosen.limit, progress=False)
-        ours = {row.id: row.scores[0][0] > max(row.scores[0][1:]) for row in read_predictions(files[0]).rows}
+        ours = rights("demo-clip", work / "ours", chosen.limit)
         (work / "ids").write_text("\n".join(ours))
         for tool in chosen.only:
             module, evaluate = TOOLS[tool]
@@ -149,6 +205,10 @@ def main() -> int:
                 continue
             theirs = evaluate(work / "choices", work)
             same = theirs == ours
+            for log in (work / f"log_{tool}").glob("*.*"):
+                found = rights(f"precomputed:{log}", work / f"read_{log.name}", chosen.limit)
+                print(f"{tool}: {log.name} read as predictions, all the same: {found == ours}")
+                same &= found == ours
             failed |= not same
             rates = [sum(found.values()) / len(found) for found in (theirs, ours)]
             print(f"{tool}: accuracy {rates[0]:.4f}, ours {rates[1]:.4f}, {len(theirs)} examples, all the same: {same}")

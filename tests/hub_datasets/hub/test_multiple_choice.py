@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
+import sys
 from collections import Counter
 
 import pytest
@@ -15,6 +17,13 @@ from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.core.images import decode
 from vl_assay.hub_datasets.hub.multiple_choice import export
 from vl_assay.metrics.common.errors import DataError, StorageError
+
+
+class Functions(yaml.SafeLoader):
+    """Reads lmms-eval's tag for a function of its utils as the function's name."""
+
+
+Functions.add_constructor("!function", lambda loader, node: node.value.removeprefix("utils."))
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +71,22 @@ def test_the_task_files_name_what_is_there(exported):
         own = yaml.safe_load((exported / "lm_eval" / f"toy_scenes_{task['id']}.yaml").read_text())
         assert (own["dataset_path"], own["dataset_name"]) == ("me/choices", task["config"])
     assert json.dumps(what)
+
+
+def test_lmms_eval_finds_functions_that_ask_and_count_a_letter(exported, monkeypatch):
+    monkeypatch.syspath_prepend(exported / "lmms_eval")
+    utils = importlib.import_module("utils")
+    monkeypatch.delitem(sys.modules, "utils")
+    own = yaml.load((exported / "lmms_eval" / "toy_scenes_groups.yaml").read_text(), Functions)
+    ask, look, count = (getattr(utils, own[key]) for key in ("doc_to_text", "doc_to_visual", "process_results"))
+    row = load_dataset(str(exported), own["dataset_name"], split=own["test_split"])[0]
+    assert ask(row).splitlines()[1:3] == [f"A. {row['choices'][0]}", f"B. {row['choices'][1]}"]
+    assert [each.size for each in look(row)] == [row["image"].size]
+    target = row[own["doc_to_target"]]
+    found = [count(row, [answer]) for answer in (f" {target}.", "B" if target == "A" else "A", "")]
+    metric = own["metric_list"][0]["metric"]
+    assert [each[metric] for each in found] == [1, 0, 0]
+    assert found[0]["vl_assay"] == {"id": row["id"], "choices": row["choices"], "answer": target}
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):
