@@ -21,4 +21,4 @@ def results(doc: dict[str, Any], answers: list[str]) -> dict[str, Any]:
     found = re.search("[A-Z]", answers[0])
     letter = found[0] if found else ""
     logged = {"id": doc["id"], "choices": list(doc["choices"]), "answer": letter}
-    return {"accuracy": float(letter == doc["target"]), "vl_assay": logged}
+    return {"exact_match": float(letter == doc["target"]), "vl_assay": logged}

@@ -29,6 +29,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import new_folder
+from ...metrics.records.predictions import file_hash
 from ..core.benchmarks import get_card
 from ..core.examples import Example, TaskData, load_examples
 from ..core.image_keys import MISSING
@@ -84,7 +85,7 @@ def export(
                 (folder / tool / f"{_task_name(task)}.yaml").write_text(contents, encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name("lmms_eval_utils.py"), folder / "lmms_eval" / "utils.py")
         (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
-        (folder / "README.md").write_text(_card(tasks), encoding="utf-8")
+        (folder / "README.md").write_text(_card(tasks, folder), encoding="utf-8")
     return counts
 
 
@@ -141,6 +142,9 @@ def _write_rows(task: TaskData, path: Path) -> int:
                 row["image_uri"] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
             writer.write_table(pa.Table.from_pylist(batch, schema))
             count += len(batch)
+    # `datasets` keeps what it read by the folder's name and the paths in the card: without a hash of the content it
+    # would serve the rows of an earlier export.
+    path.rename(path.with_stem(f"{path.stem}-{file_hash(path)[:16]}"))
     return count
 
 
@@ -194,7 +198,7 @@ def _task_files(task: TaskData, dataset: str) -> dict[str, str]:
     }
     lmms_eval = {
         "generation_kwargs": {"max_new_tokens": 4, "temperature": 0, "do_sample": False},
-        "metric_list": [_mean("accuracy")],
+        "metric_list": [_mean("exact_match")],
     }
     # As text: `yaml` does not know this tag of lmms-eval.
     calls = {"doc_to_visual": "visual", "doc_to_text": "text", "process_results": "results"}
@@ -207,7 +211,7 @@ def _mean(metric: str) -> dict[str, Any]:
     return {"metric": metric, "aggregation": "mean", "higher_is_better": True}
 
 
-def _card(tasks: list[TaskData]) -> str:
+def _card(tasks: list[TaskData], folder: Path) -> str:
     """The card: what `datasets` needs, the licence of the benchmark's card, and how to run it."""
     import yaml
     from huggingface_hub import DatasetCard
@@ -216,8 +220,12 @@ def _card(tasks: list[TaskData]) -> str:
     known = DatasetCard(get_card(benchmark)).data.to_dict()
     data = {key: known[key] for key in ("license", "language") if key in known}
     data["configs"] = [
-        {"config_name": task.task.name, "data_files": [{"split": task.split, "path": f"{task.task.name}/*.parquet"}]}
+        {
+            "config_name": path.parent.name,
+            "data_files": [{"split": task.split, "path": f"{path.parent.name}/{path.name}"}],
+        }
         for task in tasks
+        for path in (folder / task.task.name).iterdir()
     ]
     runs = "\n".join(
         f"lm_eval run --model hf-multimodal --tasks {_task_name(task)} --include_path lm_eval …" for task in tasks

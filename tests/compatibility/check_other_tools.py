@@ -154,7 +154,7 @@ def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
     tracker.general_config_tracker.model_name_sanitized, tracker.date_id = ".", "now"
     samples = found["samples"][name]
     tracker.save_results_samples(name, samples)
-    return {each["vl_assay"]["id"]: each["accuracy"] == 1 for each in samples}
+    return {each["vl_assay"]["id"]: each["exact_match"] == 1 for each in samples}
 
 
 def by_mteb(_: Path, work: Path) -> dict[str, bool]:
