@@ -101,7 +101,8 @@ def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read
         images: for each pair its image's embedding (p, d) in bfloat16.
         see, read: embeddings (n, d) in float32 of images and texts with these numbers, which may repeat.
     """
-    found, facts = scores.copy(), dict.fromkeys(_FACTS, 0)
+    found = scores.copy()
+    facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
         if shape.prod() < 2:
             continue
