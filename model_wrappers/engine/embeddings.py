@@ -191,7 +191,8 @@ def _run_by_length(
     costs = np.array([len(tokens[number]) for number in by_length])
     if shares_prefixes:
         ordered = [tokens[number] for number in by_length]
-        costs[1:] -= [min(common_start(*pair), len(pair[1]) - 1) for pair in pairwise(ordered)]
+        shared = [min(common_start(*pair), len(pair[1]) - 1) for pair in pairwise(ordered)]
+        costs[1:] -= np.array(shared, costs.dtype)  # of a single text there are none
     each = max(costs.mean(), 1.0) if len(costs) else 1.0
     chunks = cut_by_cost(costs, chunk_size(costs.sum(), 32 * each, _CAPTIONS_PER_CHUNK * each))
     found = pipeline.run(stage, chunks, lambda place: tokens[by_length[place]], compute)
