@@ -122,7 +122,9 @@ def new_page(browser):
     yield new_page
     for page in pages:
         page.close()
-    assert errors == []
+    # Gradio reports both when a page is left while an answer is on its way.
+    left = ("AbortError: signal is aborted", "Unexpected error Connection errored out")
+    assert [error for error in errors if not error.startswith(left)] == []
 
 
 @pytest.fixture(scope="session")
