@@ -156,7 +156,7 @@ def main(folder: Path) -> int:
     site = Site()
     site.write(folder / "pages")
     write_sources(folder / "vl_assay")
-    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((ROOT / "docs" / "mkdocs.yml").read_text(encoding="utf-8"))
     config["nav"] = navigation(config["nav"], site, folder / "pages")
     written = folder / "mkdocs.yml"
     written.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")

@@ -122,9 +122,7 @@ def new_page(browser):
     yield new_page
     for page in pages:
         page.close()
-    # Gradio reports both when a page is left while an answer is on its way.
-    left = ("AbortError: signal is aborted", "Unexpected error Connection errored out")
-    assert [error for error in errors if not error.startswith(left)] == []
+    assert errors == []
 
 
 @pytest.fixture(scope="session")

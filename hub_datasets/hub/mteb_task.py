@@ -7,10 +7,10 @@ where examples have one image.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...metrics.common.errors import DataError, ModelError
@@ -74,13 +74,14 @@ def mteb_task(
 
         def load_data(self, num_proc: int | None = None, **_: Any) -> None:
             """The examples, from the benchmark's own files."""
-            self.dataset = _dataset(task)
+            self._folder = TemporaryDirectory(prefix="vl-assay-mteb-")  # it goes with the task
+            self.dataset = _dataset(task, Path(self._folder.name))
             self.data_loaded = True
 
     return PairTask()
 
 
-def _dataset(task: TaskData) -> Any:
+def _dataset(task: TaskData, folder: Path) -> Any:
     """The examples in the order of the benchmark, on the disk, image by image."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -88,8 +89,7 @@ def _dataset(task: TaskData) -> Any:
 
     columns = [f"caption_{number}" for number in range(len(task.examples[0].captions))]
     features = Features({"id": Value("string"), "image": Image(), **dict.fromkeys(columns, Value("string"))})
-    folder = tempfile.mkdtemp(prefix="vl-assay-mteb-")
-    with pq.ParquetWriter(Path(folder) / "test.parquet", features.arrow_schema) as writer:
+    with pq.ParquetWriter(folder / "test.parquet", features.arrow_schema) as writer:
         for start in range(0, len(task.examples), _ROWS_AT_ONCE):
             rows = [
                 {
@@ -100,4 +100,4 @@ def _dataset(task: TaskData) -> Any:
                 for example in task.examples[start : start + _ROWS_AT_ONCE]
             ]
             writer.write_table(pa.Table.from_pylist(rows, features.arrow_schema))
-    return DatasetDict({"test": Dataset.from_parquet(str(Path(folder) / "test.parquet"), cache_dir=folder)})
+    return DatasetDict({"test": Dataset.from_parquet(str(folder / "test.parquet"), cache_dir=str(folder))})

@@ -32,7 +32,6 @@ from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
 from ..core.benchmarks import get_card
 from ..core.examples import Example, TaskData, load_examples
-from ..core.image_keys import MISSING
 from ..core.images import DECODING_ERRORS, portable
 from .publish import EVAL_FILE
 
@@ -93,9 +92,9 @@ def rows(task: TaskData) -> Iterator[dict[str, Any]]:
     """The rows of a task, without `image` and `image_uri` but with `key`, the image's content key."""
     for example in task.examples:
         for number, key in enumerate(example.images):
-            if key == MISSING:
-                continue
             question, texts, right = _asked(example, number)
+            if len(texts) > len(ascii_uppercase):
+                raise DataError(f"{example.id} has {len(texts)} captions; letters are for {len(ascii_uppercase)}")
             own = f"{example.id}#{number}" if len(example.images) > 1 else example.id
             order = sorted(range(len(texts)), key=lambda i, own=own, texts=texts: _draw(own, texts[i], i))
             yield {

@@ -29,8 +29,8 @@ SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth
 _FACTS = (
     "bfloat16_bound",
     "bfloat16_bound_of_images",
-    "float32_captions",
-    "float32_images",
+    "scores_with_float32_captions",
+    "scores_with_float32_images",
     "margins_in_sample",
     "margins_that_bfloat16_turns",
 )
@@ -145,7 +145,7 @@ def _decide_alike(
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:
     """What `decide` did, in a sentence."""
-    captions, images = (100 * facts[f"float32_{what}"] / max(scores, 1) for what in ("captions", "images"))
+    captions, images = (100 * facts[f"scores_with_float32_{what}"] / max(scores, 1) for what in ("captions", "images"))
     return (
         f"bfloat16 decides differences above {facts['bfloat16_bound']:.2g}; of the scores {captions:.1f} % have their "
         f"captions in float32, {images:.1f} % their images too. It alone would turn "

@@ -110,7 +110,11 @@ class ImageTextModel(TextModel):
 
 
 class DualEncoderMixin(TorchModel, ABC):
-    """Makes a `DualEncoder` of a class with `see` and `read`; with `shares_prefixes` it has `read_shared`, too."""
+    """Makes a `DualEncoder` of a class with `see` and `read`.
+
+    Attributes:
+        shares_prefixes: whether `read_shared` saves work for captions that begin alike, which then go together.
+    """
 
     shares_prefixes: bool = False
 
@@ -123,8 +127,8 @@ class DualEncoderMixin(TorchModel, ABC):
         """Embeddings (n, d) of prepared captions by `model`, not normalised."""
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`, with what captions begin with alike computed once."""
-        raise NotImplementedError
+        """As `read`; a family whose text tower allows it computes what captions begin with alike once."""
+        return self.read(model, captions)
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
         """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""

@@ -12,6 +12,7 @@ import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -51,8 +52,8 @@ def lm_eval_answer(line: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def read_eval_file(path: Path) -> Iterator[tuple[str, Any]]:
     """The samples of a ``.eval`` file, with their places; `ValueError` for a damaged or too large one."""
-    with suppress(ImportError):
-        import zipfile_zstd  # noqa: F401  # pyright: ignore[reportMissingImports]
+    with suppress(ImportError):  # it teaches zipfile the compression of these files
+        import_module("zipfile_zstd")
     try:
         with zipfile.ZipFile(path) as archive:
             members = [each for each in archive.infolist() if each.filename.startswith("samples/")]

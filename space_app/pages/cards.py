@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
+from huggingface_hub import constants
 from huggingface_hub.errors import OfflineModeIsEnabled
 from markupsafe import Markup
 
@@ -78,7 +79,8 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     grid.click(on_click, None, [chosen, *shown], **QUIET)
     # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
-    chosen.change(on_reported, chosen, reported, api_visibility="private")
+    if not constants.HF_HUB_OFFLINE:  # there would be nothing to show, after a question to the server
+        chosen.change(on_reported, chosen, reported, api_visibility="private")
     return on_open, None, [chosen, *shown]
 
 

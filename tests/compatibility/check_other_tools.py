@@ -54,6 +54,11 @@ class Chooser:
         return choices[int((read @ seen[0]).argmax())][0]
 
 
+def _unasked(model: Any, requests: Any) -> Any:
+    """What these tools ask for other tasks: those that are exported are answered by writing a letter."""
+    raise AssertionError(f"{len(requests)} requests came that no exported task makes")
+
+
 def by_inspect(folder: Path, work: Path) -> dict[str, bool]:
     """Which examples are right by ``inspect eval hf/…``, for which the Hub is the folder."""
     import datasets
@@ -66,8 +71,8 @@ def by_inspect(folder: Path, work: Path) -> dict[str, bool]:
 
     @modelapi("chooser")
     class _Chooser(ModelAPI):
-        def __init__(self, model_name: str, config: GenerateConfig = GenerateConfig(), **_: Any) -> None:  # noqa: B008
-            super().__init__(model_name, config=config)
+        def __init__(self, model_name: str, config: Any = None, **_: Any) -> None:
+            super().__init__(model_name, config=config or GenerateConfig())
 
         async def generate(self, input: Any, tools: Any, tool_choice: Any, config: Any) -> ModelOutput:
             parts = input[-1].content
@@ -110,10 +115,7 @@ def by_lm_eval(folder: Path, work: Path) -> dict[str, bool]:
         def generate_until(self, requests: Any) -> list[str]:
             return [chooser.answer(each.args[2]["visual"][0], each.args[0]) for each in requests]
 
-        def loglikelihood(self, requests: Any) -> Any:
-            raise NotImplementedError
-
-        loglikelihood_rolling = loglikelihood
+        loglikelihood = loglikelihood_rolling = _unasked
 
     manager = TaskManager(include_path=str(folder / "lm_eval"), include_defaults=False)
     found = simple_evaluate(_Chooser(), tasks=[f"toy_scenes_{TASK}"], task_manager=manager, log_samples=True)
@@ -142,10 +144,7 @@ def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
                 found.append(chooser.answer(image, text))
             return found
 
-        def loglikelihood(self, requests: Any) -> Any:
-            raise NotImplementedError
-
-        generate_until_multi_round = loglikelihood
+        loglikelihood = generate_until_multi_round = _unasked
 
     name = f"toy_scenes_{TASK}"
     manager = TaskManager(include_path=str(folder / "lmms_eval"), include_defaults=False)

@@ -57,7 +57,7 @@ def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
     assert signs(pairs, rough) != signs(pairs, true)
     assert signs(pairs, found.scores) == signs(pairs, true)
     assert sum(read) < 0.35 * len(texts)
-    assert found.facts["float32_captions"] > found.facts["float32_images"] > 0
+    assert found.facts["scores_with_float32_captions"] > found.facts["scores_with_float32_images"] > 0
     assert 0.0005 < found.facts["bfloat16_bound"] < 0.05
 
 

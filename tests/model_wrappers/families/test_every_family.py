@@ -45,11 +45,6 @@ CASES = [
     for name in CHECKPOINTS
     for settings in ({}, *HEADS.get(name, ()))
 ]
-# A ResNet in float16 takes a CPU ten seconds.
-HALF_CASES = [
-    pytest.param(*case.values, id=case.id, marks=pytest.mark.slow) if case.values[0] == "mdetr" else case
-    for case in CASES
-]
 # Detectors and generative models have references of their own, in test_detectors.py and test_generative.py.
 BARE_CASES = [
     case
@@ -201,7 +196,7 @@ def test_a_folder_runs_no_code_by_a_pickle_nor_by_a_module_of_its_own(name, fold
     assert not {path.name for path in tmp_path.iterdir()} & {"unpickled", "imported"}
 
 
-@pytest.mark.parametrize(("name", "settings"), HALF_CASES)
+@pytest.mark.parametrize(("name", "settings"), CASES)
 def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, folders, images, tmp_path):
     folder = tmp_path / "half"
     shutil.copytree(folders[name], folder)

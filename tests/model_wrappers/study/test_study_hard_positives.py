@@ -42,9 +42,6 @@ from vl_assay.model_wrappers.study.hard_positives.variants import (
     make_web_recipe,
 )
 
-# It trains many models; the study of order, which is like it, is in every run.
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[3]
 TINY = Size(captions=64, scenes=12, seeds=1, epochs=1, batch_size=16, warmup_steps=1, curve_steps=2, curve_scenes=64)
 NAMES = [each.name for each in (*VARIANTS, *GROUPS)]
