@@ -67,6 +67,11 @@ _LONGEST = (
 )
 
 
+def pytest_xdist_auto_num_workers(config):
+    """One process more than there are cores: a quarter of the time tests wait for pages, servers and processes."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
+
+
 def pytest_collection_modifyitems(items):
     rank = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))

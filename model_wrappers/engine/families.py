@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,7 +68,25 @@ def family_constants(name: str) -> FamilyConstants:
 
     A family whose constants are computed is imported all the same.
     """
-    body = ast.parse(_family_file(name).read_text(encoding="utf-8")).body
+    imported, (model_types, checkpoints, others) = _read_family(_family_file(name))
+    lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
+    if lacking:
+        extras = [each.replace("-", "_") for each in metadata("vl-assay").get_all("Provides-Extra") or ()]
+        extra = name if name in extras else "models"
+        return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
+    if model_types is not None and checkpoints is not None:
+        return FamilyConstants(model_types, checkpoints, others="".join(others or ()))
+    try:
+        family = get_family(name)
+    except ModelError as error:
+        return FamilyConstants(problem=str(error))
+    return FamilyConstants(tuple(family.MODEL_TYPES), tuple(family.CHECKPOINTS))
+
+
+@cache
+def _read_family(file: Path) -> tuple[list[str], list[tuple[str, ...] | None]]:
+    """The libraries that a family's file imports or needs, and its constants; None for one that is no literal."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
     assigned = {
         target.id: node.value
         for node in body
@@ -78,19 +97,7 @@ def family_constants(name: str) -> FamilyConstants:
     imported = [alias.name for node in body if isinstance(node, ast.Import) for alias in node.names]
     imported += [node.module or "" for node in body if isinstance(node, ast.ImportFrom) and not node.level]
     imported += _texts(assigned, "LIBRARY") or ()
-    model_types, checkpoints = (_texts(assigned, constant) for constant in ("MODEL_TYPES", "CHECKPOINTS"))
-    lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
-    if lacking:
-        extras = [each.replace("-", "_") for each in metadata("vl-assay").get_all("Provides-Extra") or ()]
-        extra = name if name in extras else "models"
-        return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
-    if model_types is not None and checkpoints is not None:
-        return FamilyConstants(model_types, checkpoints, others="".join(_texts(assigned, "OTHERS") or ()))
-    try:
-        family = get_family(name)
-    except ModelError as error:
-        return FamilyConstants(problem=str(error))
-    return FamilyConstants(tuple(family.MODEL_TYPES), tuple(family.CHECKPOINTS))
+    return imported, [_texts(assigned, constant) for constant in ("MODEL_TYPES", "CHECKPOINTS", "OTHERS")]
 
 
 def _texts(assigned: dict[str, ast.expr], name: str) -> tuple[str, ...] | None:
@@ -173,9 +180,10 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
         return get_family(family).load(checkpoint, options)
     path = checkpoint_path(name)
     model_type = _model_type(path, options)
-    declared = {known: family_constants(known) for known in family_names()}
-    for known, constants in declared.items():
-        if model_type in constants.model_types:
+    declared: dict[str, FamilyConstants] = {}
+    for known in family_names():
+        declared[known] = family_constants(known)
+        if model_type in declared[known].model_types:
             return get_family(known).load(name, options)
     listed = [f"{known} ({', '.join(each.model_types)})" for known, each in declared.items() if each.model_types]
     answers = "; ".join([*listed, *(each.problem for each in declared.values() if each.problem)])

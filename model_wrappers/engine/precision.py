@@ -10,6 +10,7 @@ re-checked in float64, as always.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -119,8 +120,7 @@ def _decide_alike(
     pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
-    size = np.clip(len(pairs.shapes) // 16, *SAMPLE)
-    examples = np.unique(np.linspace(0, len(pairs.shapes) - 1, size).round().astype(int))
+    examples = _sample(pairs.anchor[:: int(pairs.shapes[0].prod())])
     chosen = pairs.of_examples(examples)
     sample = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], pairs.shapes[examples], [])
     texts = read(sample.text)
@@ -141,6 +141,23 @@ def _decide_alike(
     rough, exact = (np.sign(np.concatenate(each)) for each in (margins[0], margins[2]))
     values = (bound, bound_of_images, int(near.sum()), int(open_.sum()), len(exact), int((rough != exact).sum()))
     return found, dict(zip(_FACTS, values, strict=True))
+
+
+def _sample(images: np.ndarray) -> np.ndarray:
+    """Numbers of the examples that are computed in both precisions, from the (first) image of each: `SAMPLE`.
+
+    They are those of as few images as have enough, since images cost the most, but of the least number at least.
+    """
+    size = int(np.clip(len(images) // 16, *SAMPLE))
+    distinct = np.unique(images)
+    wanted = max(SAMPLE[0], math.ceil(size * len(distinct) / len(images)))
+    examples = np.flatnonzero(np.isin(images, _spread(distinct, wanted)))
+    return _spread(examples, size)
+
+
+def _spread(values: np.ndarray, count: int) -> np.ndarray:
+    """So many of the values, evenly spaced."""
+    return values[np.unique(np.linspace(0, len(values) - 1, count).round().astype(int))]
 
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:
