@@ -35,7 +35,6 @@ Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -87,12 +86,14 @@ class VqaScore(GenerativeModel):
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """The token ids of each caption's prompt, without those of the image."""
-        prompt = self._caption.tokens("")
-        if self.info.settings["score"] == "caption" and (self._forward.decodes_apart or self._prompts.closing):
-            return [self.checked([*prompt, *self._caption.answer(caption)], caption) for caption in captions]
-        if self.info.settings["score"] == "caption":
-            return [self.checked(self._caption.tokens("", caption), caption) for caption in captions]
-        return [self.checked(self._caption.tokens(caption), caption) for caption in captions]
+        return [self._prompts.checked(self._tokens(caption), caption) for caption in captions]
+
+    def _tokens(self, caption: str) -> list[int]:
+        if self.info.settings["score"] != "caption":
+            return self._caption.tokens(caption)
+        if self._forward.decodes_apart or self._prompts.closing:
+            return [*self._caption.tokens(""), *self._caption.answer(caption)]
+        return self._caption.tokens("", caption)
 
     @torch.inference_mode()
     def match(
@@ -160,7 +161,7 @@ class ChoiceScore(GenerativeModel):
         texts = [
             "\n".join(f"{own}. {text}" for own, text in zip(ascii_uppercase, some, strict=False)) for some in turned
         ]
-        return [self.checked(self._caption.tokens(text), text) for text in texts]
+        return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
     @torch.inference_mode()
     def choose(
@@ -217,8 +218,7 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     caption, question = (
         Prompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
-    typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
-    prompts = ImagePrompts(processor, question, checkpoint, typed=typed)
+    prompts = ImagePrompts(processor, question, checkpoint, model)
     forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
