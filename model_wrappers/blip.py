@@ -44,11 +44,7 @@ from .loading.torch_models import (
 
 _CLASSES = {"blip": BlipForImageTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)
-CHECKPOINTS = (
-    "Salesforce/blip-itm-base-coco",
-    "Salesforce/blip-itm-base-flickr",
-    "Salesforce/blip-itm-large-coco",
-)
+CHECKPOINTS = ("Salesforce/blip-itm-base-coco", "Salesforce/blip-itm-base-flickr", "Salesforce/blip-itm-large-coco")
 SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc"), **CANDIDATES}
 _ARO_TOKENS = 35
 

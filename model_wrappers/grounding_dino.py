@@ -23,10 +23,7 @@ from .engine.protocol import Detections, LoadOptions, PhraseQuery
 from .loading.detectors import LIMITS, TextDetector, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint, cut_tokens
 
-_CLASSES = {
-    "grounding-dino": GroundingDinoForObjectDetection,
-    "mm-grounding-dino": MMGroundingDinoForObjectDetection,
-}
+_CLASSES = {"grounding-dino": GroundingDinoForObjectDetection, "mm-grounding-dino": MMGroundingDinoForObjectDetection}
 MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = (
     "IDEA-Research/grounding-dino-tiny",
@@ -82,8 +79,7 @@ class GroundingDino(TextDetector):
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
         """The boxes of a phrase, none where it stands beyond what the model reads."""
-        whole = self.info.settings["context"] == "caption"
-        start, end = (query.start, query.end) if whole else (0, len(query.text))
+        start, end = self._place(query)
         # [CLS] and [SEP] have no characters.
         tokens = [i for i, (first, last) in enumerate(output.prompt.spans) if max(first, start) < min(last, end)]
         if not tokens:

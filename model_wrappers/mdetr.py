@@ -34,7 +34,7 @@ from ..metrics.common.errors import ModelError
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, TextDetector, best_boxes, read_limits
-from .loading.released import Origin, filled, read_released, reading_sizes, tensors_of, tokenizer_beside
+from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import Checkpoint, cut_tokens, pad_right
 
 MODEL_TYPES = ()
@@ -157,8 +157,7 @@ class MdetrDetector(TextDetector):
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
         """The boxes of a phrase, none where it stands beyond what the model reads."""
-        whole = self.info.settings["context"] == "caption"
-        start, end = (query.start, query.end) if whole else (0, len(query.text))
+        start, end = self._place(query)
         # The last place is no object, and the last token that is read is the end.
         tokens = range(min(output.places.shape[1], self.max_tokens) - 1)
         chosen = [token for token in self._tokens(self._text(query), start, end) if token in tokens]
@@ -181,10 +180,7 @@ def needed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def origin(name: str) -> Origin:
     """The tensor of the authors' file for a weight of `Mdetr`."""
-    joined = re.search(r"^(?:en|de)coder\..*_attn\.([qkv])_proj", name)
-    for ours, theirs in _NAMES:
-        name = re.sub(ours, theirs, name)
-    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
+    return renamed(name, _NAMES, r"^(?:en|de)coder\..*_attn\.([qkv])_proj")
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> MdetrConfig:

@@ -148,10 +148,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
         with _complete():
             model = library.SentenceTransformer(
-                path,
-                revision=options.revision,
-                device=options.device,
-                model_kwargs={"dtype": torch_dtype(options)},
+                path, revision=options.revision, device=options.device, model_kwargs={"dtype": torch_dtype(options)}
             )
         _refuse_unfit(model)
     model = model.eval().to(options.device, torch_dtype(options))

@@ -35,7 +35,6 @@ Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -59,90 +58,18 @@ from .loading.prompts import QUESTION, TEMPLATES, Prompt, spellings
 from .loading.torch_models import log_likelihoods
 
 MODEL_TYPES = (
-    "apertus1p5",
-    "aria",
-    "aya_vision",
-    "chameleon",
-    "cohere2_vision",
-    "cohere_compass",
-    "cosmos3_edge",
-    "cosmos3_omni",
-    "deepseek_ocr2",
-    "deepseek_vl",
-    "deepseek_vl_hybrid",
-    "emu3",
-    "ernie4_5_vl_moe",
-    "exaone4_5",
-    "fast_vlm",
-    "florence2",
-    "gemma3",
-    "gemma3n",
-    "gemma4",
-    "gemma4_unified",
-    "git",
-    "glm46v",
-    "glm4v",
-    "glm4v_moe",
-    "glm5_next",
-    "glm_ocr",
-    "glmga",
-    "got_ocr2",
-    "granite4_vision",
-    "granite_docling",
-    "hunyuan_vl",
-    "hy_v4_vl",
-    "hyperclovax_vision_v2",
-    "idefics2",
-    "idefics3",
-    "inkling2",
-    "inkling2_loop",
-    "inkling_mm_model",
-    "internvl",
-    "janus",
-    "kimi_k25",
-    "kosmos-2",
-    "kosmos-2.5",
-    "lfm2_vl",
-    "lfm3_vl",
-    "lighton_ocr",
-    "llava",
-    "llava_next",
-    "llava_next_video",
-    "llava_onevision",
-    "minicpm_ocr",
-    "minicpmv4_6",
-    "minicpmv4_7",
-    "minimax_m3_vl",
-    "mistral3",
-    "mistral_large4",
-    "mllama",
-    "molmo2",
-    "muse_glimmer",
-    "muse_spark",
-    "nemotron_h_omni",
-    "ovis2",
-    "paddleocr_vl",
-    "paligemma",
-    "perception_lm",
-    "pp_chart2table",
-    "qianfan_ocr",
-    "qwen2_5_omni_thinker",
-    "qwen2_5_vl",
-    "qwen2_vl",
-    "qwen3_5",
-    "qwen3_5_moe",
-    "qwen3_omni_moe_thinker",
-    "qwen3_vl",
-    "qwen3_vl_moe",
-    "qwen4_exp",
-    "smolvlm",
-    "step3p7",
-    "t5gemma2",
-    "unlimited_ocr",
-    "video_llama_3",
-    "video_llava",
-    "vipllava",
-)
+    "apertus1p5", "aria", "aya_vision", "chameleon", "cohere2_vision", "cohere_compass", "cosmos3_edge", "cosmos3_omni",
+    "deepseek_ocr2", "deepseek_vl", "deepseek_vl_hybrid", "emu3", "ernie4_5_vl_moe", "exaone4_5", "fast_vlm",
+    "florence2", "gemma3", "gemma3n", "gemma4", "gemma4_unified", "git", "glm46v", "glm4v", "glm4v_moe", "glm5_next",
+    "glm_ocr", "glmga", "got_ocr2", "granite4_vision", "granite_docling", "hunyuan_vl", "hy_v4_vl",
+    "hyperclovax_vision_v2", "idefics2", "idefics3", "inkling2", "inkling2_loop", "inkling_mm_model", "internvl",
+    "janus", "kimi_k25", "kosmos-2", "kosmos-2.5", "lfm2_vl", "lfm3_vl", "lighton_ocr", "llava", "llava_next",
+    "llava_next_video", "llava_onevision", "minicpm_ocr", "minicpmv4_6", "minicpmv4_7", "minimax_m3_vl", "mistral3",
+    "mistral_large4", "mllama", "molmo2", "muse_glimmer", "muse_spark", "nemotron_h_omni", "ovis2", "paddleocr_vl",
+    "paligemma", "perception_lm", "pp_chart2table", "qianfan_ocr", "qwen2_5_omni_thinker", "qwen2_5_vl", "qwen2_vl",
+    "qwen3_5", "qwen3_5_moe", "qwen3_omni_moe_thinker", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp", "smolvlm", "step3p7",
+    "t5gemma2", "unlimited_ocr", "video_llama_3", "video_llava", "vipllava",
+)  # fmt: skip
 OTHERS = "any image-text-to-text model of transformers"
 CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct")
 SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…"), "alpha": ("0", "…"), **PLACEMENT}
@@ -159,12 +86,14 @@ class VqaScore(GenerativeModel):
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """The token ids of each caption's prompt, without those of the image."""
-        prompt = self._caption.tokens("")
-        if self.info.settings["score"] == "caption" and (self._forward.decodes_apart or self._prompts.closing):
-            return [self.checked([*prompt, *self._caption.answer(caption)], caption) for caption in captions]
-        if self.info.settings["score"] == "caption":
-            return [self.checked(self._caption.tokens("", caption), caption) for caption in captions]
-        return [self.checked(self._caption.tokens(caption), caption) for caption in captions]
+        return [self._prompts.checked(self._tokens(caption), caption) for caption in captions]
+
+    def _tokens(self, caption: str) -> list[int]:
+        if self.info.settings["score"] != "caption":
+            return self._caption.tokens(caption)
+        if self._forward.decodes_apart or self._prompts.closing:
+            return [*self._caption.tokens(""), *self._caption.answer(caption)]
+        return self._caption.tokens("", caption)
 
     @torch.inference_mode()
     def match(
@@ -232,7 +161,7 @@ class ChoiceScore(GenerativeModel):
         texts = [
             "\n".join(f"{own}. {text}" for own, text in zip(ascii_uppercase, some, strict=False)) for some in turned
         ]
-        return [self.checked(self._caption.tokens(text), text) for text in texts]
+        return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
     @torch.inference_mode()
     def choose(
@@ -289,8 +218,7 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     caption, question = (
         Prompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
-    typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
-    prompts = ImagePrompts(processor, question, checkpoint, typed=typed)
+    prompts = ImagePrompts(processor, question, checkpoint, model)
     forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)

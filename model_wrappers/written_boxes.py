@@ -24,7 +24,6 @@ Qwen2.5-VL (Bai et al., 2025); the examples of Qwen3-VL. No released checkpoint 
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,7 +33,6 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText
 
-from ..metrics.common.errors import ModelError
 from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, best_boxes, read_limits
@@ -147,9 +145,7 @@ class WrittenBoxes(TorchModel):
         Raises:
             ModelError: the phrase holds the token that stands for an image.
         """
-        ids = self._prompt.tokens(phrase)
-        if not self._prompts.fits(ids):
-            raise ModelError(f"{phrase!r} holds the token that stands for an image in this model's prompts")
+        ids = self._prompts.checked(self._prompt.tokens(phrase), phrase)
         seen = self._forward.see(self._model, image)
         written, logs = self._forward.write(self._model, Row(seen, self._prompts.row(image, ids), []), MOST_TOKENS)
         pieces = [self._tokenizer.decode([token]) for token in written]
@@ -171,7 +167,6 @@ def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
     model = files.model(AutoModelForImageTextToText)
     processor = load_processor(files, config)
     prompt = Prompt(processor, form.template, checkpoint, keeps_end=bool(decoder_start(model)))
-    typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
-    prompts = ImagePrompts(processor, prompt, checkpoint, typed=typed)
+    prompts = ImagePrompts(processor, prompt, checkpoint, model)
     preprocessing = image_preprocessing(processor.image_processor) | {"prompt": prompt.text}
     return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, config, settings, preprocessing))

@@ -39,7 +39,7 @@ from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
 from .loading.blip_layers import read_with_images
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.released import Origin, filled, read_released, reading_sizes, tensors_of, tokenizer_beside
+from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
     CANDIDATES,
     Checkpoint,
@@ -199,10 +199,7 @@ def origin(name: str, text_layers: int) -> Origin:
     if name.startswith("fusion."):
         _, layer, rest = name.split(".", 2)
         return Origin(f"text_encoder.encoder.layer.{int(layer) + text_layers}.{rest}")
-    joined = re.search(r"^vision\..*\.attention\.([qkv])_proj", name)
-    for ours, theirs in _NAMES:
-        name = re.sub(ours, theirs, name)
-    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
+    return renamed(name, _NAMES, r"^vision\..*\.attention\.([qkv])_proj")
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:

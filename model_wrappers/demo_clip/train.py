@@ -78,17 +78,16 @@ def build_tokenizer() -> CLIPTokenizer:
 def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
     """The untrained model."""
     tower = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "projection_dim": 128}
-    text = {
-        **tower,
-        "num_hidden_layers": 3,
-        "vocab_size": len(tokenizer),
-        "max_position_embeddings": MAX_TOKENS,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
     vision = {**tower, "num_hidden_layers": 4, "image_size": CANVAS, "patch_size": 16}
-    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=128))
+    return new_clip(tokenizer, {**tower, "num_hidden_layers": 3}, vision)
+
+
+def new_clip(tokenizer: CLIPTokenizer, text: dict[str, Any], vision: dict[str, Any]) -> CLIPModel:
+    """A CLIP with random weights whose towers have these values of their configurations, for a tokenizer."""
+    tokens = ("bos_token_id", "eos_token_id", "pad_token_id")
+    text = {**text, "vocab_size": len(tokenizer), "max_position_embeddings": MAX_TOKENS}
+    text |= {name: getattr(tokenizer, name) for name in tokens}
+    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=text["projection_dim"]))
 
 
 def build_image_processor() -> CLIPImageProcessor:

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from rich.progress import track
 from torch.nn import functional
-from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
+from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
 from ...hub_datasets.toy_scenes.episodes import rng_for, sample_episode
 from ...hub_datasets.toy_scenes.render import render
-from ..demo_clip.train import MAX_TOKENS, build_tokenizer, command_line, optimise
+from ..demo_clip.train import build_tokenizer, command_line, new_clip, optimise
 from .captions import RARE, web_captions
 
 # Images are halved to 64 pixels; without the last row and column they are three patches wide.
@@ -59,16 +59,7 @@ def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
         "projection_dim": 96,
         "hidden_act": "gelu",  # a third faster than CLIP's here
     }
-    text = {
-        **tower,
-        "vocab_size": len(tokenizer),
-        "max_position_embeddings": MAX_TOKENS,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    vision = {**tower, "image_size": 3 * _PATCH, "patch_size": _PATCH}
-    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=96))
+    return new_clip(tokenizer, tower, {**tower, "image_size": 3 * _PATCH, "patch_size": _PATCH})
 
 
 def build_image_processor() -> CLIPImageProcessor:

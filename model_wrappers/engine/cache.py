@@ -33,7 +33,7 @@ LIMIT = 10.0
 _MODEL_FILE = "model.json"
 
 # Computes the rows of items, given their indices and the name of the stage.
-Encode = Callable[[Sequence[int], str], np.ndarray]
+Encode = Callable[[np.ndarray, str], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,19 @@ class EmbeddingCache:
             ModelError: the model's rows have another width than the cached ones.
         """
         if self._folder is None:
-            return encode(range(len(keys)), kind)
+            return encode(np.arange(len(keys)), kind)
         known = self._known(kind, keys)
         places, rows = known["place"], known["row"]
         self._found[kind] = len(places)
         if not len(places):
-            computed = encode(range(len(keys)), kind)
+            computed = encode(np.arange(len(keys)), kind)
             self._keep(kind, keys, computed)
             return computed
         left = np.setdiff1d(np.arange(len(keys)), places)
         every = np.empty((len(keys), rows.shape[1]), rows.dtype)
         every[places] = rows
         if len(left):
-            computed = encode(left.tolist(), f"{kind}-{choice_key(left)}")
+            computed = encode(left, f"{kind}-{choice_key(left)}")
             if computed.shape[1:] != rows.shape[1:]:
                 raise ModelError(
                     f"the cache holds embeddings of width {rows.shape[1]} and the model gives {computed.shape[1]}; "

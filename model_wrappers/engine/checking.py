@@ -36,7 +36,7 @@ from .protocol import (
     TextScorer,
     abilities,
 )
-from .results import PredictionsSource
+from .results import refuse_computed
 
 PASSED, FAILED, NOTE, SKIPPED = "passed", "failed", "note", "skipped"
 BENCHMARK = "sugarcrepe"
@@ -115,10 +115,9 @@ def check(
         get_benchmark(split_reference(benchmark)[0])
     options = options or LoadOptions()
     start = time.perf_counter()
-    loaded = load_model(model, options) if isinstance(model, str) else model
+    loaded: Any = load_model(model, options) if isinstance(model, str) else model
     seconds = time.perf_counter() - start
-    if isinstance(loaded, PredictionsSource):
-        raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is no model to check")
+    refuse_computed(loaded, "no model to check")
     if isinstance(loaded, RemoteModel):
         loaded.connect()
     tasks = _tasks(loaded)

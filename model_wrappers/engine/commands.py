@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -27,7 +27,6 @@ from ...metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 ModelName = Annotated[
-    str,
-    typer.Argument(help="A demo (demo-clip), a folder, a Hub repository, or family:checkpoint (mock:oracle)."),
+    str, typer.Argument(help="A demo (demo-clip), a folder, a Hub repository, or family:checkpoint (mock:oracle).")
 ]
 Benchmarks = Annotated[
     list[str] | None,
@@ -70,16 +68,14 @@ class RunOptions:
     revision: Revision = None
     setting: Settings = None
     compile: Annotated[
-        bool,
-        speed_option("--compile", help="Compile the model with torch.compile; pays off for large sets."),
+        bool, speed_option("--compile", help="Compile the model with torch.compile; pays off for large sets.")
     ] = False
     workers: Annotated[
         int | None,
         speed_option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
     ] = None
     no_cache: Annotated[
-        bool,
-        speed_option("--no-cache", help="Use no finished predictions and no cached embeddings."),
+        bool, speed_option("--no-cache", help="Use no finished predictions and no cached embeddings.")
     ] = False
     check_precision: Annotated[
         int,
@@ -104,19 +100,12 @@ class RunOptions:
         """The configuration of the run."""
         from .runner import RunConfig
 
+        same = {field.name for field in fields(RunConfig)} & {field.name for field in fields(self)}
         return RunConfig(
-            data_dir=self.data_dir,
+            **{name: getattr(self, name) for name in same},
             options=parse_options(self.option, allow_missing=self.allow_missing),
-            batch_size=self.batch_size,
-            dtype=self.dtype,
-            revision=self.revision,
             settings=parse_settings(self.setting),
-            compile=self.compile,
-            workers=self.workers,
             cache=not self.no_cache,
-            check_precision=self.check_precision,
-            limit=self.limit,
-            engine=self.engine,
         )
 
     def predict(self, model: str, benchmarks: list[str] | None, shard: str | None = None) -> PredictionFiles:
@@ -318,8 +307,7 @@ def list_(
         str | None, typer.Argument(help="benchmarks, metrics, models or a benchmark's name; by default all three.")
     ] = None,
     data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark."),
+        Path | None, typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with every configuration.")] = False,
 ) -> None:
@@ -339,6 +327,7 @@ def list_(
 
     from ...hub_datasets.core import listing
     from ...hub_datasets.core.benchmarks import benchmark_names
+    from ...metrics.common.documents import print_tables, simple_table
 
     names = benchmark_names()
     check_known("thing to list", [what] if what else (), ("benchmarks", "metrics", "models", *names))
@@ -366,7 +355,8 @@ def list_(
     if what in (None, "metrics"):
         console.print(listing.metric_table(listing.list_metrics()))
     if what in (None, "models"):
-        console.print(_family_table(_families()))
+        rows = [(entry.family, entry.problem or ", ".join(entry.checkpoints)) for entry in _families()]
+        print_tables([simple_table(("family", "checkpoints"), rows, title="Model families, with examples")])
 
 
 def _print_benchmark(entry: BenchmarkEntry, console: Console) -> None:
@@ -398,16 +388,6 @@ def _families() -> Iterator[_FamilyEntry]:
     for name in family_names():
         found = family_constants(name)
         yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in found.checkpoints], found.problem)
-
-
-def _family_table(entries: Iterable[_FamilyEntry]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("family", "checkpoints, for example", title="Model families", title_justify="left")
-    for entry in entries:
-        table.add_row(entry.family, escape(entry.problem) or ", ".join(entry.checkpoints))
-    return table
 
 
 @app.command()
@@ -533,48 +513,38 @@ def convert(
 
 
 @app.command()
-def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
-) -> None:
+def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False) -> None:
     """Show the cached embeddings by model, or remove them.
 
     They are in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
     Examples: `vl-assay cache` · `vl-assay cache --clear`
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    from ...metrics.common.documents import print_tables, simple_table
     from .cache import cached_models, clear_cache
 
     if clear:
         typer.echo(f"{clear_cache() / 1e6:,.1f} MB removed")
         return
-    models = cached_models()
-    table = Table("model", "revision", "dtype", "shards", "MB", title="Embeddings", title_justify="left")
-    for model in models:
-        size = f"{model.bytes / 1e6:,.1f}"
-        table.add_row(escape(model.name), model.revision[:20], model.dtype, str(model.shards), size)
-    Console().print(table if models else "no embeddings are cached")
+    rows = [
+        (each.name, each.revision[:20], each.dtype, str(each.shards), f"{each.bytes / 1e6:,.1f}")
+        for each in cached_models()
+    ]
+    table = simple_table(("model", "revision", "dtype", "shards", "MB"), rows, title="Embeddings")
+    print_tables([table if rows else "no embeddings are cached"])
 
 
 def _print_check(found: ModelCheck) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from ...metrics.common.documents import print_tables, simple_table
 
     info = found.info
-    about = f"family {info.family}, {info.parameters:,} parameters, loaded in {found.seconds:.1f} s"
-    table = Table("check", "result", "what was found", title=escape(f"{info.name}: {about}"), title_justify="left")
-    for finding in found.findings:
-        table.add_row(finding.name, finding.state, escape(finding.text))
-    console = Console(highlight=False)
-    console.print(escape(found.verdict), soft_wrap=True)
-    console.print(table)
+    about = f"{info.name}: family {info.family}, {info.parameters:,} parameters, loaded in {found.seconds:.1f} s"
+    rows = [(finding.name, finding.state, finding.text) for finding in found.findings]
+    typer.echo(found.verdict)
+    print_tables([simple_table(("check", "result", "finding"), rows, title=about)])
     for benchmark, seconds in found.costs.items():
         cost = "its card has no counts" if seconds is None else f"at most about {_duration(seconds)} here"
-        console.print(f"{escape(benchmark)}: {cost}; `vl-assay run MODEL {escape(benchmark)} --plan` measures it")
-    console.print(f"peak memory {found.memory / 1e9:,.1f} GB")
+        typer.echo(f"{benchmark}: {cost}; `vl-assay run MODEL {benchmark} --plan` measures it")
+    typer.echo(f"peak memory {found.memory / 1e9:,.1f} GB")
 
 
 def _duration(seconds: float) -> str:
@@ -583,29 +553,19 @@ def _duration(seconds: float) -> str:
 
 
 def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    from ...metrics.common.documents import print_tables, simple_table
     from .protocol import RequestPlan
 
     if isinstance(estimate, RequestPlan):
         typer.echo(f"{model}: {estimate}. No question was sent.")
         return
-    title = f"{escape(model)}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
-    table = Table("phase", "seconds", "share", title=title, title_justify="left")
     whole = max(estimate.total, 1e-9)
-    for phase, seconds in estimate.seconds.items():
-        seconds /= estimate.devices
-        table.add_row(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %")
-    table.add_section()
-    table.add_row("all", f"{estimate.total:,.1f}", "")
-    console = Console()
-    console.print(table)
-    console.print(
-        f"bound by {estimate.bound}; peak memory {estimate.memory / 1e9:,.1f} GB; without loading",
-        highlight=False,
-    )
+    spent = {phase: seconds / estimate.devices for phase, seconds in estimate.seconds.items()}
+    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %") for phase, seconds in spent.items()]
+    title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
+    rows = [*rows, None, ("all", f"{estimate.total:,.1f}", "")]
+    print_tables([simple_table(("phase", "seconds", "share"), rows, title=title, numbers=True)])
+    typer.echo(f"bound by {estimate.bound}; peak memory {estimate.memory / 1e9:,.1f} GB; without loading")
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:

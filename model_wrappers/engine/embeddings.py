@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,6 +28,9 @@ _RECHECKED_PER_CHUNK = 16
 _TOKENISED_AT_ONCE = 1024
 # 2**22 scores, 32 MB in double precision, are computed at a time.
 _BLOCK = 2**22
+
+# Prepared captions, by the number of the text.
+Tokens = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 
 
 class Scores(NamedTuple):
@@ -53,11 +56,12 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     scores = dots(images[place[pairs.anchor]], captions[pairs.text])
     decided: dict[str, Any] = {}
     if isinstance(model, TwoPrecisions):
-        seen = images[place[pairs.anchor]]
-        see = partial(_see_precisely, model.precise, plan, pipeline)
-        scores, decided = decide(
-            pairs, scores, seen, see, partial(_read_precisely, model.precise, plan, pipeline, tokens)
+        precise = _Encoder(model.precise, plan, pipeline, tokens)
+        see, read = (
+            partial(_once_each, precise.see, "float32-images"),
+            partial(_once_each, precise.read, "float32-captions"),
         )
+        scores, decided = decide(pairs, scores, images[place[pairs.anchor]], see, read)
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
 
@@ -90,66 +94,58 @@ def embed(
     cache: EmbeddingCache,
     images: np.ndarray,
     texts: np.ndarray,
-    tokens: Sequence[Sequence[int]],
+    tokens: Tokens,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings of length 1 of the images and of the texts (of ``plan.captions``) with these numbers, in their order.
 
     Args:
         model, plan, pipeline, cache: of the run.
         images, texts: distinct numbers, int64.
-        tokens: of each text its prepared caption.
+        tokens: of each text, by its number, its prepared caption.
     """
+    encoder = _Encoder(model, plan, pipeline, tokens)
+    text_keys = [hashlib.sha256(plan.captions.texts[number].encode()).hexdigest()[:32] for number in texts]
+    image_keys = [plan.images[number] for number in images]
+    seen = cache.embed("images", image_keys, lambda left, stage: encoder.see(images[left], stage))
+    return seen, cache.embed("captions", text_keys, lambda left, stage: encoder.read(texts[left], stage))
 
-    def encode_images(left: Sequence[int], stage: str) -> np.ndarray:
-        return pipeline.run(
+
+class _Encoder(NamedTuple):
+    """Embeds images and texts of a plan, by their numbers, in a stage."""
+
+    model: DualEncoder
+    plan: ScoringPlan
+    pipeline: Pipeline
+    tokens: Tokens
+
+    def see(self, numbers: np.ndarray, stage: str) -> np.ndarray:
+        return self.pipeline.run(
             stage,
-            cut(len(left), math.ceil(chunk_size(len(left), 8, IMAGES_PER_CHUNK))),
-            lambda place: pipeline.decoder.prepare(model, plan, int(images[left[place]])).image,
-            lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
+            cut(len(numbers), math.ceil(chunk_size(len(numbers), 8, IMAGES_PER_CHUNK))),
+            lambda place: self.pipeline.decoder.prepare(self.model, self.plan, int(numbers[place])).image,
+            lambda batch: self._one_row_each(batch, self.model.encode_images(batch)),
         )
 
-    def encode_captions(left: Sequence[int], stage: str) -> np.ndarray:
+    def read(self, numbers: np.ndarray, stage: str) -> np.ndarray:
         return _run_by_length(
-            pipeline,
+            self.pipeline,
             stage,
-            [tokens[place] for place in left],
-            [written[place] for place in left],
-            lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
-            shares_prefixes=getattr(model, "shares_prefixes", False),
+            [self.tokens[number] for number in numbers.tolist()],
+            [self.plan.captions.texts[number] for number in numbers],
+            lambda batch: self._one_row_each(batch, self.model.encode_captions(batch)),
+            shares_prefixes=getattr(self.model, "shares_prefixes", False),
         )
 
-    written = [plan.captions.texts[number] for number in texts]
-    text_keys = [hashlib.sha256(text.encode()).hexdigest()[:32] for text in written]
-    seen = cache.embed("images", [plan.images[number] for number in images], encode_images)
-    return seen, cache.embed("captions", text_keys, encode_captions)
+    def _one_row_each(self, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+        if rows.ndim != 2 or len(rows) != len(batch):
+            raise ModelError(f"{self.model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
+        return rows
 
 
-def _see_precisely(model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, numbers: np.ndarray) -> np.ndarray:
-    """Embeddings of the images with these numbers, which may repeat, by the model in float32."""
+def _once_each(encode: Callable[[np.ndarray, str], np.ndarray], stage: str, numbers: np.ndarray) -> np.ndarray:
+    """Rows for items by their numbers, which may repeat; each is computed once."""
     chosen, place = np.unique(numbers, return_inverse=True)
-    rows = pipeline.run(
-        f"float32-images-{choice_key(chosen)}",
-        cut(len(chosen), math.ceil(chunk_size(len(chosen), 8, IMAGES_PER_CHUNK))),
-        lambda i: pipeline.decoder.prepare(model, plan, int(chosen[i])).image,
-        lambda batch: _one_row_each(model, batch, model.encode_images(batch)),
-    )
-    return rows[place]
-
-
-def _read_precisely(
-    model: DualEncoder, plan: ScoringPlan, pipeline: Pipeline, tokens: Sequence[Sequence[int]], numbers: np.ndarray
-) -> np.ndarray:
-    """Embeddings of the texts with these numbers, which may repeat, by the model in float32."""
-    chosen, place = np.unique(numbers, return_inverse=True)
-    rows = _run_by_length(
-        pipeline,
-        f"float32-captions-{choice_key(chosen)}",
-        [tokens[number] for number in chosen],
-        [plan.captions.texts[number] for number in chosen],
-        lambda batch: _one_row_each(model, batch, model.encode_captions(batch)),
-        shares_prefixes=getattr(model, "shares_prefixes", False),
-    )
-    return rows[place]
+    return encode(chosen, f"{stage}-{choice_key(chosen)}")[place]
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -209,10 +205,12 @@ def _recheck(
     compute: Callable[[list[Any]], np.ndarray],
 ) -> np.ndarray:
     """Rows for items, by their numbers; each item is computed once, in a batch of one, in float64."""
-    chosen, place = np.unique(numbers, return_inverse=True)
-    chunks = cut(len(chosen), _RECHECKED_PER_CHUNK)
-    stage = f"recheck-{what}-{choice_key(chosen)}"
-    return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
+
+    def run(chosen: np.ndarray, stage: str) -> np.ndarray:
+        chunks = cut(len(chosen), _RECHECKED_PER_CHUNK)
+        return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)
+
+    return _once_each(run, f"recheck-{what}", numbers)
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
@@ -231,12 +229,6 @@ def as_column(model: str, scores: Any, count: int) -> np.ndarray:
     if column.shape != (count,):
         raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
     return column[:, None]
-
-
-def _one_row_each(model: DualEncoder, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
-    if rows.ndim != 2 or len(rows) != len(batch):
-        raise ModelError(f"{model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
-    return rows
 
 
 def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:

@@ -35,26 +35,22 @@ class _Item(NamedTuple):
 
 def score_by_pairs(model: PairScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
     """Scores of all captions of a plan by a `PairScorer`."""
-
-    def compute(batch: Sequence[_Item]) -> np.ndarray:
-        scores = [as_column(model.info.name, model.score(item.image, item.texts), len(item.texts)) for item in batch]
-        return np.concatenate(scores)
-
     pairs = plan.captions
-    found = _run(pipeline, "pairs", pairs, plan.open_image, pairs.texts, compute)
+    found = _run(pipeline, "pairs", pairs, plan.open_image, pairs.texts, _one_by_one(model.info.name, model.score))
     return Scores(*pairs.split(found), {})
 
 
 def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, pipeline: Pipeline) -> np.ndarray:
     """Similarities (q,) of all pairs of texts of a plan by a `TextPairScorer`."""
-
-    def compute(batch: Sequence[_Item]) -> np.ndarray:
-        scores = [model.score_texts(item.image, item.texts) for item in batch]
-        columns = zip(batch, scores, strict=True)
-        return np.concatenate([as_column(model.info.name, found, len(item.texts)) for item, found in columns])
-
-    pairs = plan.text_pairs
+    pairs, compute = plan.text_pairs, _one_by_one(model.info.name, model.score_texts)
     return _run(pipeline, "texts", pairs, pairs.texts.__getitem__, pairs.texts, compute)
+
+
+def _one_by_one(model: str, score: Callable[[Any, list[Any]], Any]) -> Callable[[Sequence[_Item]], np.ndarray]:
+    """Scores (n, 1) of the texts of a batch of items by a function of an anchor and its texts."""
+    return lambda batch: np.concatenate(
+        [as_column(model, score(item.image, item.texts), len(item.texts)) for item in batch]
+    )
 
 
 def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> Scores:
@@ -176,27 +172,22 @@ def _run(
     """
     if not len(pairs):
         return np.empty(0)
-    wanted, place = np.unique(np.stack(pairs.everything()), axis=1, return_inverse=True)
-    ends = np.flatnonzero(np.diff(wanted[0], append=-1)) + 1
-    items = [
-        (start, min(start + _TEXTS_PER_ITEM, end))
-        for first, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
-        for start in range(first, end, _TEXTS_PER_ITEM)
-    ]
+    items, place = pairs.items(_TEXTS_PER_ITEM)
 
     def load_item(number: int) -> _Item:
-        start, end = items[number]
-        return _Item(load(int(wanted[0, start])), [texts[text] for text in wanted[1, start:end]])
+        anchor, own = items[number]
+        return _Item(load(anchor), [texts[text] for text in own])
 
-    costs = [_IMAGE_COST + end - start for start, end in items]
+    count = sum(len(own) for _, own in items)
+    costs = [_IMAGE_COST + len(own) for _, own in items]
     found = pipeline.run(
         stage,
         cut_by_cost(costs, chunk_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_CHUNK * (_IMAGE_COST + 2))),
         load_item,
         compute,
         batch_size=batch_size,
-        rows=wanted.shape[1],
+        rows=count,
     )
-    if found.shape != (wanted.shape[1], 1):
-        raise ModelError(f"the stage {stage} gave {found.shape} scores for {wanted.shape[1]} pairs")
-    return found[place.ravel(), 0]
+    if found.shape != (count, 1):
+        raise ModelError(f"the stage {stage} gave {found.shape} scores for {count} pairs")
+    return found[place, 0]

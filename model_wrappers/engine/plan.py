@@ -70,6 +70,21 @@ class Pairs:
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
+    def items(self, most: int) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
+        """The distinct pairs of `everything` as items, an anchor with `most` of its texts or fewer.
+
+        Returns:
+            The items; and for each pair of `everything` its index among the pairs of all items.
+        """
+        wanted, place = np.unique(np.stack(self.everything()), axis=1, return_inverse=True)
+        groups = np.split(wanted, np.flatnonzero(np.diff(wanted[0])) + 1, axis=1)
+        items = [
+            (int(anchors[0]), texts[start : start + most])
+            for anchors, texts in groups
+            for start in range(0, len(texts), most)
+        ]
+        return items, place.ravel()
+
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Split scores of `everything` into those of the pairs (p,) and float32 (images, captions) of each pool."""
         sizes = [len(self.anchor), *(len(pool.images) * len(pool.texts) for pool in self.pools)]

@@ -16,7 +16,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -306,24 +306,13 @@ def _cluster(ray: Any) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(logging_level="ERROR", log_to_driver=False)
-        try:
-            yield
-        finally:
-            ray.shutdown()
-        return
-    # Ray would write its token into the home folder, and its logs into a folder that stays.
-    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    with tempfile.TemporaryDirectory(prefix="ray") as folder:
-        ray.init(
-            include_dashboard=False,
-            object_store_memory=_STORE,
-            _temp_dir=folder,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
-        try:
-            yield
-        finally:
-            ray.shutdown()
+    with ExitStack() as held:
+        options: dict[str, Any] = {}
+        if not os.environ.get("RAY_ADDRESS"):
+            # Ray would write its token into the home folder, and its logs into a folder that stays.
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+            folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ray"))
+            options = {"include_dashboard": False, "object_store_memory": _STORE, "_temp_dir": folder}
+        ray.init(**options, logging_level="ERROR", log_to_driver=False)
+        held.callback(ray.shutdown)
+        yield

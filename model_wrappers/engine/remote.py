@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +21,8 @@ _TEXTS_PER_ITEM = 4
 _LEAST, _MOST = 256, 2048
 
 
-class _Items(NamedTuple):
-    """Images by number, each with the numbers of its texts, and the index of each pair among all their scores."""
-
-    images: list[int]
-    texts: list[tuple[int, ...]]
-    places: np.ndarray
+# Images by number, each with the numbers of its texts; and the index of each pair among all their scores.
+_Items = tuple[Sequence[tuple[int, Sequence[int] | np.ndarray]], np.ndarray]
 
 
 def plan_requests(model: RemoteModel, plan: ScoringPlan) -> RequestPlan:
@@ -47,37 +43,27 @@ def _ask(model: RemoteModel, plan: ScoringPlan, pipeline: Pipeline, stage: str, 
     """Scores of all pairs, followed by those of the pools."""
     if not len(pairs):
         return np.empty(0)
-    items = _items_of(model, plan, pairs)
+    items, places = _items_of(model, plan, pairs)
 
     def load(number: int) -> np.ndarray:
-        item = _item(plan, pairs, items.images[number], items.texts[number])
+        item = _item(plan, pairs, *items[number])
         return as_column(model.info.name, model.ask(item), len(item.texts))
 
-    costs = [len(texts) for texts in items.texts]
+    costs = [len(texts) for _, texts in items]
     chunks = cut_by_cost(costs, chunk_size(sum(costs), _LEAST, _MOST))
     scores = pipeline.run(stage, chunks, load, np.concatenate, batch_size=1, rows=sum(costs), remote=model)
-    return scores[items.places, 0]
+    return scores[places, 0]
 
 
 def _all_items(model: RemoteModel, plan: ScoringPlan) -> Iterator[RemoteItem]:
     for pairs in (plan.captions, plan.questions):
         if len(pairs):
-            items = _items_of(model, plan, pairs)
-            for image, texts in zip(items.images, items.texts, strict=True):
+            for image, texts in _items_of(model, plan, pairs)[0]:
                 yield _item(plan, pairs, image, texts)
 
 
 def _items_of(model: RemoteModel, plan: ScoringPlan, pairs: Pairs) -> _Items:
-    if model.compares_texts and pairs is plan.captions:
-        return _by_example(pairs)
-    wanted, places = np.unique(np.stack(pairs.everything()), axis=1, return_inverse=True)
-    ends = [*(np.flatnonzero(np.diff(wanted[0])) + 1).tolist(), wanted.shape[1]]
-    images, texts = [], []
-    for first, end in zip([0, *ends[:-1]], ends, strict=True):
-        for start in range(first, end, _TEXTS_PER_ITEM):
-            images.append(int(wanted[0, first]))
-            texts.append(tuple(wanted[1, start : min(start + _TEXTS_PER_ITEM, end)].tolist()))
-    return _Items(images, texts, places.ravel())
+    return _by_example(pairs) if model.compares_texts and pairs is plan.captions else pairs.items(_TEXTS_PER_ITEM)
 
 
 def _by_example(pairs: Pairs) -> _Items:
@@ -90,10 +76,10 @@ def _by_example(pairs: Pairs) -> _Items:
             if key not in starts:
                 starts[key], count = count, count + columns
             places[first : first + columns] = np.arange(starts[key], starts[key] + columns)
-    return _Items([image for image, _ in starts], [texts for _, texts in starts], places)
+    return list(starts), places
 
 
-def _item(plan: ScoringPlan, pairs: Pairs, image: int, texts: Sequence[int]) -> RemoteItem:
+def _item(plan: ScoringPlan, pairs: Pairs, image: int, texts: Sequence[int] | np.ndarray) -> RemoteItem:
     file = partial(plan.read_image, image, portable)
     size = partial(plan.read_image, image, lambda content: open_checked(content).size)
     known = RemoteImage(plan.images[image], size, file)

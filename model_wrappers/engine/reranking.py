@@ -56,7 +56,8 @@ def shortlists(model: Reranker, plan: ScoringPlan, pipeline: Pipeline, cache: Em
     images = np.unique(np.concatenate([pool.images for pool in large]))
     texts = np.unique(np.concatenate([pool.texts for pool in large]))
     tokens = prepare_texts(first.prepare_captions, [plan.captions.texts[number] for number in texts])
-    seen, read = embed(first, plan, pipeline, cache, images, texts, tokens)
+    by_number = dict(zip(texts.tolist(), tokens, strict=True))
+    seen, read = embed(first, plan, pipeline, cache, images, texts, by_number)
 
     def shortlist(pool: RetrievalSet) -> Shortlist:
         cosines = pool_scores(seen[np.searchsorted(images, pool.images)], read[np.searchsorted(texts, pool.texts)])

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from ...hub_datasets.core.examples import MISSING
+from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .cache import EmbeddingCache
 from .detection import detect
@@ -47,6 +48,12 @@ class PredictionsSource(Protocol):
     def results(self, plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
         """The results for everything in a plan, and counts for the metadata of the predictions."""
         ...
+
+
+def refuse_computed(model: Any, what: str) -> None:
+    """Raise ModelError for predictions that were computed elsewhere: there is `what` of them."""
+    if isinstance(model, PredictionsSource):
+        raise ModelError(f"{model.info.name} has been computed elsewhere: there is {what}")
 
 
 @dataclass(frozen=True)

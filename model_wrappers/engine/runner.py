@@ -50,7 +50,7 @@ from .progress import Progress
 from .protocol import DTYPES, DualEncoder, LoadOptions, Model, RemoteModel, RequestPlan, TextScorer, abilities
 from .ray_engine import predict_on_ray
 from .remote import plan_requests
-from .results import PredictionsSource, score_plan
+from .results import PredictionsSource, Results, refuse_computed, score_plan
 from .shards import UNFINISHED, Part, RunRecord, Shard, collect
 
 DEFAULT_BENCHMARKS = ("toy_scenes",)
@@ -224,116 +224,174 @@ def predict_part(
     merged: RunRecord | None = None,
 ) -> PredictionFiles:
     """See `predict`; `part` is computed alone, and `merged` is the run whose finished chunks are to be used."""
-    if config.check_precision and not isinstance(model, str):
-        raise ModelError("check_precision loads the model again, in float32: name it by a text")
-    processes, clock, chosen = join(), _Clock(), list(dict.fromkeys(seeds))
-    with processes.raise_on_all_ranks():
-        check_writable(default_folder("") if out is None else Path(out))
-        if isinstance(model, str):
-            check_model(model)
-        references = _references(benchmarks)
-        if chosen:
-            _check_seeds(references)
-        check_sources(references, data_dir=config.data_dir, options=config.options)
-    bars = Progress(show=config.progress and processes.is_main)
-    key = _key(model, references, out, chosen, config) if processes.world == 1 and part is None else None
-    finished = finished_files(key)
-    if finished:
-        bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
+    run = _Run(config, join(), list(dict.fromkeys(seeds)), part)
+    with run.processes.raise_on_all_ranks():
+        references = _checked(model, benchmarks, out, run)
+    key = _key(model, references, out, run.seeds, config) if run.processes.world == 1 and part is None else None
+    if finished := finished_files(key):
+        run.bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
         return PredictionFiles(finished, metrics_of, captions_of, parts_in)
-    with clock("model"), processes.raise_on_all_ranks():
+    loaded = _load(model, run)
+    with run.clock("data"):
+        run.bars.say(f"loading {', '.join(references)}")
+        plan = ScoringPlan(_load_seeds(references, loaded, run))
+    _check_plan(loaded, plan, run)
+    out = Path(out) if out is not None else default_folder(loaded.info.name)
+    paths = [out / f"{_predictions_name(task, with_seed=bool(run.seeds))}.parquet" for task in plan.tasks]
+    with run.processes.raise_on_all_ranks():
+        _refuse_to_overwrite(paths, plan.tasks, loaded)
+    if getattr(loaded, "is_shared", False):
+        run.processes = replace(run.processes, together=True)
+    libraries = _libraries()
+    record = _record(loaded, plan, libraries, model=str(model), benchmarks=references, seeds=run.seeds, config=config)
+    with run.processes.raise_on_all_ranks():
+        if merged is not None:
+            merged.check_same_run(replace(record, stages=merged.stages))
+        folder = out / UNFINISHED / record.identity
+        store = ChunkStore(folder) if part is None else part.open(record, folder)
+    pipeline = _pipeline(loaded, store, run)
+    results, found = _scores(model, loaded, plan, pipeline, store, libraries, run)
+    run.processes.wait()  # until every process has read all chunks
+    with run.processes.raise_on_all_ranks():
+        if run.processes.is_main and part is not None:
+            part.close(replace(record, stages=pipeline.chunks), store)
+        elif run.processes.is_main:
+            if config.check_precision:
+                found |= _compare_with_float32(str(model), loaded, plan, pipeline, run)
+            facts = {**found, **_facts(run, plan, pipeline), "libraries": libraries, "device": _device(loaded)}
+            run.bars.say("writing predictions")
+            for number, (path, task) in enumerate(zip(paths, plan.tasks, strict=True)):
+                write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
+            store.remove()
+            record_files(key, paths)
+    return PredictionFiles([] if part is not None else paths, metrics_of, captions_of, parts_in)
+
+
+@dataclass
+class _Run:
+    """What the steps of a run share."""
+
+    config: RunConfig
+    processes: Processes
+    seeds: list[int]
+    part: Part | None
+
+    def __post_init__(self) -> None:
+        self.bars = Progress(show=self.config.progress and self.processes.is_main)
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def clock(self, phase: str) -> Iterator[None]:
+        """Take the seconds of a phase."""
+        start = time.perf_counter()
+        yield
+        self.seconds[phase] = round(time.perf_counter() - start, 3)
+
+
+def _checked(model: str | AnyModel, benchmarks: str | Iterable[str], out: str | Path | None, run: _Run) -> list[str]:
+    """The benchmarks as a list, after what can be checked before anything is loaded."""
+    if not isinstance(model, str):
+        if run.config.check_precision:
+            raise ModelError("check_precision loads the model again, in float32: name it by a text")
+        if run.config.dtype == AUTO:
+            raise ModelError("dtype auto loads the model in two precisions: name it by a text")
+    check_writable(default_folder("") if out is None else Path(out))
+    if isinstance(model, str):
+        check_model(model)
+    references = _references(benchmarks)
+    for reference in references if run.seeds else ():
+        name = reference.partition("/")[0]
+        if name not in benchmark_names() or "seed" not in option_names(name):
+            raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
+    check_sources(references, data_dir=run.config.data_dir, options=run.config.options)
+    return references
+
+
+def _load(model: str | AnyModel, run: _Run) -> Any:
+    """The model, if it can do what the configuration asks of it."""
+    with run.clock("model"), run.processes.raise_on_all_ranks():
+        loaded: Any = model
         if isinstance(model, str):
-            bars.say(f"loading {model}")
-        load_options = _load_options(model, processes, config)
-        if config.dtype == AUTO:
-            if not isinstance(model, str):
-                raise ModelError("dtype auto loads the model in two precisions: name it by a text")
-            loaded: Any = load_in_two(load_model, model, load_options)
-        else:
-            loaded = load_model(model, load_options) if isinstance(model, str) else model
-    if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
+            run.bars.say(f"loading {model}")
+            options = _load_options(model, run.processes, run.config)
+            is_auto = run.config.dtype == AUTO
+            loaded = load_in_two(load_model, model, options) if is_auto else load_model(model, options)
+    if run.config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
         raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
-    if part is not None and isinstance(loaded, PredictionsSource):
-        raise ModelError(f"{loaded.info.name} has been computed elsewhere: there is nothing to compute in parts")
-    with clock("data"):
-        bars.say(f"loading {', '.join(references)}")
-        tasks = _load_seeds(references, loaded, config, chosen, processes)
-        plan = ScoringPlan(tasks)
-    if config.dtype == AUTO and (other := [task for task in tasks if task.task.task_type != "matching"]):
+    if run.part is not None:
+        refuse_computed(loaded, "nothing to compute in parts")
+    return loaded
+
+
+def _check_plan(loaded: AnyModel, plan: ScoringPlan, run: _Run) -> None:
+    """Raise if the precision does not suit a task, or a server would be sent too much; connect to the server."""
+    if run.config.dtype == AUTO and (other := [task for task in plan.tasks if task.task.task_type != "matching"]):
         raise ModelError(
             f"dtype auto decides the examples of matching tasks, and {other[0].benchmark}/{other[0].task.name} is "
             f"{other[0].task.task_type}; leave it out, or take float32 or bfloat16"
         )
     if isinstance(loaded, RemoteModel):
-        with processes.raise_on_all_ranks():
-            bars.say(f"to be sent: {plan_requests(loaded, plan)}")
+        with run.processes.raise_on_all_ranks():
+            run.bars.say(f"to be sent: {plan_requests(loaded, plan)}")
             loaded.connect()
-    out = Path(out) if out is not None else default_folder(loaded.info.name)
-    paths = [out / f"{_predictions_name(task, with_seed=bool(chosen))}.parquet" for task in tasks]
-    with processes.raise_on_all_ranks():
-        _refuse_to_overwrite(paths, tasks, loaded)
-    if getattr(loaded, "is_shared", False):
-        processes = replace(processes, together=True)
-    device, libraries = _device(loaded), _libraries()
-    record = _record(
-        loaded, plan, device, libraries, model=str(model), benchmarks=references, seeds=chosen, config=config
-    )
-    with processes.raise_on_all_ranks():
-        if merged is not None:
-            merged.check_same_run(replace(record, stages=merged.stages))
-        folder = out / UNFINISHED / record.identity
-        store = ChunkStore(folder) if part is None else part.open(record, folder)
-    default_workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
-    workers = default_workers if config.workers is None else config.workers
-    batch_size = config.batch_size or _batch_size(device)
-    pipeline = Pipeline(loaded.info.name, store, processes, bars, batch_size, workers, part)
-    with clock("scores"), closing(pipeline.decoder):
-        if isinstance(loaded, PredictionsSource):
-            with processes.raise_on_all_ranks():
-                results, found = loaded.results(plan)
-            bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
-        else:
-            bars.say(plan.summary())
-            is_cached = isinstance(model, str) if config.cache is None else config.cache
-            # What is cached is not the same on every machine, and the chunks are of what is left.
-            keep = is_cached and isinstance(loaded, DualEncoder) and part is None
-            info = loaded.fast.info if isinstance(loaded, TwoPrecisions) else loaded.info
-            embeddings = open_cache(info, device, libraries, store, processes, keep=keep)
-            results, found = score_plan(loaded, plan, pipeline, embeddings)
-            if isinstance(loaded, TwoPrecisions):
-                bars.say(describe(found, len(plan.captions)))
-    processes.wait()  # until every process has read all chunks
-    if part is not None:
-        with processes.raise_on_all_ranks():
-            if processes.is_main:
-                part.close(replace(record, stages=pipeline.chunks), store)
-        return PredictionFiles([], metrics_of, captions_of, parts_in)
-    with processes.raise_on_all_ranks():
-        if processes.is_main:
-            if config.check_precision and not isinstance(loaded, PredictionsSource | RemoteModel):
-                exact: Any = load_model(str(model), replace(load_options, dtype="float32"))
-                size = config.check_precision
-                found |= changed_decisions(loaded, exact, tasks, batch_size=pipeline.batch_size, size=size)
-                changed, compared = found["precision_changes"], found["precision_sample"]
-                bars.say(f"{changed} of {compared} decisions differ between {config.dtype} and float32")
-            facts = {**found, **_facts(processes, clock, plan, pipeline), "libraries": libraries, "device": device}
-            bars.say("writing predictions")
-            for number, (path, task) in enumerate(zip(paths, tasks, strict=True)):
-                write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
-            store.remove()
-            record_files(key, paths)
-    return PredictionFiles(paths, metrics_of, captions_of, parts_in)
 
 
 def _record(
-    loaded: AnyModel, plan: ScoringPlan, device: str, libraries: dict[str, str], *, config: RunConfig, **arguments: Any
+    loaded: AnyModel, plan: ScoringPlan, libraries: dict[str, str], *, config: RunConfig, **of: Any
 ) -> RunRecord:
     """What the chunks of a run depend on, with a hash of it that names their folder, and the arguments of the run."""
     # Each process of a machine has another GPU, and all have the same chunks.
-    kind = device.partition(":")[0]
+    kind = _device(loaded).partition(":")[0]
     about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
     identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
-    return RunRecord(identity, **arguments, config=asdict(config), stages={}, about=about)
+    return RunRecord(identity, **of, config=asdict(config), stages={}, about=about)
+
+
+def _pipeline(loaded: AnyModel, store: ChunkStore, run: _Run) -> Pipeline:
+    device, workers = _device(loaded), run.config.workers
+    if workers is None:
+        workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
+    batch_size = run.config.batch_size or _batch_size(device)
+    return Pipeline(loaded.info.name, store, run.processes, run.bars, batch_size, workers, run.part)
+
+
+def _scores(
+    model: str | AnyModel,
+    loaded: Any,
+    plan: ScoringPlan,
+    pipeline: Pipeline,
+    store: ChunkStore,
+    libraries: dict[str, str],
+    run: _Run,
+) -> tuple[Results, dict[str, Any]]:
+    """The results for everything in a plan, and counts for the metadata."""
+    with run.clock("scores"), closing(pipeline.decoder):
+        if isinstance(loaded, PredictionsSource):
+            with run.processes.raise_on_all_ranks():
+                results, found = loaded.results(plan)
+            run.bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
+            return results, found
+        run.bars.say(plan.summary())
+        is_cached = isinstance(model, str) if run.config.cache is None else run.config.cache
+        # What is cached is not the same on every machine, and the chunks are of what is left.
+        keep = is_cached and isinstance(loaded, DualEncoder) and run.part is None
+        info = loaded.fast.info if isinstance(loaded, TwoPrecisions) else loaded.info
+        embeddings = open_cache(info, _device(loaded), libraries, store, run.processes, keep=keep)
+        results, found = score_plan(loaded, plan, pipeline, embeddings)
+        if isinstance(loaded, TwoPrecisions):
+            run.bars.say(describe(found, len(plan.captions)))
+        return results, found
+
+
+def _compare_with_float32(model: str, loaded: Any, plan: ScoringPlan, pipeline: Pipeline, run: _Run) -> dict[str, int]:
+    """Counts of the decisions that differ between the model and its float32 version."""
+    options = replace(_load_options(model, run.processes, run.config), dtype="float32")
+    size = run.config.check_precision
+    exact: Any = load_model(model, options)
+    found = changed_decisions(loaded, exact, plan.tasks, batch_size=pipeline.batch_size, size=size)
+    changed, compared = found["precision_changes"], found["precision_sample"]
+    run.bars.say(f"{changed} of {compared} decisions differ between {run.config.dtype} and float32")
+    return found
 
 
 score = predict  # its older name
@@ -393,14 +451,14 @@ def plan(
         check_model(model)
     references = _references(benchmarks)
     check_sources(references, data_dir=config.data_dir, options=config.options)
+    loaded: Any = model
     if isinstance(model, str):
-        model = load_model(model, _load_options(model, Processes(), config))
-    if isinstance(model, PredictionsSource):
-        raise ModelError(f"{model.info.name} has been computed elsewhere: there is nothing to predict")
-    tasks = _load_data(references, model, config, config.options, Processes())
-    if isinstance(model, RemoteModel):
-        return plan_requests(model, ScoringPlan(tasks))
-    return estimate(model, tasks, batch_size=config.batch_size or _batch_size(_device(model)), devices=devices)
+        loaded = load_model(model, _load_options(model, Processes(), config))
+    refuse_computed(loaded, "nothing to predict")
+    tasks = _load_data(references, loaded, _Run(config, Processes(), [], None), config.options)
+    if isinstance(loaded, RemoteModel):
+        return plan_requests(loaded, ScoringPlan(tasks))
+    return estimate(loaded, tasks, batch_size=config.batch_size or _batch_size(_device(loaded)), devices=devices)
 
 
 def _references(benchmarks: str | Iterable[str]) -> list[str]:
@@ -437,33 +495,12 @@ def _key(
     return run_key(model, references, None if out is None else Path(out), about)
 
 
-class _Clock:
-    """Seconds spent in the phases of a run."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[phase] = round(time.perf_counter() - start, 3)
-
-
-def _check_seeds(references: list[str]) -> None:
-    for reference in references:
-        name = reference.partition("/")[0]
-        if name not in benchmark_names() or "seed" not in option_names(name):
-            raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
-
-
-def _load_seeds(
-    references: list[str], model: AnyModel, config: RunConfig, seeds: list[int], processes: Processes
-) -> list[TaskData]:
-    """The tasks for each seed of the builders, or with the default seed if `seeds` is empty."""
-    if not seeds:
-        return _load_data(references, model, config, config.options, processes)
-    by_seed = [_load_data(references, model, config, {**(config.options or {}), "seed": n}, processes) for n in seeds]
+def _load_seeds(references: list[str], model: AnyModel, run: _Run) -> list[TaskData]:
+    """The tasks for each seed of the builders, or with the default seed if there are none."""
+    options = run.config.options
+    if not run.seeds:
+        return _load_data(references, model, run, options)
+    by_seed = [_load_data(references, model, run, {**(options or {}), "seed": seed}) for seed in run.seeds]
     # Tasks that do not depend on the seed are predicted once.
     tasks: dict[tuple[str, str, str], TaskData] = {}
     for task in (task for same in zip(*by_seed, strict=True) for task in same):
@@ -471,9 +508,7 @@ def _load_seeds(
     return [*tasks.values()]
 
 
-def _load_data(
-    references: list[str], model: AnyModel, config: RunConfig, options: Mapping[str, Any] | None, processes: Processes
-) -> list[TaskData]:
+def _load_data(references: list[str], model: AnyModel, run: _Run, options: Mapping[str, Any] | None) -> list[TaskData]:
     """All tasks that suit the model; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
     needs_images = not isinstance(model, PredictionsSource)
@@ -483,17 +518,17 @@ def _load_data(
             f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py: a method or an "
             "attribute of theirs is missing"
         )
-    for turn in (processes.is_main, not processes.is_main):
-        with processes.raise_on_all_ranks():
+    for turn in (run.processes.is_main, not run.processes.is_main):
+        with run.processes.raise_on_all_ranks():
             if turn:
                 for reference in references:
                     found = load_examples(
                         reference,
                         task_types=task_types,
-                        data_dir=config.data_dir,
+                        data_dir=run.config.data_dir,
                         options=options,
                         needs_images=needs_images,
-                        limit=config.limit,
+                        limit=run.config.limit,
                     )
                     _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
@@ -569,19 +604,19 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
     return Predictions(rows, {"task_type": task.task.task_type, "benchmark": benchmark, "model": about, "run": facts})
 
 
-def _facts(processes: Processes, clock: _Clock, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
+def _facts(run: _Run, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
     """How the scores were computed, for the metadata of the predictions."""
     return {
         "code": code_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
-        "processes": processes.world,
+        "processes": run.processes.world,
         "batch_size": pipeline.batch_size,
         "seed": None,  # nothing in scoring is drawn at random
         "images": len(plan.images),
         "captions": len(plan.captions.texts),
-        "seconds": clock.seconds,
+        "seconds": run.seconds,
         "stages": pipeline.seconds,
     }
 

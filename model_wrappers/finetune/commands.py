@@ -49,8 +49,7 @@ def finetune(
         ),
     ] = None,
     candidates: Annotated[
-        list[Path] | None,
-        data_option(help="Negatives and positives from `vl-assay generate`; repeatable."),
+        list[Path] | None, data_option(help="Negatives and positives from `vl-assay generate`; repeatable.")
     ] = None,
     split: Annotated[str, data_option(help="Split of the data.")] = "train",
     limit: Annotated[int | None, typer.Option(help="Read at most this many captions.", min=1)] = None,
@@ -93,8 +92,7 @@ def finetune(
     patience: Annotated[int, _measure_option(help="Stop after this many epochs without a better score.", min=1)] = 1,
     precision: Annotated[str, speed_option(help="float32, or bfloat16 with weights in float32.")] = "float32",
     micro_batch: Annotated[
-        int | None,
-        speed_option(help="Captions encoded at once; the loss always sees the whole batch.", min=1),
+        int | None, speed_option(help="Captions encoded at once; the loss always sees the whole batch.", min=1)
     ] = None,
     gradient_checkpointing: Annotated[
         bool, speed_option("--gradient-checkpointing", help="Less memory, more time.")
@@ -102,8 +100,7 @@ def finetune(
     save_steps: Annotated[int, speed_option(help="Steps between checkpoints.", min=1)] = 500,
     workers: Annotated[int | None, speed_option(help="Threads that prepare images.", min=1)] = None,
     tracker: Annotated[
-        list[str] | None,
-        _measure_option(help="tensorboard or trackio, in addition to log.jsonl; repeatable."),
+        list[str] | None, _measure_option(help="tensorboard or trackio, in addition to log.jsonl; repeatable.")
     ] = None,
     revision: Revision = None,
     setting: Settings = None,

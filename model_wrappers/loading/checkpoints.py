@@ -250,8 +250,5 @@ def folder_hash(folder: Path, pattern: str = "*") -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.glob(pattern)):
         if file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
-            with file.open("rb") as stream:
-                digest.update(
-                    str(file.relative_to(folder)).encode() + b"\0" + hashlib.file_digest(stream, "sha256").digest()
-                )
+            digest.update(str(file.relative_to(folder)).encode() + b"\0" + bytes.fromhex(file_hash(file)))
     return f"sha256:{digest.hexdigest()}"

@@ -6,7 +6,6 @@ them. The activation, which no shape tells, is that of the published checkpoint 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import warnings
@@ -20,6 +19,7 @@ from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
 from ...metrics.common.documents import Part, simple_table, to_markdown
 from ...metrics.common.errors import ModelError, UnknownNameError
 from ...metrics.common.storage import check_writable, new_folder, write_text
+from ...metrics.records.predictions import file_hash
 from ...metrics.records.results import code_version
 from ..engine.protocol import LoadOptions
 from .checkpoints import CheckpointFiles, loading_errors
@@ -91,10 +91,8 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
     named = published_checkpoints().get(model or "")
     row = named or find_published(checkpoint)
     activation = _activation(checkpoint, row, None if named else model)
-    with checkpoint.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
     shown = Path(base).resolve().name if Path(base).is_dir() else base
-    made = Conversion(checkpoint.name, digest, activation, row.name if row else "", shown)
+    made = Conversion(checkpoint.name, file_hash(checkpoint), activation, row.name if row else "", shown)
     if out.exists() and any(out.iterdir()):
         if _recorded(out) == made._asdict():
             return False

@@ -64,6 +64,10 @@ class PhraseDetector(ImageTextModel):
     def _text(self, query: PhraseQuery) -> str:
         return query.caption if self.info.settings["context"] == "caption" else query.text
 
+    def _place(self, query: PhraseQuery) -> tuple[int, int]:
+        """Where the phrase begins and ends in its text."""
+        return query[1:] if self.info.settings["context"] == "caption" else (0, len(query.text))
+
 
 class TextDetector(PhraseDetector, ABC):
     """A detector that reads a text with the image: what it finds for a phrase depends on the text that is read."""

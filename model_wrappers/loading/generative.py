@@ -92,10 +92,9 @@ class Forward:
         if not self.way.shares:
             return Seen(image, {key: value for key, value in inputs.items() if key in self._parameters}, None)
         features = _vision(model, inputs)
-        kept = {
-            key: v for key, v in inputs.items() if key in self._parameters and not _is_floating(v) and "mask" not in key
-        }
-        return Seen(image, kept, features)
+        known = {key: value for key, value in inputs.items() if key in self._parameters and "mask" not in key}
+        floating = [key for key, value in known.items() if torch.is_tensor(value) and value.is_floating_point()]
+        return Seen(image, {key: known[key] for key in known if key not in floating}, features)
 
     def logits(self, model: Any, rows: Sequence[Row]) -> list[torch.Tensor]:
         """For each row the logits (k + 1, vocabulary) before each of its k answer tokens, and after the last."""
@@ -185,7 +184,8 @@ class Forward:
 
     def _shape(self, row: Row) -> list[tuple[str, Any]]:
         """What rows of one batch have in common."""
-        shapes = [(key, _shape(value)) for key, value in sorted(row.seen.inputs.items())]
+        inputs = sorted(row.seen.inputs.items())
+        shapes = [(key, tuple(value.shape[1:]) if torch.is_tensor(value) else ()) for key, value in inputs]
         lengths = () if self.way.pads else (len(row.prompt), len(row.answer))
         return [*shapes, ("length", lengths)]
 
@@ -386,11 +386,3 @@ def _on(model: Any, value: Any) -> Any:
         return value
     tensor = torch.from_numpy(np.ascontiguousarray(value))
     return tensor.to(model.device, model.dtype) if tensor.is_floating_point() else tensor.to(model.device)
-
-
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape[1:]) if isinstance(value, torch.Tensor) else ()

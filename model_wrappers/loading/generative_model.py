@@ -62,13 +62,7 @@ class GenerativeModel(TorchModel):
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
         """The token ids of each question's prompt, without those of the image."""
-        return [self.checked(self._question.tokens(question), question) for question in questions]
-
-    def checked(self, ids: list[int], text: str) -> list[int]:
-        """The ids of a prompt; `ModelError` if its text holds the token that stands for an image."""
-        if not self._prompts.fits(ids):
-            raise ModelError(f"{text!r} holds the token that stands for an image in this model's prompts")
-        return ids
+        return [self._prompts.checked(self._question.tokens(question), question) for question in questions]
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -44,7 +45,7 @@ class ImagePrompts:
         ModelError: the processor reads no text, or changes the prompt in another way.
     """
 
-    def __init__(self, processor: Any, prompt: Prompt, checkpoint: str, *, typed: bool = False) -> None:
+    def __init__(self, processor: Any, prompt: Prompt, checkpoint: str, model: Any) -> None:
         self._processor = processor
         self._asked: dict[str, Any] = {}
         self._prompt = prompt
@@ -52,6 +53,7 @@ class ImagePrompts:
         self._is_nested = True
         self._plain = prompt.tokens("a")
         self._forbidden: Any = getattr(processor, "image_token_id", None)
+        typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
         try:
             given = self.processed(sample_images()[0], "a")
             if typed and not any(key.endswith("token_type_ids") for key in given):
@@ -121,6 +123,12 @@ class ImagePrompts:
     def fits(self, ids: Sequence[int]) -> bool:
         """Whether a prompt has one place for the image: a text may hold the token that stands for it."""
         return self.place(ids) >= 0
+
+    def checked(self, ids: list[int], text: str) -> list[int]:
+        """The ids of a prompt; `ModelError` if its text holds the token that stands for an image."""
+        if not self.fits(ids):
+            raise ModelError(f"{text!r} holds the token that stands for an image in this model's prompts")
+        return ids
 
     @property
     def removed(self) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,17 @@ class Origin(NamedTuple):
     key: str
     part: int = 0
     parts: int = 1
+
+
+def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> Origin:
+    """The origin of a weight, each pattern of `names` replaced in turn.
+
+    The file has queries, keys and values in one tensor where `projection` finds one of their letters in the name.
+    """
+    joined = re.search(projection, name)
+    for ours, theirs in names:
+        name = re.sub(ours, theirs, name)
+    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
 
 
 def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:

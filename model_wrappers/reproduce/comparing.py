@@ -70,10 +70,7 @@ def _with_mean(cell: Comparison, results: Sequence[Result]) -> Comparison:
         return replace(cell, why=f"the sets of {cell.column.task} that were run do not have the score")
     files = {each.predictions["sha256"]: each.predictions for each in _of_suite(cell.column, results)}
     return replace(
-        cell,
-        ours=ours,
-        predictions=[*files.values()],
-        is_comparable=cell.is_comparable and not found.lacking,
+        cell, ours=ours, predictions=[*files.values()], is_comparable=cell.is_comparable and not found.lacking
     )
 
 

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.listing import without_network
-from ...hub_datasets.published.inventory import (
-    STATES,
-    Item,
-    inventory_table,
-    paper_names,
-    read_inventory,
-    summarise,
-)
+from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
 from ...hub_datasets.published.tables import Table, all_tables, get_table
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table

@@ -57,9 +57,7 @@ def hard_positives(
 
     size = variants.QUICK if quick else variants.FULL
     run_study(
-        out,
-        replace(size, seeds=seeds or size.seeds),
-        jobs=jobs or (min(8, available_cpus()) if device == "cpu" else 1),
+        out, replace(size, seeds=seeds or size.seeds), jobs=jobs or (min(8, available_cpus()) if device == "cpu" else 1)
     )
     print_tables(report_parts(json.loads((out / "study.json").read_text("utf-8"))))
     typer.echo(f"written to {out}: study.json, study.md and, with matplotlib, study.png")

@@ -7,7 +7,6 @@ written last. With several machines it must lie where all of them can read and w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
+from ....metrics.records.predictions import file_hash
 from ...engine.distributed import Processes
 
 _KEPT = 2
@@ -81,7 +81,7 @@ class Checkpoints:
             self._accelerator.save_state(str(folder), safe_serialization=False)
         with self._processes.raise_on_all_ranks(), storage_errors(folder):
             if self._processes.is_main:  # the hashes make it complete, once its files are on the disk
-                hashes = {str(file.relative_to(folder)): _hash(file) for file in _sync(folder)}
+                hashes = {str(file.relative_to(folder)): file_hash(file) for file in _sync(folder)}
                 write_text(folder / HASHES, json.dumps(hashes))
                 for old in checkpoint_folders(self._folder)[:-_KEPT]:
                     shutil.rmtree(old)
@@ -159,7 +159,7 @@ def check_last(folders: list[Path]) -> None:
     last = folders[-1]
     try:
         hashes = json.loads((last / HASHES).read_text("utf-8"))
-        wrong = [name for name, found in hashes.items() if _hash(last / name) != found]
+        wrong = [name for name, found in hashes.items() if file_hash(last / name) != found]
         # Accelerate reads these as pickles that may run code.
         for file in last.glob("custom_checkpoint_*.pkl") if not wrong else ():
             torch.load(file, map_location="cpu", weights_only=True, mmap=True)
@@ -171,11 +171,6 @@ def check_last(folders: list[Path]) -> None:
             f"the checkpoint {last} is damaged ({', '.join(wrong)}); remove it, and the same command resumes from "
             f"{previous}"
         )
-
-
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync(folder: Path) -> list[Path]:

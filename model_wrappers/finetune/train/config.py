@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....metrics.common.errors import ModelError, UnknownNameError
+from ....metrics.common.errors import ModelError, check_known
 from .validation import Evaluation, Stopping
 
 # Names of precisions, and what Accelerate calls them.
@@ -53,15 +53,13 @@ class TrainingConfig:
         Raises:
             ModelError, UnknownNameError: a value outside its range; a tracker that is not installed.
         """
-        if self.precision not in PRECISIONS:
-            raise ModelError(f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
+        check_known("precision", [self.precision], PRECISIONS)
+        check_known("tracker", self.trackers, _TRACKERS)
         for name in ("micro_batch", "save_steps", "workers"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ModelError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if self.stopping.score is not None and not self.evaluation:
             raise ModelError(f"stopping on {self.stopping.score!r} needs an evaluation that has this score")
         for name in self.trackers:
-            if name not in _TRACKERS:
-                raise UnknownNameError("tracker", name, _TRACKERS)
             if not any(importlib.util.find_spec(library) for library in _TRACKERS[name]):
                 raise ModelError(f"the tracker {name} is not installed: pip install {name}")

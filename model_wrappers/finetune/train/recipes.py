@@ -9,46 +9,15 @@ of a recipe.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
-from ....metrics.common.errors import UnknownNameError, VLAssayError
+from ....metrics.common.errors import UnknownNameError, VLAssayError, check_known
 from .lora import KINDS
 from .losses import Weights
-
-_ARO = "ARO (Yuksekgonul et al., ICLR 2023), section 4 and appendix C"
-_HARD_POSITIVES = "Hard Positives (Kamath et al., 2024), section 5 and appendix D.1"
-_ARO_GAPS = (
-    "The paper sweeps the learning rate over 1e-5, 5e-6 and 1e-6 and chooses by retrieval on COCO's validation split; "
-    "the recipe has the first of them. Weight decay, betas and epsilon are not stated: open_clip's defaults. Images "
-    "are prepared as for scoring, where open_clip's training crops them at random. The first step of the warm-up has "
-    "the rate 0, as in transformers' schedule."
-)
-_SVLC_GAPS = (
-    "The code trains on CC3M with a batch of 128 for each GPU; the batch here is that of all processes. It replaces a "
-    "colour, material, size, state or action by a word of its own lists, or a word by one of a language model; the "
-    "negatives here are those of our rules, or read from files. Its runs with positives (--set hard_positive=1 --set "
-    "positives=replace) and with negatives are separate. With several GPUs its gathering drops the negatives; they are "
-    "gathered here. It uses mixed precision, and its warm-up may be longer than half of the steps."
-)
-_SUGARCREPE_GAPS = (
-    "The paper trains a model for each type of negatives that CREPE's code makes (--set negatives=replace, swap or "
-    "negate), from OpenAI's weights (ViT-B/32) or from random ones (RN50: --set random_start=true). --set refined=true "
-    "is its Table 10, there with Vera and a grammar model as blind scorers and here with language models of words and "
-    "of characters, which leave almost no negation. It does not say whether captions without a negative are dropped; "
-    "they stay. Optimiser and schedule are open_clip's defaults for ViT (those for RN50: --set betas=0.9,0.999 --set "
-    "epsilon=1e-8), and images are not cropped at random."
-)
-_HARD_POSITIVES_GAPS = (
-    "The paper states 5 epochs and follows SVLC for the rest, without numbers: learning rate, batch, warm-up, schedule "
-    "and optimiser are those of ARO's recipe here, and all weights are trained (SVLC trains adapters: --set lora=svlc "
-    "--set lora_rank=4). Its hard negatives are made by CREPE's code; those of our rules differ."
-)
-_POSITIVES_GAPS = (
-    " The hard positives of the paper were written by Llama 2 70B; they can be read from files. Those made by rule "
-    "differ."
-)
 
 
 @dataclass(frozen=True)
@@ -147,73 +116,25 @@ class Recipe:
         return {**asdict(self), "weights": self.weights._asdict(), "betas": list(self.betas)}
 
 
-_HP_HN = Recipe(
-    name="hp+hn",
-    source=_HARD_POSITIVES,
-    gaps=_HARD_POSITIVES_GAPS + _POSITIVES_GAPS,
-    weights=Weights(contrastive=1, hard_negative=1, hard_positive=1),
-    negatives=("swap", "replace"),
-    positives=("swap", "replace"),
-    frozen=True,  # "one hard positive and one hard negative is generated for each" caption, section 5.1
-)
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            name="coco",
-            source=f"{_ARO}: CLIP-FT; Hard Positives, section 5.1",
-            gaps=_ARO_GAPS,
-            weights=Weights(),
-        ),
-        Recipe(
-            name="negclip",
-            source=_ARO,
-            gaps=f"{_ARO_GAPS} The authors' release loads ViT-B-32 with GELU where its weights want QuickGELU.",
-            weights=Weights(contrastive=0, negclip=1),
-            negatives=("negclip",),
-            needs_negative=True,
-            neighbours=3,
-        ),
-        replace(
-            _HP_HN, name="hn", weights=Weights(contrastive=1, hard_negative=1), positives=(), gaps=_HARD_POSITIVES_GAPS
-        ),
-        _HP_HN,
-        replace(_HP_HN, name="swap-only", negatives=("swap",), positives=("swap",)),
-        replace(_HP_HN, name="replace-only", negatives=("replace",), positives=("replace",)),
-        Recipe(
-            name="svlc",
-            source="SVLC (Doveh et al., CVPR 2023), released code SivanDoveh/TSVLC at 19168b3",
-            gaps=_SVLC_GAPS,
-            weights=Weights(contrastive=0, negclip=1, hard_negative=1),  # negatives are among the contrastive columns
-            negatives=("replace_att", "replace_rel", "replace_obj"),
-            batch_size=128,
-            learning_rate=5e-6,
-            warmup_steps=10_000,
-            weight_decay=0.1,
-            lora_rank=4,
-            lora="svlc",
-        ),
-        Recipe(
-            name="sugarcrepe-negclip",
-            source="SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 4.3 and appendix A.3",
-            gaps=_SUGARCREPE_GAPS,
-            weights=Weights(contrastive=0, negclip=1),
-            negatives=("replace",),
-            frozen=True,
-            epochs=30,
-            batch_size=256,
-            learning_rate=1e-4,
-            warmup_steps=1000,
-            weight_decay=0.1,
-        ),
-    )
-}
+def _read_recipes() -> dict[str, Recipe]:
+    """The recipes of ``recipes.toml`` by name."""
+    given = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    found: dict[str, Recipe] = {}
+    for name, values in given.items():
+        base = found.get(values.pop("like", "")) or Recipe(name, "", "", Weights())
+        gaps = f"{values.pop('gaps', base.gaps)} {values.pop('more_gaps', '')}".strip()
+        weights = Weights(**values.pop("weights")) if "weights" in values else base.weights
+        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        found[name] = replace(base, **changes, name=name, gaps=gaps, weights=weights)
+    return found
+
+
+RECIPES = _read_recipes()
 
 
 def get_recipe(name: str) -> Recipe:
     """A recipe by name; `UnknownNameError` lists the known ones."""
-    if name not in RECIPES:
-        raise UnknownNameError("recipe", name, RECIPES)
+    check_known("recipe", [name], RECIPES)
     return RECIPES[name]
 
 

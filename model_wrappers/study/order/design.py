@@ -20,11 +20,7 @@ TEXT_SHUFFLES = {
     "shuffle_trigrams": "trigrams",
     "shuffle_within_trigrams": "within trigrams",
 }
-IMAGE_SHUFFLES = {
-    "shuffle_rows_4": "rows (4)",
-    "shuffle_columns_4": "columns (4)",
-    "shuffle_patches_9": "patches (9)",
-}
+IMAGE_SHUFFLES = {"shuffle_rows_4": "rows (4)", "shuffle_columns_4": "columns (4)", "shuffle_patches_9": "patches (9)"}
 LABELS = {PLAIN: "nothing", CLEANED: "nothing, captions cleaned", **TEXT_SHUFFLES, **IMAGE_SHUFFLES}
 CONDITIONS = tuple(LABELS)
 # What each kind of shuffle is compared with: text shuffles are made of cleaned captions.

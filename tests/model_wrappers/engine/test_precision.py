@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.evaluation import to_markdown
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.engine.plan import Pairs
@@ -70,7 +71,9 @@ def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_pa
     assert decisions[0] == decisions[1]
     assert ours.metadata["model"]["dtype"] == "auto"
     assert ours.metadata["run"]["margins_in_sample"] > 0
-    assert ours.metadata["run"]["bfloat16_bound"] > 0
+    bound = ours.metadata["run"]["bfloat16_bound"]
+    assert f"what differs by {bound:.2g} or less is decided in float32" in to_markdown(auto.report())
+    assert "bfloat16" not in to_markdown(whole.report())
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,7 @@ from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.detection import detect
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.embeddings import score_by_embeddings, score_text_only
-from vl_assay.model_wrappers.engine.pairs import (
-    score_answers,
-    score_by_matching,
-    score_by_pairs,
-    score_text_pairs,
-)
+from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_matching, score_by_pairs, score_text_pairs
 from vl_assay.model_wrappers.engine.pipeline import Pipeline
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.progress import Progress

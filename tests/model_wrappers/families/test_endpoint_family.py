@@ -65,7 +65,7 @@ def test_log_odds_of_the_listed_tokens_are_the_scores_and_the_metadata_say_how(t
     np.testing.assert_allclose(scores_of(found), [[high, low]] * 20, atol=1e-9)
     model, facts = found.metadata["model"], found.metadata["run"]
     assert model["settings"] | {"template": ""} == {
-        **{"base_url": server.url, "score": "logprobs", "top_logprobs": "20", "template": ""},
+        **{"base_url": server.url, "score": "logprobs", "top_logprobs": "20", "template": ""}
     }
     assert (model["name"], model["revision"], model["dtype"]) == ("endpoint:tiny", "tiny fp_1, me/tiny", "unknown")
     assert model["preprocessing"]["server"] == {"root": "me/tiny"}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from bare_forwards import bare_scores, score
+from damage import Evil
 from PIL import Image
 from tiny_models import ANSWERS, CHECKPOINTS, DETECTS
 from transformers.models.auto import modeling_auto
@@ -21,13 +22,7 @@ from vl_assay.model_wrappers import LoadOptions, family_names, load_model
 from vl_assay.model_wrappers.engine import families
 from vl_assay.model_wrappers.engine.checking import check
 from vl_assay.model_wrappers.engine.families import families_of, get_family
-from vl_assay.model_wrappers.engine.protocol import (
-    CrossEncoder,
-    DualEncoder,
-    TextScorer,
-    VQAModel,
-    abilities,
-)
+from vl_assay.model_wrappers.engine.protocol import CrossEncoder, DualEncoder, TextScorer, VQAModel, abilities
 
 HEADS = {
     "blip": ({"first": "enc"}, {"head": "itc"}, {"head": "sum"}, {"head": "aro"}),
@@ -171,11 +166,6 @@ def test_weights_missing_misshapen_or_strange_are_an_error_that_lists_them(name,
         tiny.write(folder, changed)
         with pytest.raises(ModelError, match=message):
             load(name, folder)
-
-
-class Evil:
-    def __reduce__(self):
-        return Path.touch, (Path("unpickled"),)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)

@@ -148,11 +148,7 @@ def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
 
 @pytest.mark.parametrize(
     ("name", "activation", "mismatch"),
-    [
-        ("tiny/openai", "gelu", "yes"),
-        ("tiny/laion", "gelu", "no"),
-        ("tiny-quickgelu/openai", "quick_gelu", "no"),
-    ],
+    [("tiny/openai", "gelu", "yes"), ("tiny/laion", "gelu", "no"), ("tiny-quickgelu/openai", "quick_gelu", "no")],
 )
 def test_an_activation_that_the_weights_do_not_want_is_told(name, activation, mismatch, library):
     with warnings.catch_warnings(record=True) as told:
@@ -172,11 +168,7 @@ def test_an_activation_that_the_weights_do_not_want_is_told(name, activation, mi
 def test_negclip_s_weights_are_known_to_want_quickgelu_and_others_are_unknown(library, tmp_path, images):
     with pytest.warns(UserWarning, match=r"\(pretrained=negclip\.pth\): the weights were trained with .*quick_gelu"):
         without = load_negclip(tmp_path, "tiny")
-    assert without.info.settings == {
-        "pretrained": "negclip.pth",
-        "activation": "gelu",
-        "activation_mismatch": "yes",
-    }
+    assert without.info.settings == {"pretrained": "negclip.pth", "activation": "gelu", "activation_mismatch": "yes"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         within = load_negclip(tmp_path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from damage import Evil
 from safetensors.torch import save_file
 
 from vl_assay.metrics.common.errors import ModelError
@@ -114,11 +114,6 @@ def test_positions_are_cut_and_means_weighted():
         mean_with(Weights(STATE), base, 0.4, "ViT-B-32/openai")
     with pytest.raises(ModelError, match="which differs in text_projection"):
         mean_with(weights, base | {"text_projection": torch.ones(1)}, 0.4, "ViT-B-32/openai")
-
-
-class Evil:
-    def __reduce__(self):
-        return Path.touch, (Path("unpickled"),)
 
 
 def test_other_pickles_are_refused_by_name_and_run_nothing(tmp_path, monkeypatch):

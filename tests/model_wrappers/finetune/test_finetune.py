@@ -296,7 +296,7 @@ def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"precision": "float16"}, "must be one of float32, bfloat16"),
+        ({"precision": "float16"}, "unknown precision .float16.; known: float32, bfloat16"),
         ({"micro_batch": 0}, "micro_batch is 0"),
         ({"trackers": ("wandb",)}, "unknown tracker"),
         ({"trackers": ("trackio",)}, "pip install trackio"),

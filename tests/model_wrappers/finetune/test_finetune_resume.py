@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from damage import flipped
+from damage import Evil, flipped
 from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
@@ -165,11 +165,6 @@ def test_no_flipped_bit_of_a_checkpoint_is_taken(interrupted, tmp_path):
         with pytest.raises(DataError, match="step-00000006 is damaged"):
             check_last([last])
         file.write_bytes(content)
-
-
-class Evil:
-    def __reduce__(self):
-        return Path.touch, (Path("unpickled"),)
 
 
 def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(

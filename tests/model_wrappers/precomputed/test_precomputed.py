@@ -141,8 +141,7 @@ FORMS = ("a box a record", "all boxes of a phrase", "all boxes of an example")
 
 
 @pytest.mark.parametrize(
-    ("form", "ending"),
-    [*itertools.product(FORMS, (".csv", ".jsonl", ".json")), ("all boxes of an example", ".txt")],
+    ("form", "ending"), [*itertools.product(FORMS, (".csv", ".jsonl", ".json")), ("all boxes of an example", ".txt")]
 )
 def test_boxes_come_back_too(form, ending, run, sources):
     original = run("mock:shuffled", "tricd/val")

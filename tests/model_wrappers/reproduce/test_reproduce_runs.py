@@ -165,12 +165,7 @@ def test_the_command_lists_the_tables():
     assert all(name in listed.output for name in all_tables())
     tables = json.loads(invoke("reproduce", "--json").output)
     assert tables["tricd-3"]["weights"] == ["MDETR"]
-    assert tables["tricd-3"]["predictions"] == [
-        "GLIP-T",
-        "GLIP-L",
-        "FIBER",
-        "DETIC",
-    ]
+    assert tables["tricd-3"]["predictions"] == ["GLIP-T", "GLIP-L", "FIBER", "DETIC"]
 
 
 def test_the_command_compares_and_prints(tiny_clip, tmp_path):
