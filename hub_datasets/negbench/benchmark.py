@@ -7,7 +7,6 @@ BENCHMARK = Benchmark(
         Task(
             name=f"{config}_mcq",
             configs=(config,),
-            images=("image",),
             captions=("caption", "negative_captions"),
             category="category",
             metrics={"aro_itm": {"task": "order"}},
@@ -18,9 +17,7 @@ BENCHMARK = Benchmark(
     + tuple(
         Task(
             name=config,
-            configs=(config,),
             task_type="retrieval",
-            images=("image",),
             captions=("captions",),
             metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
         )

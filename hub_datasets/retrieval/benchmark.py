@@ -19,8 +19,6 @@ def _task(config: str, *, by_default: bool = False, split: str | None = None) ->
     return Task(
         name=config,
         task_type="retrieval",
-        configs=(config,),
-        images=("image",),
         captions=("captions",),
         metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
         by_default=by_default,

@@ -22,8 +22,6 @@ BENCHMARK = Benchmark(
             Task(
                 name=config,
                 task_type="retrieval",
-                configs=(config,),
-                images=("image",),
                 captions=("captions",),
                 metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
                 by_default=config == "retrieval",
@@ -32,8 +30,6 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="order",
-            configs=("order",),
-            images=("image",),
             captions=("caption", "negative_captions"),
             metrics={"aro_itm": {"task": "order"}},
             skills="order",
