@@ -38,10 +38,10 @@ def decode(content: bytes) -> Image.Image:
         return image.convert("RGB")
 
 
-def portable(content: bytes) -> tuple[str, bytes]:
+def portable(content: bytes, most: int | None = MOST_SENT) -> tuple[str, bytes]:
     """The media type and a file of an image in which every program sees the pixels of `decode`; raises as `decode`.
 
-    It is the file itself for JPEG and PNG in RGB that no orientation turns, else a PNG, of at most `MOST_SENT` bytes.
+    It is the file itself for JPEG and PNG in RGB that no orientation turns, else a PNG, of at most so many bytes.
     """
     image = decode(content)
     with open_checked(content) as file:
@@ -52,8 +52,8 @@ def portable(content: bytes) -> tuple[str, bytes]:
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         kind, content = "PNG", buffer.getvalue()
-    if len(content) > MOST_SENT:
-        raise ValueError(f"it has {len(content):,} bytes as {kind}; {MOST_SENT:,} can be sent. Scale it down")
+    if most is not None and len(content) > most:
+        raise ValueError(f"it has {len(content):,} bytes as {kind}; {most:,} can be sent. Scale it down")
     return f"image/{kind.lower()}", content
 
 
