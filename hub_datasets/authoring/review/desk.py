@@ -188,7 +188,7 @@ class StepDesk(Desk):
     def _export(self, path: Path) -> str:
         found = self.results()
         write_rows(found, path)
-        return f"{len(found):,} of {len(self.items):,} written to {path}"
+        return f"{len(found):,} results of {len(self.items):,} items written to {path}"
 
 
 class ReviewDesk(Desk):

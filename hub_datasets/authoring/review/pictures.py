@@ -14,6 +14,7 @@ from ....metrics.common.errors import DataError
 from ...core.images import DECODING_ERRORS, decode, portable, thumbnail
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_SHOWN_BY_BROWSERS = ("BMP", "JPEG", "PNG", "WEBP")
 _THUMBNAIL = 192
 
 T = TypeVar("T")
@@ -63,8 +64,8 @@ class Pictures:
         return self.load(image).size
 
     def shown(self, image: str) -> str:
-        """A ``data:`` address of the image: the file itself if browsers show it so; errors as for `load`."""
-        return _address(*self._make(image, partial(portable, most=None)))
+        """A ``data:`` address of the image: the file itself if browsers show it as it is; errors as for `load`."""
+        return _address(*self._make(image, partial(portable, most=None, kinds=_SHOWN_BY_BROWSERS)))
 
     def thumbnail(self, image: str) -> str:
         """A ``data:`` address of a small version of the image."""

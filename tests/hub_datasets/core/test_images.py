@@ -80,6 +80,8 @@ def test_a_file_to_send_shows_every_decoder_the_same_pixels_and_is_copied_where_
     for kind in ("JPEG", "PNG"):
         content = file_of(image, kind)
         assert portable(content) == (f"image/{kind.lower()}", content)
+    content = file_of(image, "WEBP")
+    assert portable(content, kinds=("WEBP",)) == ("image/webp", content)
     exif = image.getexif()
     exif[0x0112] = 6  # a decoder that obeys it turns the image
     others = (
