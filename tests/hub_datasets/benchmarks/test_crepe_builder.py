@@ -81,12 +81,6 @@ def test_missing_files_are_counted_and_named_with_their_folder_and_source(small)
     assert "https://github.com/RAIVNLab/CREPE/tree/master/data" in message
 
 
-def test_a_configuration_needs_only_its_own_files(small):
-    for path in (small.folder / "prod_hard_negatives").rglob("*.csv"):
-        path.unlink()
-    assert len(small.build("systematicity_comp_yfcc", with_images=False)) == 6
-
-
 @pytest.mark.parametrize(
     ("fields", "defects"),
     [
@@ -182,17 +176,6 @@ def test_a_damaged_file_is_an_error_that_names_it(small, content, found):
     message = small.error(ValueError, "row 0")
     assert str(path) in message
     assert found in message
-
-
-def test_a_byte_order_mark_and_line_ends_of_unix_change_nothing(small):
-    expected = list(small.build(with_images=False))
-    for complexity in sources.COMPLEXITIES:
-        path = sources.productivity_file(small.folder, "swap", complexity)
-        lines = path.read_bytes().split(b"\r\n")
-        # Without the index in front, so that the mark touches a name that is read.
-        path.write_bytes(b"\xef\xbb\xbf" + b"\n".join(line.partition(b",")[2] for line in lines))
-    # Streamed: a second build would take the rows of the first from the cache.
-    assert list(small.builder(with_images=False).as_streaming_dataset(split="test")) == expected
 
 
 def test_productivity_is_scored_and_judged_by_complexity(small, tmp_path):

@@ -8,10 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import datasets
 import huggingface_hub
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import sources_winoground as sources
 from builder_support import Small, raw
@@ -98,18 +95,6 @@ def test_every_layout_of_a_copy_gives_the_same_rows(small, tmp_path, place, layo
     assert small.rows(data_dir=copy) == small.rows()
 
 
-def test_images_of_parquet_have_the_names_of_the_release(small, tmp_path):
-    sources.write_parquet(tmp_path / "copy", shards=1)
-    path = tmp_path / "copy" / "test-00000-of-00001.parquet"
-    records = pq.read_table(path).to_pylist()
-    for record in records:
-        record["image_0"]["path"], record["image_1"]["path"] = None, "somewhere/image.png"
-    pq.write_table(pa.Table.from_pylist(records, schema=pq.read_schema(path)), path)
-    sources.write_tags(tmp_path / "copy")
-    row = small.build(data_dir=tmp_path / "copy")[2]
-    assert (row["filename_0"], row["filename_1"]) == ("ex_2_img_0.png", "ex_2_img_1.png")
-
-
 def test_without_tags_no_file_of_tags_is_needed(small):
     (small.folder / TAGS_FILE).unlink()
     dataset = small.build(with_tags=False)
@@ -143,27 +128,6 @@ def test_a_revision_with_neither_layout_is_an_error(small, hub):
     small.error(
         ConnectionError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
     )
-
-
-def test_altered_download_of_tags_is_an_error_whatever_verify_says(small, monkeypatch):
-    tags = shutil.move(small.folder / TAGS_FILE, small.folder / "sent.json")
-    monkeypatch.setattr(datasets.DownloadManager, "download", lambda self, url: str(tags))
-    small.error(ValueError, r"raw\.githubusercontent.*/2b1611c419ba3b9d0029dd4b64a315f3ef778c4e/.* has SHA-256 ")
-
-
-def test_missing_images_of_parquet_are_seen_before_anything_is_written(small, tmp_path):
-    copy = tmp_path / "copy"
-    sources.write_parquet(copy, shards=1)
-    sources.write_tags(copy)
-    path = copy / "test-00000-of-00001.parquet"
-    table = pq.read_table(path)
-    records = table.to_pylist()
-    records[4]["image_1"] = None
-    pq.write_table(pa.Table.from_pylist(records, schema=table.schema), path)
-    builder = small.builder(data_dir=copy)
-    with pytest.raises(FileNotFoundError, match=r"1 of 10 .*ex_4_img_1\.png"):
-        builder.download_and_prepare()
-    assert not Path(builder.cache_dir).exists()
 
 
 @pytest.mark.parametrize(
