@@ -10,6 +10,7 @@ import typer
 
 from ..metrics.common.command_line import data_option, statistics_option
 from ..metrics.common.errors import VLAssayError, check_known
+from ..metrics.common.storage import check_writable
 
 if TYPE_CHECKING:
     from ..metrics.evaluation import Report
@@ -33,6 +34,13 @@ Ties = Annotated[
     ),
 ]
 Confidence = Annotated[float, statistics_option(help="Confidence level of the intervals.")]
+PredictionsFiles = Annotated[
+    list[Path], typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions.")
+]
+DatasetOwner = Annotated[
+    str, typer.Option(help="In results: who owns the benchmarks' dataset repositories on the Hub.")
+]
+NoImages = Annotated[bool, typer.Option("--no-images", help="Leave the images out: captions only.")]
 Options = Annotated[
     list[str] | None,
     data_option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
@@ -49,7 +57,7 @@ def build(
     all_: Annotated[bool, typer.Option("--all", help="Build every benchmark whose sources are there.")] = False,
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
-    no_images: Annotated[bool, typer.Option("--no-images", help="Leave the images out, for text-only work.")] = False,
+    no_images: NoImages = False,
     script: Annotated[
         bool, typer.Option("--script", help="Write the builder instead, as a script for `datasets` up to 3.6.")
     ] = False,
@@ -196,9 +204,7 @@ def publish(
         bool,
         typer.Option("--create-pr", help="Propose the results of predictions to a model's repository."),
     ] = False,
-    dataset_owner: Annotated[
-        str, typer.Option(help="With --create-pr: who owns the benchmarks' dataset repositories on the Hub.")
-    ] = "vl-assay",
+    dataset_owner: DatasetOwner = "vl-assay",
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
@@ -277,10 +283,7 @@ def export(
 
 @app.command()
 def report(
-    predictions: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of one or several models."),
-    ],
+    predictions: PredictionsFiles,
     out: Annotated[Path | None, typer.Option(help="Folder of the report; by default that of the first file.")] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
@@ -294,9 +297,7 @@ def report(
         Path | None,
         typer.Option(help="A model's README.md: results go to its `model-index`, and to `.eval_results` beside it."),
     ] = None,
-    dataset_owner: Annotated[
-        str, typer.Option(help="With --model-card: who owns the benchmarks' dataset repositories on the Hub.")
-    ] = "vl-assay",
+    dataset_owner: DatasetOwner = "vl-assay",
 ) -> None:
     """Print and write the results of predictions: tables, plots, JSON, Markdown, LaTeX, and a model's card.
 
@@ -308,7 +309,6 @@ def report(
     `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf --figure dark` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
-    from ..metrics.common.storage import check_writable
     from ..metrics.records.predictions import prediction_files
 
     files = prediction_files(*predictions)
@@ -327,10 +327,7 @@ def report(
 
 @app.command()
 def skills(
-    predictions: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions of one model."),
-    ],
+    predictions: PredictionsFiles,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -357,10 +354,7 @@ def print_skills(files: Sequence[Path], *, ties: str | None, confidence: float) 
 
 @app.command()
 def errors(
-    predictions: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of one or several models."),
-    ],
+    predictions: PredictionsFiles,
     out: Annotated[Path | None, typer.Option(help="The page; by default errors.html in the first folder.")] = None,
     category: Annotated[
         list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
@@ -372,7 +366,7 @@ def errors(
     data_dir: Annotated[
         Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
     ] = None,
-    no_images: Annotated[bool, typer.Option("--no-images", help="Show captions only.")] = False,
+    no_images: NoImages = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -387,7 +381,6 @@ def errors(
     `vl-assay errors a/toy_scenes.itm.parquet b/toy_scenes.itm.parquet --category swap_obj --out swaps.html` ·
     `vl-assay errors a/sugarcrepe.itm.parquet --data-dir coco`
     """
-    from ..metrics.common.storage import check_writable
     from ..metrics.records.predictions import prediction_files
     from .core.evaluation import errors as find_errors
 
@@ -409,10 +402,7 @@ def errors(
 
 @app.command()
 def compare(
-    predictions: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of two models or more."),
-    ],
+    predictions: PredictionsFiles,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.json and comparison.md.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
     ties: Ties = None,
@@ -428,7 +418,6 @@ def compare(
     `vl-assay compare results/clip results/negclip results/blip` ·
     `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
     """
-    from ..metrics.common.storage import check_writable
     from .core.evaluation import compare as compare_models
 
     if out is not None:
@@ -445,10 +434,7 @@ def compare(
 
 @app.command()
 def correlate(
-    predictions: Annotated[
-        list[Path],
-        typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions, of several models."),
-    ],
+    predictions: PredictionsFiles,
     across: Annotated[
         str, typer.Option(metavar="SCORE", help="The score across; without it the predictions are of two tasks.")
     ] = "",
@@ -480,7 +466,6 @@ def correlate(
     `vl-assay correlate results/* --across aro/relation --up sugarcrepe/itm:swap_obj/accuracy --up sugarcrepe/v2` ·
     `vl-assay correlate STORAGE/requests/* --across aro/relation --up sugarcrepe`
     """
-    from ..metrics.common.storage import check_writable
     from .core.evaluation import correlate as correlate_scores
 
     if out is not None:

@@ -8,8 +8,6 @@ A score is the cosine of the embeddings.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -18,15 +16,13 @@ import numpy as np
 from PIL import Image
 
 from ..metrics.common.errors import ModelError
+from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 
 MODEL_TYPES = ()
 LIBRARY = "mteb"
 CHECKPOINTS = ("google/siglip-so400m-patch14-384", "BAAI/EVA-CLIP-8B", "jinaai/jina-clip-v1")
 _LIMITLESS = 1 << 30
-
-if importlib.util.find_spec(LIBRARY) is None:
-    raise ModelError("the family mteb needs its library (no module named mteb): pip install 'vl-assay[mteb]'")
 
 
 class MtebModel:
@@ -77,7 +73,7 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
     choose("mteb", options, {})
     if options.dtype != "float32":
         raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
-    library: Any = importlib.import_module(LIBRARY)
+    library = import_library(LIBRARY)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

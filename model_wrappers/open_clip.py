@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import importlib
-import importlib.util
 import json
 import re
 import warnings
@@ -34,6 +32,7 @@ from PIL import Image
 from safetensors.torch import save_model
 
 from ..metrics.common.errors import ModelError, UnknownNameError
+from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import loading_errors, torch_dtype
 from .loading.prefixes import SAMPLES, can_share, grow, log_mask
@@ -61,11 +60,6 @@ SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
 _ARRAYS = (".npz", ".npy")  # of big_vision, which the library itself reads
 _LONGEST = 1 << 16
-_LACKING = "the family open_clip needs its library ({}): pip install 'vl-assay[open_clip]'"
-
-# Not imported yet: `open_clip` imports torchvision, and most runs need another family.
-if importlib.util.find_spec("open_clip") is None:
-    raise ModelError(_LACKING.format("no module named open_clip"))
 
 
 class OpenClip(DualEncoderMixin):
@@ -139,7 +133,7 @@ class OpenClip(DualEncoderMixin):
                 f"{self.info.name} always comes with its weights; for random ones name a model of open_clip, such as "
                 "open_clip:RN50/openai"
             )
-        return _library().create_model_and_transforms(self._model_name, precision="fp32", device="cpu")[0]
+        return import_library(LIBRARY).create_model_and_transforms(self._model_name, precision="fp32", device="cpu")[0]
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``open_clip:local-dir:FOLDER`` loads: weights, configuration, transform."""
@@ -147,7 +141,7 @@ class OpenClip(DualEncoderMixin):
         save_model(self._model, str(folder / "open_clip_model.safetensors"))
         if hasattr(self._tokenizer, "save_pretrained"):
             self._tokenizer.save_pretrained(folder)
-        library = _library()
+        library = import_library(LIBRARY)
         config = {
             "model_cfg": library.get_model_config(self._model_name),
             "preprocess_cfg": library.get_model_preprocess_cfg(self._model),
@@ -189,7 +183,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         UnknownNameError: a setting or tag that does not exist.
     """
     given = choose("open_clip", options, SETTINGS)["pretrained"]
-    dtype, library = torch_dtype(options), _library()
+    dtype, library = torch_dtype(options), import_library(LIBRARY)
     if options.revision:
         raise ModelError(f"open_clip cannot load a revision ({options.revision!r}) of {checkpoint}; leave it out")
     source = find_source(library, checkpoint, given)
@@ -255,17 +249,6 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
     if not library.get_pretrained_cfg(name, tag):
         raise UnknownNameError(f"weights of {name}", tag, tags)
     return Source(name, tag=tag)
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("open_clip")
-    except ImportError as error:
-        raise ModelError(_LACKING.format(error)) from error
-    except RuntimeError as error:
-        raise ModelError(
-            f"open_clip does not load ({error}): torch and torchvision must be installed in matching builds"
-        ) from error
 
 
 def _how_to_get(row: Published) -> str:

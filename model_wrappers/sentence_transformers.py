@@ -9,8 +9,6 @@ them (`encode_query`, `encode_document`). The settings ``caption`` and ``image``
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import itertools
 import logging
 import re
@@ -25,7 +23,7 @@ import transformers
 from PIL import Image
 
 from ..metrics.common.errors import ModelError
-from .engine.families import checkpoint_path
+from .engine.families import checkpoint_path, import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import CheckpointFiles, folder_hash, image_preprocessing, loading_errors, torch_dtype
 from .loading.torch_models import DualEncoderMixin, pad_right
@@ -43,10 +41,6 @@ _LONG, _LIMITLESS = 2048, 1 << 30
 # A row of the table that `transformers` logs; a terminal's colours may stand before the word.
 _MISSING = re.compile(r"^(\S+) *\| *\S*MISSING\b", re.MULTILINE)
 _ROWS = ("input_ids", "attention_mask")
-_LACKING = "the family sentence_transformers needs its library ({}): pip install 'vl-assay[sentence_transformers]'"
-
-if importlib.util.find_spec(LIBRARY) is None:
-    raise ModelError(_LACKING.format("no module named sentence_transformers"))
 
 
 class SentenceEmbedder(DualEncoderMixin):
@@ -142,7 +136,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
         UnknownNameError: a setting or value that does not exist.
     """
     chosen = choose("sentence_transformers", options, SETTINGS)
-    library, path = _library(), checkpoint_path(checkpoint)
+    library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
     with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
         if not library.util.is_sentence_transformer_model(path, revision=options.revision):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
@@ -151,14 +145,11 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
                 path, revision=options.revision, device=options.device, model_kwargs={"dtype": torch_dtype(options)}
             )
         _refuse_unfit(model)
-    model = model.eval().to(options.device, torch_dtype(options))
-    if options.compile:
-        for part in model.children():
-            part.compile(dynamic=True)
+    files = CheckpointFiles("sentence_transformers", checkpoint, options)
+    model = files.ready(model.to(torch_dtype(options)))
     prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
     preprocessing = _prepare_with_pillow(model.processor)
-    files = CheckpointFiles("sentence_transformers", checkpoint, options)
     info = files.info(model, model.config, chosen | used, preprocessing)
     if (folder := Path(path).expanduser()).is_dir():
         info = replace(info, revision=folder_hash(folder, "**/*"))
@@ -167,13 +158,6 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     if (model.max_seq_length or _LONG) < _LONG:
         loaded.check(["a dog", "two cats and a dog " * model.max_seq_length])
     return loaded
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module(LIBRARY)
-    except ImportError as error:
-        raise ModelError(_LACKING.format(error)) from error
 
 
 @contextmanager

@@ -8,8 +8,6 @@ def _exchanged(name: str, config: str) -> Task:
     return Task(
         name=name,
         configs=(config,),
-        images=("image",),
-        captions=("caption", "negative_caption"),
         category="category",
         # Two crops of one photograph are different images, and not independent.
         cluster="filename",
@@ -22,8 +20,6 @@ def _order(config: str) -> Task:
     """A task of five captions of the same words; not by default, as few have the photographs of all three sources."""
     return Task(
         name=config,
-        configs=(config,),
-        images=("image",),
         captions=("caption", "negative_captions"),
         metrics={"aro_itm": {"task": "order"}},
         skills="order",

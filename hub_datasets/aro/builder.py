@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..core.columns import columns
 from ..core.crops import crop, crop_name
-from ..core.source_files import ImagePaths, Row, data_folder, find_images, make_configs, read_bytes
-from ..core.stored_images import find_stored
+from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.source_files import ImagePaths, Row, data_folder, make_configs, read_bytes
 from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, load_authoring, perturb
-from .release import DRIVE_IDS, MIRRORS, annotation_file, read_mirror, read_rows
+from .release import DRIVE_IDS, annotation_file, problem, released_rows, to_row
 
 # Successive rows often share a box: its crop is made once for them.
 _CROPS_KEPT = 32
@@ -46,7 +46,7 @@ class AROConfig(ShuffleConfig):
     crop: bool = True
 
 
-class ARO(KarpathyBuilder):
+class ARO(KarpathyBuilder, ReleasedRows):
     """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`.
 
     An image to crop that cannot be decoded raises a ValueError.
@@ -56,6 +56,10 @@ class ARO(KarpathyBuilder):
     BUILDER_CONFIG_CLASS = AROConfig
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(AROConfig, "ARO", CONFIG_NAMES)
+    IMAGES = Images(
+        ("images",),
+        f"Get them with `gdown {DRIVE_IDS['vgr_vga_images.zip']}` (vgr_vga_images.zip, 1 GB), unzip in data_dir",
+    )
 
     def _columns(self) -> dict[str, Any]:
         return columns(f"id {_COLUMNS[self.config.name]}")
@@ -76,30 +80,21 @@ class ARO(KarpathyBuilder):
         return data_folder(self.config.data_dir, annotation_file(self.config.name).remedy, is_needed=False)
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        if self._is_order:
-            return super()._read_rows(dl_manager)
-        name, folder, verify = self.config.name, self._folder, self.config.verify
-        self._stored: dict[str, str] = {}
-        if annotation_file(name).find(folder):
-            return read_rows(name, folder, verify=verify)
-        paths = MIRRORS[name].find(folder)
-        if not paths:
-            paths = MIRRORS[name].fetch(dl_manager)
-            self._note("rows and images", MIRRORS[name].source, folder)
-        rows, self._stored = read_mirror(name, paths, verify=verify)
-        return rows
+        kind = KarpathyBuilder if self._is_order else ReleasedRows
+        return kind._read_rows(self, dl_manager)
+
+    def _parts(self) -> Mapping[str, Rows]:
+        return {self.config.name: released_rows(self.config.name, self._folder)}
+
+    def _problem(self, record: Row) -> str | None:
+        return problem(record)
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        yield to_row(part, key, record)
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        if self._is_order:
-            return super()._find_images(dl_manager, rows)
-        folder, page = self._folder, MIRRORS[self.config.name].page
-        if self._stored:
-            return self._require_images(rows, find_stored(self._stored), page, f"Get the files again from {page}")
-        images = find_images((row["filename"] for row in rows), [folder / "images", folder])
-        remedy = (
-            f"Get them with `gdown {DRIVE_IDS['vgr_vga_images.zip']}` (vgr_vga_images.zip, 1 GB), unzip in data_dir"
-        )
-        return self._require_images(rows, images, folder / "images", remedy)
+        kind = KarpathyBuilder if self._is_order else ReleasedRows
+        return kind._find_images(self, dl_manager, rows)
 
     def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
         # An image is read once for the rows that follow each other with it.

@@ -9,8 +9,6 @@ BENCHMARK = Benchmark(
         Task(
             name="itm",
             configs=_KINDS,
-            images=("image",),
-            captions=("caption", "negative_caption"),
             category="category",
             metrics={"sugarcrepe_itm": {"forms": {kind: kind.upper() for kind in _KINDS}}},
             # "replace" changes words of every kind.

@@ -6,22 +6,20 @@ exactly as released. Cola's single-object test is not part of this dataset.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ..core.columns import GROUP, columns
 from ..core.downloads import DownloadError, download, request_error
+from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import (
     ImagePaths,
     Row,
-    SourceBuilder,
     SourceFile,
     VerifiedConfig,
-    by_name,
-    check_rows,
     find_images,
     is_file_name,
     make_configs,
-    parse_json,
     read_bytes,
 )
 
@@ -41,44 +39,38 @@ _SCHEMA = {"url_0": str, "caption_0": str, "url_1": str, "caption_1": str}
 _OWN_IMAGES = "pass data_dir, a folder that holds images/ with the files named in the annotations, or with_images=False"
 
 
-class Cola(SourceBuilder):
+class Cola(ReleasedRows):
     """One configuration, `multiobjects`, one split `test`; the card has the columns and the layout of `data_dir`.
 
     A downloaded file that is not an image raises a ValueError.
     """
 
-    config: VerifiedConfig
-    BUILDER_CONFIG_CLASS = VerifiedConfig
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Cola", ["multiobjects"])
+    ROWS: ClassVar = {"multiobjects": Rows(ANNOTATIONS, _SCHEMA)}
 
     def _columns(self) -> dict[str, Any]:
         return columns(f"id {GROUP}")
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self.urls: dict[str, str] = {}
-        payload, origin = ANNOTATIONS.read(self._folder, dl_manager, verify=self.config.verify)
-        entries = enumerate(parse_json(payload, origin))
-        named = ((f"row {number}", by_name(entry, _SCHEMA)) for number, entry in entries)
-        rows = check_rows(named, _SCHEMA, origin, self._problem)
-        return [
-            {"id": f"{self.config.name}/{number}"}
-            | {f"filename_{side}": file_name(row[f"url_{side}"]) for side in "01"}
-            | {f"caption_{side}": row[f"caption_{side}"] for side in "01"}
-            for number, row in enumerate(rows)
-        ]
+        return super()._read_rows(dl_manager)
 
-    def _problem(self, row: Row) -> str | None:
+    def _problem(self, record: Row) -> str | None:
         """Check one row, and keep its URLs by file name."""
         for side in "01":
-            url, name = row[f"url_{side}"], file_name(row[f"url_{side}"])
-            if not row[f"caption_{side}"].strip():
+            url, name = record[f"url_{side}"], file_name(record[f"url_{side}"])
+            if not record[f"caption_{side}"].strip():
                 return f"caption_{side} is empty"
             if not url.startswith(("https://", "http://")) or not is_file_name(name):
                 return f"url_{side} {url!r} is not the http(s) URL of a file"
             if self.urls.setdefault(name, url) != url:
                 return f"url_{side} {url!r} and {self.urls[name]!r} have the same file name"
         return None
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        names = {f"filename_{side}": file_name(record[f"url_{side}"]) for side in "01"}
+        yield {"id": f"{part}/{key}"} | names | {f"caption_{side}": record[f"caption_{side}"] for side in "01"}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder = self._folder

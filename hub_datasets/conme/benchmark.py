@@ -7,8 +7,6 @@ BENCHMARK = Benchmark(
         Task(
             name="itm",
             configs=("replace_att", "replace_obj", "replace_rel"),
-            images=("image",),
-            captions=("caption", "negative_caption"),
             category="category",
             metrics={"aro_itm": {"task": "order"}},
             skills={"replace_obj": "object", "replace_att": "attribute", "replace_rel": "relation"},

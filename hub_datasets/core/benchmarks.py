@@ -61,10 +61,11 @@ class Task:
 
     Args:
         name: short name; together with the benchmark's it names the predictions file.
-        configs: the dataset configurations that belong to the task, in the order of reports.
+        metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
+        configs: the dataset configurations that belong to the task, in the order of reports; by default that of its
+            name.
         images: columns with the images of a row.
         captions: columns with its captions.
-        metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
         label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
@@ -82,10 +83,10 @@ class Task:
     """
 
     name: str
-    configs: tuple[str, ...]
-    images: tuple[str, ...]
-    captions: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
+    configs: tuple[str, ...] = ()
+    images: tuple[str, ...] = ("image",)
+    captions: tuple[str, ...] = ("caption", "negative_caption")
     category: str | None = None
     task_type: str = "matching"
     label: str | None = None
@@ -102,6 +103,7 @@ class Task:
         for name in ("configs", "images", "captions"):
             if isinstance(value := getattr(self, name), str):
                 raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
+        object.__setattr__(self, "configs", self.configs or (self.name,))
 
     @property
     def declared_skills(self) -> list[str]:

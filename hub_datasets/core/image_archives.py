@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from .downloads import DownloadError
-from .source_files import ImagePaths, find_images, shortened_list
+from .source_files import ImagePaths, shortened_list
 
 AT_ONCE = 8
 TRIES = 5
@@ -120,28 +120,6 @@ def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> Image
         paths = _kept(archive)
         found |= {name: str(paths[name]) for name in found if found[name] is None and _is_whole(paths.get(name))}
     return found
-
-
-def find_or_fetch(
-    names: Iterable[str], folders: Sequence[Path], archives: Sequence[ImageArchive], remedy: str
-) -> tuple[ImagePaths, str]:
-    """The paths of images in the user's folders, or from archives where none of the folders is there and none has one.
-
-    Args:
-        names, archives, remedy: as for `fetch_images`.
-        folders: looked through in this order; the last is the folder of everything, which is always there.
-
-    Returns:
-        The paths, None for missing images; and where they were looked for, for messages.
-
-    Raises:
-        DownloadError: as `fetch_images`.
-    """
-    images = find_images(names, folders)
-    if not archives or has_own(images, folders):
-        return images, str(folders[-1])
-    where = " and ".join(archive.url for archive in archives)
-    return fetch_images(images, archives, remedy), f"the archive {where}"
 
 
 def has_own(images: ImagePaths, folders: Sequence[Path]) -> bool:

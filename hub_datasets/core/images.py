@@ -7,6 +7,7 @@ scripts, so that boxes, models and annotators mean the same pixels.
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -38,22 +39,24 @@ def decode(content: bytes) -> Image.Image:
         return image.convert("RGB")
 
 
-def portable(content: bytes) -> tuple[str, bytes]:
+def portable(
+    content: bytes, most: int | None = MOST_SENT, kinds: Collection[str] = ("JPEG", "PNG")
+) -> tuple[str, bytes]:
     """The media type and a file of an image in which every program sees the pixels of `decode`; raises as `decode`.
 
-    It is the file itself for JPEG and PNG in RGB that no orientation turns, else a PNG, of at most `MOST_SENT` bytes.
+    It is the file itself for those of `kinds` in RGB that no orientation turns, else a PNG, of at most `most` bytes.
     """
     image = decode(content)
     with open_checked(content) as file:
         kind = str(file.format)
         turned = file.getexif().get(ExifTags.Base.Orientation, 1) != 1
-        is_plain = kind in ("JPEG", "PNG") and file.mode == "RGB" and not turned and "transparency" not in file.info
+        is_plain = kind in kinds and file.mode == "RGB" and not turned and "transparency" not in file.info
     if not is_plain:
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         kind, content = "PNG", buffer.getvalue()
-    if len(content) > MOST_SENT:
-        raise ValueError(f"it has {len(content):,} bytes as {kind}; {MOST_SENT:,} can be sent. Scale it down")
+    if most is not None and len(content) > most:
+        raise ValueError(f"it has {len(content):,} bytes as {kind}; {most:,} can be sent. Scale it down")
     return f"image/{kind.lower()}", content
 
 

@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from .hub_tables import HubTable, read_table
@@ -31,6 +32,7 @@ from .source_files import (
     find_images,
     is_inner_path,
     parse_json,
+    shortened_list,
 )
 from .stored_images import find_stored
 
@@ -73,11 +75,43 @@ class Images:
     mirror: ImageMirror | None = None
 
 
-class ReleasedRows(SourceBuilder):
+class ReleasedImages(SourceBuilder):
+    """A builder that declares where its images are."""
+
+    IMAGES: ClassVar[Images]
+    # The address of each image that is in a Parquet file, by its name, and the page of these files.
+    _stored: Mapping[str, str] = MappingProxyType({})
+    _page = ""
+
+    def _images(self) -> Images:
+        """Where the images of the configuration are."""
+        return self.IMAGES
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
+        if self._stored:
+            stored = {name: self._stored[name] for name in names}
+            return self._require_images(rows, find_stored(stored), "the Parquet files", f"Get them from {self._page}")
+        images, folder = self._images(), self._folder
+        folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        if not folders and not images.archives and not images.mirror:
+            raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
+        found, where, mirror = find_images(names, folders), str(folder), images.mirror
+        if (images.archives or mirror) and not has_own(found, folders):
+            texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in names}
+            for row in rows:
+                for name in self._image_names(row).values():
+                    texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
+            found, where = fetch_or_mirror(texts, images.archives, mirror, folder, dl_manager, remedy)
+            self._note("images", where, folder)
+        return self._require_images(rows, found, where, images.remedy)
+
+
+class ReleasedRows(ReleasedImages):
     """A builder that declares its files of rows and its images, and makes a row of each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
-    IMAGES: ClassVar[Images]
     BUILDER_CONFIG_CLASS = VerifiedConfig
 
     @abstractmethod
@@ -98,19 +132,22 @@ class ReleasedRows(SourceBuilder):
         """The files of the configuration."""
         return {self.config.name: self.ROWS[self.config.name]}
 
-    def _images(self) -> Images:
-        """Where the images of the configuration are."""
-        return self.IMAGES
-
     @property
     def _verifies(self) -> bool:
         """Whether counts and checksums are compared; a release without any has no such option."""
         return getattr(self.config, "verify", True)
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        # The address of each image that is in a Parquet file, by its name.
-        self._stored: dict[str, str] = {}
-        return [row for name, part in self._parts().items() for row in self._read_part(name, part, dl_manager)]
+        self._stored = {}
+        parts = self._parts()
+        own = [each.file for each in parts.values() if isinstance(each.file, SourceFile) and not each.table]
+        missing = [file for file in own if not file.url and not file.find(self._folder)]
+        if missing and len(parts) > 1:
+            raise FileNotFoundError(
+                f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}: "
+                f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
+            )
+        return [row for name, part in parts.items() for row in self._read_part(name, part, dl_manager)]
 
     def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
         origin, records = "", list[tuple[str, Row]]()
@@ -150,28 +187,8 @@ class ReleasedRows(SourceBuilder):
         for path, named, addresses in read_table(paths, table, part.schema):
             if (twice := self._stored.keys() & addresses) and not table.named_by_content:
                 raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
-            self._stored = addresses | self._stored
+            self._stored = {**addresses, **self._stored}
             yield str(path), named
-
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-        if self._stored:
-            stored = {name: self._stored[name] for name in names}
-            return self._require_images(rows, find_stored(stored), "the Parquet files", f"Get them from {self._page}")
-        images, folder = self._images(), self._folder
-        folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
-        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
-        if not folders and not images.archives and not images.mirror:
-            raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
-        found, where, mirror = find_images(names, folders), str(folder), images.mirror
-        if (images.archives or mirror) and not has_own(found, folders):
-            texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in names}
-            for row in rows:
-                for name in self._image_names(row).values():
-                    texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
-            found, where = fetch_or_mirror(texts, images.archives, mirror, folder, dl_manager, remedy)
-            self._note("images", where, folder)
-        return self._require_images(rows, found, where, images.remedy)
 
 
 def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
@@ -195,12 +212,18 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         records = [_line(line, f"{origin}, line {number}") for number, line in enumerate(lines, 1)]
     else:
         limit = csv.field_size_limit(_LONGEST_FIELD)
+        delimiter = "\t" if suffix == ".tsv" else ","
         try:
-            records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if suffix == ".tsv" else ","))
+            records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        except csv.Error as error:
+            raise ValueError(f"{origin} is not a table: {error}.") from error
         finally:
             csv.field_size_limit(limit)  # of the process, and other readers rely on it
     if not records:
         raise ValueError(f"{origin} holds no rows.")
+    for number, record in enumerate(records):
+        if suffix != ".jsonl" and (None in record or None in record.values()):
+            raise ValueError(f"{origin}, row {number}: it has not as many fields as the header.")
     return _numbered(records)
 
 

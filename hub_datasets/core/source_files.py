@@ -161,7 +161,8 @@ def check_rows(
 
     Args:
         rows: each with what it is called in messages, such as "row 3".
-        schema: by field a type, ``[type]`` for a list, or a schema for an object; `float` is any number.
+        schema: by field a type, ``[type]`` for a list, or a schema for an object; `float` is any number, and `object`
+            anything, also nothing.
         origin: the file, for messages.
         problem: what is wrong with a row beyond the types of its fields, None if nothing is.
 
@@ -183,7 +184,7 @@ def check_rows(
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
             raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_came(row, schema)}.")
-        checked.append({name: row[name] for name in schema})
+        checked.append({name: row.get(name) for name in schema})
     return checked
 
 

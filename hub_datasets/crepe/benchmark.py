@@ -8,8 +8,6 @@ def _ranked(config: str, *, by_default: bool) -> Task:
     """A task of one configuration; pooled over kinds of negatives, recalls at k would mean little."""
     return Task(
         name=config,
-        configs=(config,),
-        images=("image",),
         captions=("caption", "hard_negatives"),
         category="category",
         cluster="filename",

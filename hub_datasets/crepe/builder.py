@@ -7,18 +7,27 @@ nothing is downloaded.
 
 from __future__ import annotations
 
+import ast
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import datasets
 
 from ..core.columns import columns
-from ..core.crops import crop, crop_name
-from ..core.source_files import ImagePaths, Row, SourceBuilder, SourceConfig, find_images, make_configs
+from ..core.crops import box_problem, crop, crop_name
+from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 from .configs import PRODUCTIVITY, SYSTEMATICITY
-from .release import IMAGE_FOLDERS, IMAGES_SOURCE, SOURCE, annotation_files, read_rows
 
 CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)
+COMPOUNDS = ("seen_compounds", "unseen_compounds")
+COMPLEXITIES = tuple(range(4, 13))
+_SOURCE = "https://github.com/RAIVNLab/CREPE/tree/master/data"
+_IMAGES_SOURCE = "https://homes.cs.washington.edu/~ranjay/visualgenome/api.html"
+_FOLDERS = ("VG_100K", "VG_100K_2")
+_BOX = ("x", "y", "width", "height")
 # With these there is nothing to rank.
 _UNRANKED = {"blank_caption", "no_negatives"}
 
@@ -34,7 +43,7 @@ class CREPEConfig(SourceConfig):
     crop: bool = True
 
 
-class CREPE(SourceBuilder):
+class CREPE(ReleasedRows):
     """Twelve configurations; the card has the columns and the layout of `data_dir`.
 
     The split `test` has the rows that can be ranked. The others make the split `unranked`, if there are any. With
@@ -45,22 +54,59 @@ class CREPE(SourceBuilder):
     BUILDER_CONFIG_CLASS = CREPEConfig
     BUILDER_CONFIGS: ClassVar = make_configs(CREPEConfig, "CREPE", CONFIG_NAMES)
 
-    GET_SOURCES = f"Download CREPE's archives from {SOURCE}, unpack them, and pass the folder that holds them"
+    GET_SOURCES = f"Download CREPE's archives from {_SOURCE}, unpack them, and pass the folder that holds them"
+    IMAGES = Images(
+        (*_FOLDERS, *(f"images/{name}" for name in _FOLDERS), "images"),
+        f"Put Visual Genome's folders {' and '.join(_FOLDERS)} there ({_IMAGES_SOURCE})",
+    )
+
+    @property
+    def _negatives(self) -> str:
+        """The column of hard negatives."""
+        kind = SYSTEMATICITY.get(self.config.name)
+        return f"valid_hard_negs_{kind[0]}" if kind else "hard_negs"
 
     def _columns(self) -> dict[str, Any]:
         complexity = "complexity" if self.config.name in PRODUCTIVITY else ""
         return columns(f"id category image filename caption hard_negatives bbox {complexity} defects")
 
-    def _read_rows(self, dl_manager: Any) -> list[Row]:
-        files = annotation_files(self.config.name, self._folder)
-        return [row for part, path in files.items() for row in read_rows(self.config.name, part, path)]
+    def _parts(self) -> Mapping[str, Rows]:
+        name = self.config.name
+        if name in SYSTEMATICITY:
+            stem = f"syst_hard_negatives/syst_vg_hard_negs_{{}}_in_{SYSTEMATICITY[name][1]}.csv"
+            paths = {compounds: stem.format(compounds) for compounds in COMPOUNDS}
+        else:
+            kind = PRODUCTIVITY[name]
+            stem = f"prod_hard_negatives/{kind}/prod_vg_hard_negs_{kind}_complexity_"
+            paths = {str(number): f"{stem}{number}.csv" for number in COMPLEXITIES}
+        schema = {**dict.fromkeys(("image_id", "caption", self._negatives), str), **dict.fromkeys(_BOX, object)}
+        return {category: Rows(_file(path), schema) for category, path in paths.items()}
 
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._folder
-        nested = [root / name for root in (folder, folder / "images") for name in IMAGE_FOLDERS]
-        images = find_images((row["filename"] for row in rows), [*nested, folder / "images", folder])
-        remedy = f"Put Visual Genome's folders {' and '.join(IMAGE_FOLDERS)} there ({IMAGES_SOURCE})"
-        return self._require_images(rows, images, folder, remedy)
+    def _problem(self, record: Row) -> str | None:
+        if not (record["image_id"].isascii() and record["image_id"].isdigit()):
+            return f"image_id is {record['image_id']!r}, not a whole number"
+        if _read_list(record[self._negatives]) is None:
+            return f"{self._negatives} is {_short(record[self._negatives])}, not a list of texts"
+        sides: list[Any] = [record.get(side) for side in _BOX]
+        if sides == [None] * 4:
+            return None
+        if None in sides:
+            return f"it has no column {', '.join(side for side in _BOX if record.get(side) is None)}"
+        problem = box_problem([_number(side) for side in sides])
+        return f"{problem}: {', '.join(map(_short, sides))}" if problem else None
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        negatives = _read_list(record[self._negatives]) or []
+        yield {
+            "id": f"{self.config.name}/{part}/{key}",
+            "category": part,
+            "filename": f"{int(record['image_id'])}.jpg",
+            "caption": record["caption"],
+            "hard_negatives": negatives,
+            "bbox": None if record["x"] is None else [_number(record[side]) for side in _BOX],
+            **({"complexity": int(part)} if self.config.name in PRODUCTIVITY else {}),
+            "defects": _defects(record["caption"], negatives),
+        }
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         [split] = super()._split_generators(dl_manager)
@@ -78,3 +124,44 @@ class CREPE(SourceBuilder):
         if self.config.crop and box is not None:
             return {"path": crop_name(row["filename"], box), "bytes": crop(path, box)}
         return super()._image_file(row, column, path)
+
+
+def _file(path: str) -> SourceFile:
+    """A file below `data` of the repository, or in an archive that was unpacked anywhere near."""
+    folder, _, name = path.rpartition("/")
+    places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
+    return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
+
+
+def _read_list(text: str) -> list[str] | None:
+    """A list of texts as Python prints it, None for anything else; an empty field, a missing value, is an empty one."""
+    try:
+        value = ast.literal_eval(text.strip() or "[]")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    is_list = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    return list(value) if is_list else None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _defects(caption: str, negatives: list[str]) -> list[str]:
+    """The defects of a row; texts are compared without outer white space."""
+    texts = [negative.strip() for negative in negatives]
+    found = {
+        "blank_caption": not caption.strip(),
+        "no_negatives": not negatives,
+        "blank_negative": "" in texts,
+        "same_text": caption.strip() in texts,
+        "repeated_negative": len(set(texts)) < len(texts),
+    }
+    return [name for name, is_there in found.items() if is_there]
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -16,11 +16,10 @@ import datasets
 
 from ..core.columns import columns
 from ..core.crops import box_problem, crop
-from ..core.image_archives import VISUAL_GENOME, find_or_fetch
+from ..core.image_archives import VISUAL_GENOME
+from ..core.released_rows import Images, ReleasedImages
 from ..core.source_files import (
-    ImagePaths,
     Row,
-    SourceBuilder,
     SourceFile,
     VerifiedConfig,
     check_row_count,
@@ -47,15 +46,10 @@ _GROUPS = {"replace_relations": "relation_", "replace_attributes": "attribute_"}
 _TEXTS: dict[str, Any] = dict.fromkeys(("image_path", "true_caption", "false_caption"), str)
 _BOX = dict.fromkeys(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), int)
 _SWAP_SCHEMA: dict[str, Any] = {**_TEXTS, **_BOX, "attributes": [str]}
-_IMAGE_FOLDERS = ("data/VG_100K_2", "data/VG_100K", "VG_100K_2", "VG_100K", "data/images", "images", ".")
 _GET_REPOSITORY = f"It states no licence: git clone {_HOMEPAGE} and pass the clone as data_dir"
 _GET_ARO = (
     ". If the clone has no such file: data/visual_genome_attribution.json is ARO's (Google Drive id "
     "13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw), and rebuild_swap=True makes the hard positives of swap from it alone"
-)
-_GET_IMAGES = (
-    "They are Visual Genome's (https://homes.cs.washington.edu/~ranjay/visualgenome/api.html): put VG_100K/ and "
-    "VG_100K_2/ into data_dir"
 )
 
 
@@ -75,7 +69,7 @@ class HardPositivesConfig(VerifiedConfig):
     rebuild_swap: bool = False
 
 
-class HardPositives(SourceBuilder):
+class HardPositives(ReleasedImages):
     """Six configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     config: HardPositivesConfig
@@ -83,6 +77,12 @@ class HardPositives(SourceBuilder):
     BUILDER_CONFIGS: ClassVar = make_configs(HardPositivesConfig, "Hard Positives", CONFIG_NAMES)
 
     GET_SOURCES = _GET_REPOSITORY
+    IMAGES = Images(
+        ("data/VG_100K_2", "data/VG_100K", "VG_100K_2", "VG_100K", "data/images", "images"),
+        "Put Visual Genome's VG_100K/ and VG_100K_2/ (https://homes.cs.washington.edu/~ranjay/visualgenome/api.html) "
+        "into data_dir",
+        VISUAL_GENOME,
+    )
 
     @property
     def _part(self) -> str:
@@ -118,13 +118,6 @@ class HardPositives(SourceBuilder):
         if self.config.verify:
             check_row_count(len(records), RELEASED_ROWS[self._part], origin)
         return records
-
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._folder
-        folders = [folder / place for place in _IMAGE_FOLDERS]
-        names = (row["filename"] for row in rows)
-        images, where = find_or_fetch(names, folders, VISUAL_GENOME, "put VG_100K/ and VG_100K_2/ into data_dir")
-        return self._require_images(rows, images, where, _GET_IMAGES)
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
         if "bbox" not in row or not self.config.crop:

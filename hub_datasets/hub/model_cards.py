@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.formatting import interval, percent, words
 from ...metrics.common.storage import write_atomically
-from ...metrics.evaluation import interval, lines, percent, tie_sentence, words
+from ...metrics.evaluation import lines, tie_sentence
 from ...metrics.records.results import Result, code_version
 from ..core.benchmarks import get_card, get_task
 

@@ -6,7 +6,6 @@ from .. import Benchmark, Task
 def _task(config: str, *, by_default: bool) -> Task:
     return Task(
         name=config,
-        configs=(config,),
         images=tuple(f"image_{place}" for place in range(10)),
         captions=("caption",),
         category="category",

@@ -1,16 +1,13 @@
 """How the rows of MMVP-VLM are scored and evaluated: its pair accuracy is the image score of a group."""
 
-from .. import Benchmark, Task
+from .. import Benchmark
+from ..winoground.benchmark import group_task
 
 BENCHMARK = Benchmark(
     tasks=(
-        Task(
+        group_task(
             name="pairs",
-            configs=("pairs",),
-            images=("image_0", "image_1"),
-            captions=("caption_0", "caption_1"),
             category="category",
-            metrics={"group_match": {}},
             skills={"Color": "attribute", "Presence": "existence", "Quantity": "count", "Spatial": "spatial"},
         ),
     ),

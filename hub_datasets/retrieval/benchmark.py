@@ -1,26 +1,14 @@
 """How retrieval is scored and evaluated: each condition is a pool of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
-
-_CONDITIONS = (
-    "cleaned",
-    "shuffle_nouns_and_adjectives",
-    "shuffle_all_but_nouns_and_adjectives",
-    "shuffle_within_trigrams",
-    "shuffle_trigrams",
-    "shuffle_all_words",
-    "shuffle_rows_4",
-    "shuffle_columns_4",
-    "shuffle_patches_9",
-)
+from .conditions import CONDITIONS
 
 
-def _task(config: str, *, by_default: bool = False, split: str | None = None) -> Task:
+def retrieval_task(config: str, *, by_default: bool = True, split: str | None = None) -> Task:
+    """A task of the configuration's images with the captions of all of them, for other benchmarks too."""
     return Task(
         name=config,
         task_type="retrieval",
-        configs=(config,),
-        images=("image",),
         captions=("captions",),
         metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
         by_default=by_default,
@@ -33,9 +21,9 @@ BENCHMARK = Benchmark(
         task
         for name in ("coco", "flickr30k")
         for task in (
-            _task(name, by_default=True),
-            *(_task(f"{name}_{condition}") for condition in _CONDITIONS),
-            _task(f"{name}_validation", split="validation"),
+            retrieval_task(name),
+            *(retrieval_task(f"{name}_{condition}", by_default=False) for condition in CONDITIONS[1:]),
+            retrieval_task(f"{name}_validation", by_default=False, split="validation"),
         )
     ),
     summary="retrieval, also of shuffled words",

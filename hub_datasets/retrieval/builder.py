@@ -15,20 +15,9 @@ from typing import Any, ClassVar
 from ..core.columns import columns
 from ..core.crops import open_image, to_png
 from ..core.source_files import ImagePaths, make_configs
+from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, UNSHUFFLED
 from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, load_authoring, perturb
 
-UNSHUFFLED = "none"
-CLEANED = "cleaned"
-# As in `vl_assay.hub_datasets.authoring.text.perturb`, which a script may not import.
-TEXT_SHUFFLES = (
-    "shuffle_nouns_and_adjectives",
-    "shuffle_all_but_nouns_and_adjectives",
-    "shuffle_within_trigrams",
-    "shuffle_trigrams",
-    "shuffle_all_words",
-)
-IMAGE_SHUFFLES = ("shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9")
-CONDITIONS = (UNSHUFFLED, CLEANED, *TEXT_SHUFFLES, *IMAGE_SHUFFLES)
 # The data set and the condition of each configuration.
 PARTS = {
     (name if condition == UNSHUFFLED else f"{name}_{condition}"): (name, condition)

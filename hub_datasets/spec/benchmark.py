@@ -15,8 +15,6 @@ _METRICS = {"aro_itm": {"task": "order"}}
 _OVER_CAPTIONS = tuple(
     Task(
         name=f"{subset}_i2t",
-        configs=(f"{subset}_i2t",),
-        images=("image",),
         captions=("caption", "negative_captions"),
         metrics=_METRICS,
         skills=_SKILLS[subset],
@@ -26,7 +24,6 @@ _OVER_CAPTIONS = tuple(
 _OVER_IMAGES = tuple(
     Task(
         name=f"{subset}_t2i",
-        configs=(f"{subset}_t2i",),
         images=tuple(f"image_{number}" for number in range(count)),
         captions=("caption",),
         metrics=_METRICS,

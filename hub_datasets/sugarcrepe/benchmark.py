@@ -5,9 +5,8 @@ from typing import Any
 from .. import Benchmark, Task
 from .v2 import IDS, NAME
 
-_CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-
-_SKILLS = {
+# Of each category.
+SKILLS = {
     "add_att": "attribute",
     "add_obj": "object",
     "replace_att": "attribute",
@@ -22,21 +21,19 @@ def _task(name: str, configs: tuple[str, ...], **options: Any) -> Task:
     return Task(
         name=name,
         configs=configs,
-        images=("image",),
-        captions=("caption", "negative_caption"),
         category="category",
         metrics={"sugarcrepe_itm": {}},
-        skills=_SKILLS,
+        skills=SKILLS,
         **options,
     )
 
 
 BENCHMARK = Benchmark(
     tasks=(
-        _task("itm", _CATEGORIES),
+        _task("itm", tuple(SKILLS)),
         # Reported with each `itm`, from the same predictions.
         _task(NAME, (NAME,), by_default=False, part_of="itm", ids=IDS),
-        _task("unrefined", tuple(f"unrefined_{category}" for category in _CATEGORIES), by_default=False),
+        _task("unrefined", tuple(f"unrefined_{category}" for category in SKILLS), by_default=False),
     ),
     summary="fluent captions with one change",
     source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (250 MB of it) or mteb/SUGARCREPE_fmt, or --data-dir",

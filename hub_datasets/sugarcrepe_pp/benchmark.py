@@ -10,7 +10,6 @@ BENCHMARK = Benchmark(
         Task(
             name="itt",
             configs=_CONFIGS,
-            images=("image",),
             captions=_CAPTIONS,
             category="category",
             metrics={"augmented_accuracy": {}, "brittleness": {}},

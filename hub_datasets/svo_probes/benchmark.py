@@ -6,7 +6,6 @@ BENCHMARK = Benchmark(
     tasks=(
         Task(
             name="svo",
-            configs=("svo",),
             images=("image_0", "image_1"),
             captions=("caption",),
             category="category",

@@ -1,39 +1,15 @@
 """How toy_order is scored and evaluated: each condition of retrieval is a set of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
-
-# As in `builder.py`, which needs `datasets`.
-_CONDITIONS = (
-    "retrieval",
-    "retrieval_cleaned",
-    "retrieval_shuffle_nouns_and_adjectives",
-    "retrieval_shuffle_all_but_nouns_and_adjectives",
-    "retrieval_shuffle_within_trigrams",
-    "retrieval_shuffle_trigrams",
-    "retrieval_shuffle_all_words",
-    "retrieval_shuffle_rows_4",
-    "retrieval_shuffle_columns_4",
-    "retrieval_shuffle_patches_9",
-)
+from ..retrieval.benchmark import retrieval_task
+from ..retrieval.conditions import CONDITIONS
 
 BENCHMARK = Benchmark(
     tasks=(
-        *(
-            Task(
-                name=config,
-                task_type="retrieval",
-                configs=(config,),
-                images=("image",),
-                captions=("captions",),
-                metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
-                by_default=config == "retrieval",
-            )
-            for config in _CONDITIONS
-        ),
+        retrieval_task("retrieval"),
+        *(retrieval_task(f"retrieval_{condition}", by_default=False) for condition in CONDITIONS[1:]),
         Task(
             name="order",
-            configs=("order",),
-            images=("image",),
             captions=("caption", "negative_captions"),
             metrics={"aro_itm": {"task": "order"}},
             skills="order",

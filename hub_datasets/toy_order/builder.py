@@ -16,18 +16,16 @@ from PIL import Image
 
 from ..core.columns import columns
 from ..core.crops import to_png
+from ..retrieval.conditions import CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
 from ..retrieval.karpathy import load_authoring
 from ..toy_scenes.render import to_png as render
 from ..toy_scenes.retrieval import POOL
-from ..toy_scenes.tasks import SHUFFLES, TASKS, sample_episode, shuffle_words, task_rows
+from ..toy_scenes.tasks import TASKS, sample_episode, shuffle_words, task_rows
 
 ORDER = "order"
 ALL_WORDS = "shuffle_all_words"
-TEXT_SHUFFLES = (*SHUFFLES, ALL_WORDS)
-IMAGE_SHUFFLES = ("shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9")
-CONDITIONS = ("none", "cleaned", *TEXT_SHUFFLES, *IMAGE_SHUFFLES)
 # The condition of each configuration of retrieval.
-RETRIEVAL = {("retrieval" if name == "none" else f"retrieval_{name}"): name for name in CONDITIONS}
+RETRIEVAL = {("retrieval" if name == UNSHUFFLED else f"retrieval_{name}"): name for name in CONDITIONS}
 CONFIG_NAMES = (*RETRIEVAL, ORDER)
 # How many scenes of toy_scenes' test split: its retrieval set, and all.
 SIZES = {"retrieval": POOL, ORDER: 1000}

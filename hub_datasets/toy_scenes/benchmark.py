@@ -1,6 +1,7 @@
 """How the rows of toy_scenes are scored and evaluated."""
 
 from .. import Benchmark, Task
+from ..winoground.benchmark import group_task
 
 _SKILLS = {
     "add_att": "attribute",
@@ -16,17 +17,12 @@ BENCHMARK = Benchmark(
     tasks=(
         Task(
             name="itm",
-            configs=("itm",),
-            images=("image",),
-            captions=("caption", "negative_caption"),
             category="category",
             metrics={"sugarcrepe_itm": {}},
             skills=_SKILLS,
         ),
         Task(
             name="hard_positives",
-            configs=("hard_positives",),
-            images=("image",),
             captions=("caption", "positive_caption", "negative_caption"),
             category="category",
             metrics={"augmented_accuracy": {}, "brittleness": {}},
@@ -34,26 +30,18 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="order",
-            configs=("order",),
-            images=("image",),
             captions=("caption", "negative_captions"),
             metrics={"aro_itm": {"task": "order"}},
             skills="order",
         ),
-        Task(
+        group_task(
             name="groups",
-            configs=("groups",),
-            images=("image_0", "image_1"),
-            captions=("caption_0", "caption_1"),
             category="tag",
-            metrics={"group_match": {}},
             skills="binding",
         ),
         Task(
             name="detection",
-            configs=("detection",),
             task_type="detection",
-            images=("image",),
             captions=("caption",),
             category="type",
             cluster="pair_id",
@@ -61,9 +49,7 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="vqa",
-            configs=("vqa",),
             task_type="vqa",
-            images=("image",),
             captions=("question",),
             category="type",
             cluster="pair_id",
@@ -72,9 +58,7 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="retrieval",
-            configs=("retrieval",),
             task_type="retrieval",
-            images=("image",),
             captions=("captions",),
             metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
             by_default=False,
@@ -92,8 +76,6 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="sets",
-            configs=("sets",),
-            images=("image",),
             captions=("caption", "hard_negatives"),
             category="category",
             metrics={"retrieval_recall": {"pool": "own", "ks": [1, 3, 5]}},

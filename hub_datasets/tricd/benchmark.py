@@ -1,14 +1,15 @@
 """How TRICD is scored and evaluated: `val` by boxes, `vqa` by answers, the groups by matching."""
 
 from .. import Benchmark, Task
+from ..winoground.benchmark import group_task
+
+_SKILLS = {"object": "object", "relation": "relation"}
 
 BENCHMARK = Benchmark(
     tasks=(
         Task(
             name="val",
-            configs=("val",),
             task_type="detection",
-            images=("image",),
             captions=("caption",),
             category="type",
             cluster="pair_id",
@@ -16,23 +17,13 @@ BENCHMARK = Benchmark(
         ),
         Task(
             name="vqa",
-            configs=("vqa",),
             task_type="vqa",
-            images=("image",),
             captions=("question",),
             category="type",
             metrics={"yes_no_f1": {}},
-            skills={"object": "object", "relation": "relation"},
+            skills=_SKILLS,
         ),
-        Task(
-            name="groups",
-            configs=("groups",),
-            images=("image_0", "image_1"),
-            captions=("caption_0", "caption_1"),
-            category="type",
-            metrics={"group_match": {}},
-            skills={"object": "object", "relation": "relation"},
-        ),
+        group_task("groups", category="type", skills=_SKILLS),
     ),
     split="validation",
     summary="phrases only in the right context",

@@ -10,16 +10,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..core.columns import DETECTION, GROUP, columns
-from ..core.image_archives import COCO_VAL2017, find_or_fetch
-from ..core.source_files import (
-    ImagePaths,
-    Row,
-    SourceBuilder,
-    SourceFile,
-    VerifiedConfig,
-    make_configs,
-    parse_json,
-)
+from ..core.image_archives import COCO_VAL2017
+from ..core.released_rows import Images, ReleasedImages
+from ..core.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json
 from .release import REPOSITORY_URL, ROWS
 
 CONFIG_NAMES = ("val", "vqa", "groups")
@@ -30,7 +23,6 @@ _SHA256 = {
     _GROUNDING: "024b5855e9b4f1c8758feb750c7f4206adf47a9376fd6c0ff1520166d72d73b0",
     _VQA: "6214593ae760d2727e5985722495d81ffb0a048f036fa87408f672313527b74e",
 }
-_OWN_IMAGES = "put val2017/ into data_dir, or pass with_images=False"
 _COLUMNS = {
     "val": f"id {DETECTION}",
     "vqa": "id image filename question answer type",
@@ -38,7 +30,7 @@ _COLUMNS = {
 }
 
 
-class TRICD(SourceBuilder):
+class TRICD(ReleasedImages):
     """Three configurations, one split `validation`; the card has the columns and the layout of `data_dir`."""
 
     config: VerifiedConfig
@@ -46,6 +38,9 @@ class TRICD(SourceBuilder):
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "TRICD", CONFIG_NAMES)
     DEFAULT_CONFIG_NAME = "val"
     SPLIT = "validation"
+    IMAGES = Images(
+        ("val2017", "images/val2017"), f"Get them from {COCO_VAL2017.url} into val2017/ of data_dir", (COCO_VAL2017,)
+    )
     GET_SOURCES = f"Get {_GROUNDING} and {_VQA} from {REPOSITORY_URL}, and val2017/ from {COCO_VAL2017.url}"
 
     def _columns(self) -> dict[str, Any]:
@@ -59,10 +54,3 @@ class TRICD(SourceBuilder):
         file = SourceFile(name, places, checksum=f"sha256:{_SHA256[name]}", remedy=f"Get it from {REPOSITORY_URL}")
         payload, origin = file.read(folder, verify=self.config.verify)
         return ROWS[self.config.name](parse_json(payload, origin, dict), origin)
-
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._folder
-        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-        folders = [folder / "val2017", folder / "images" / "val2017", folder]
-        images, where = find_or_fetch(names, folders, [COCO_VAL2017], _OWN_IMAGES)
-        return self._require_images(rows, images, where, f"Get them from {COCO_VAL2017.url} into val2017/ of data_dir")

@@ -20,8 +20,6 @@ BENCHMARK = Benchmark(
         Task(
             name="itm",
             configs=_PIECES,
-            images=("image",),
-            captions=("caption", "negative_caption"),
             category="category",
             metrics={"sugarcrepe_itm": {"forms": {piece: piece.upper() for piece in _PIECES}}},
             skills=_SKILLS,

@@ -1,28 +1,14 @@
 """How the rows of VisMin are scored and evaluated: text, image and group score, by what was changed."""
 
-from typing import Any
-
-from .. import Benchmark, Task
-
-
-def _task(name: str, category: str, **more: Any) -> Task:
-    return Task(
-        name=name,
-        configs=("vismin",),
-        images=("image_0", "image_1"),
-        captions=("caption_0", "caption_1"),
-        category=category,
-        metrics={"group_match": {}},
-        **more,
-    )
-
+from .. import Benchmark
+from ..winoground.benchmark import group_task
 
 _SKILLS = {"object": "object", "attribute": "attribute", "counting": "count", "relation": "spatial"}
 BENCHMARK = Benchmark(
     tasks=(
-        _task("groups", "category", skills=_SKILLS),
+        group_task("groups", configs=("vismin",), category="category", skills=_SKILLS),
         # The same rows by the order that their captions had: whether the solutions fit the images shows in both alike.
-        _task("pairing", "order", by_default=False),
+        group_task("pairing", configs=("vismin",), category="order", by_default=False),
     ),
     summary="minimal changes of an image",
     source="huggingface.co/datasets/mair-lab/vismin-bench as Parquet (1.5 GB), or --data-dir",

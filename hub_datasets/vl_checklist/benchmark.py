@@ -2,17 +2,6 @@
 
 from .. import Benchmark, Task
 
-_CONFIGS = (
-    "attribute_action",
-    "attribute_color",
-    "attribute_material",
-    "attribute_size",
-    "attribute_state",
-    "object_location",
-    "object_size",
-    "relation_action",
-    "relation_spatial",
-)
 _SKILLS = {
     "attribute_action": "action",
     "attribute_color": "attribute",
@@ -29,9 +18,7 @@ BENCHMARK = Benchmark(
     tasks=(
         Task(
             name="itm",
-            configs=_CONFIGS,
-            images=("image",),
-            captions=("caption", "negative_caption"),
+            configs=tuple(_SKILLS),
             category="category",
             metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
             skills=_SKILLS,

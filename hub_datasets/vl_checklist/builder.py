@@ -7,24 +7,13 @@ it comes with this module and nothing is downloaded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ..core.columns import columns
-from ..core.source_files import (
-    ImagePaths,
-    Row,
-    SourceBuilder,
-    SourceConfig,
-    by_name,
-    check_rows,
-    first_file,
-    is_inner_path,
-    make_configs,
-    parse_json,
-    read_bytes,
-    shortened_list,
-)
+from ..core.released_rows import ReleasedRows, Rows
+from ..core.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
 
 CONFIG_NAMES = (
     "attribute_action",
@@ -91,7 +80,7 @@ class VLCheckListConfig(SourceConfig):
     sources: str = ",".join(SOURCES)
 
 
-class VLCheckList(SourceBuilder):
+class VLCheckList(ReleasedRows):
     """Nine configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     config: VLCheckListConfig
@@ -102,36 +91,33 @@ class VLCheckList(SourceBuilder):
     def _columns(self) -> dict[str, Any]:
         return columns("id category source part image filename caption negative_caption defects")
 
+    def _parts(self) -> Mapping[str, Rows]:
+        self._files = {file.path: file for file in _chosen_files(self.config.name, self.config.sources)}
+        remedy = f"Get them from {_HOMEPAGE}, or pass the sources that you have, such as sources='vg'"
+        return {path: Rows(SourceFile(f"data/{path}", (path,), remedy=remedy), _SCHEMA) for path in self._files}
+
+    def _problem(self, record: Row) -> str | None:
+        if not is_inner_path(record["path"]):
+            return f"{record['path']!r} is not the relative path of an image"
+        empty = [name for name in ("POS", "NEG") if not record["texts"][name]]
+        return f"{empty[0]} is empty" if empty else None
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        file = self._files[part]
+        yield {
+            "id": f"{part.removesuffix('.json')}/{key}",
+            "category": self.config.name,
+            "source": file.source,
+            "part": file.part,
+            "filename": record["path"],
+            "caption": record["texts"]["POS"][0],
+            "negative_caption": record["texts"]["NEG"][0],
+        }
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        folder = self._folder
-        files = _chosen_files(self.config.name, self.config.sources)
-        paths = {file: first_file([folder / "data" / file.path, folder / file.path]) for file in files}
-        missing = [f"data/{file.path}" for file, path in paths.items() if path is None]
-        if missing:
-            raise FileNotFoundError(
-                f"{self.config.name}: {len(missing)} of {len(files)} annotation files are missing from {folder}, or "
-                f"empty: {shortened_list(missing)}. Get them from {_HOMEPAGE}, or pass the sources that you have, such "
-                "as sources='vg'."
-            )
-        rows = [row for file, path in paths.items() for row in self._file_rows(file, str(path))]
+        rows = super()._read_rows(dl_manager)
         _flag_defects(rows)
         return rows
-
-    def _file_rows(self, file: AnnotationFile, path: str) -> list[Row]:
-        entries = enumerate(parse_json(read_bytes(path), path))
-        labelled = ((f"row {number}", by_name(entry, _SCHEMA)) for number, entry in entries)
-        return [
-            {
-                "id": f"{file.path.removesuffix('.json')}/{number}",
-                "category": self.config.name,
-                "source": file.source,
-                "part": file.part,
-                "filename": entry["path"],
-                "caption": entry["texts"]["POS"][0],
-                "negative_caption": entry["texts"]["NEG"][0],
-            }
-            for number, entry in enumerate(check_rows(labelled, _SCHEMA, path, _problem))
-        ]
 
     def _image_names(self, row: Row) -> dict[str, str]:
         return {"image": _image_path(row)}
@@ -164,13 +150,6 @@ def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
 
 def _image_path(row: Row) -> str:
     return f"{_IMAGE_ROOTS[row['source']]}/{row['filename']}"
-
-
-def _problem(entry: Row) -> str | None:
-    if not is_inner_path(entry["path"]):
-        return f"{entry['path']!r} is not the relative path of an image"
-    empty = [name for name in ("POS", "NEG") if not entry["texts"][name]]
-    return f"{empty[0]} is empty" if empty else None
 
 
 def _flag_defects(rows: list[Row]) -> None:

@@ -12,8 +12,6 @@ BENCHMARK = Benchmark(
     tasks=tuple(
         Task(
             name=config,
-            configs=(config,),
-            images=("image",),
             captions=("caption", "negative_captions"),
             category="category",
             cluster="objects" if config in _PAIRS else None,

@@ -7,26 +7,26 @@ comes with this module: it is read with the user's own access, or from the user'
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import datasets
-
 from ..core.columns import GROUP, columns
 from ..core.downloads import DownloadError
+from ..core.hub_tables import HubConfig, HubTable, download_snapshot
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
     ImagePaths,
     Row,
-    SourceBuilder,
     SourceFile,
-    VerifiedConfig,
     check_rows,
+    is_file_name,
+    make_configs,
     parse_json,
     shortened_list,
 )
-from .release import ARCHIVE, EXAMPLES, PAGE, PARQUET, REPOSITORY, find_release, read_images, read_rows
 
 TAGS = (
     "Ambiguously Correct",
@@ -36,6 +36,8 @@ TAGS = (
     "Unusual Text",
     "Visually Difficult",
 )
+CATEGORIES = ("Object", "Relation", "Both")
+ROWS = 400
 
 # The revision that MTEB pins.
 _REVISION = "5a77092c28e51558c5586e9c5eb71a7e17a5e43f"
@@ -45,11 +47,27 @@ TAGS_FILE = SourceFile(
     url=f"https://raw.githubusercontent.com/ajd12342/why-winoground-hard/{_TAGS_COMMIT}/new_tag_assignments.json",
     checksum="sha256:8a635dac806bb63484dbe9b0763ee3df6525a2ffbbab6b9c0a77a0fc3c41fc86",
 )
-_OWN_COPY = f"pass data_dir, a folder that holds {PARQUET}, or {EXAMPLES} with {ARCHIVE} or data/images/"
+TABLE = HubTable(
+    "facebook/winoground",
+    "data/test-*.parquet",
+    {f"image_{side}": f"ex_{{id}}_img_{side}.png" for side in "01"},
+    _REVISION,
+)
+# The older layout: texts, in which images are named without a suffix, and an archive of these.
+_EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",))
+_ARCHIVE = SourceFile("data/images.zip", ("images.zip",))
+_OWN_COPY = (
+    f"pass data_dir, a folder that holds {TABLE.files}, or {_EXAMPLES.name} with {_ARCHIVE.name} or data/images/"
+)
+_TEXTS = ("caption_0", "caption_1", "tag", "secondary_tag")
+_SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(("id", "num_main_preds"), int),
+    **dict.fromkeys((*_TEXTS, "collapsed_tag", "image_0", "image_1"), str),
+}
 
 
 @dataclass
-class WinogroundConfig(VerifiedConfig):
+class WinogroundConfig(HubConfig):
     """What the rows hold.
 
     With `with_tags`, they have a column `tags`, by Diwan et al. `verify` also requires the 400 examples of the release
@@ -57,11 +75,11 @@ class WinogroundConfig(VerifiedConfig):
     branch.
     """
 
-    with_tags: bool = True
     revision: str = _REVISION
+    with_tags: bool = True
 
 
-class Winoground(SourceBuilder):
+class Winoground(ReleasedRows):
     """One configuration, `winoground`, one split `test`; the card has the columns and the layout of `data_dir`.
 
     Without access on the Hub a PermissionError is raised.
@@ -69,91 +87,91 @@ class Winoground(SourceBuilder):
 
     config: WinogroundConfig
     BUILDER_CONFIG_CLASS = WinogroundConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        WinogroundConfig(name="winoground", version=datasets.Version("1.0.0"), description="Winoground")
-    ]
+    BUILDER_CONFIGS: ClassVar = make_configs(WinogroundConfig, "Winoground", ["winoground"])
     GET_SOURCES = "Leave it out to read from the Hub"
     IS_DOWNLOADED = True
+    ROWS: ClassVar = {"winoground": Rows(_EXAMPLES, _SCHEMA, ROWS, TABLE)}
+    # An archive that was unpacked as a whole has its own folder inside.
+    IMAGES = Images(
+        ("data/images", "data/images/images", "images", "images/images"),
+        f"Get them from {TABLE.page}, into images/ or images.zip next to examples.jsonl",
+    )
+    _fetched: Path | None = None
+
+    @property
+    def _folder(self) -> Any:
+        return self._fetched or super()._folder
 
     def _columns(self) -> dict[str, Any]:
         tags = "tags" if self.config.with_tags else ""
         return columns(f"id category {GROUP} tag secondary_tag num_main_preds {tags}")
 
+    def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
+        try:
+            yield from super()._read_files(part, dl_manager)
+        except DownloadError:
+            revision, names = self.config.revision, [_EXAMPLES.name, _ARCHIVE.name]
+            older = download_snapshot(TABLE.repository, revision, names, dl_manager, _OWN_COPY)
+            if not _EXAMPLES.find(older):
+                raise
+            self._note("rows and images", TABLE.at(revision), None)
+            self._fetched = older
+            yield from super()._read_files(part, dl_manager)
+
+    def _problem(self, record: Row) -> str | None:
+        lost = [side for side in "01" if not is_file_name(record[f"image_{side}"])]
+        if lost:
+            return f"image_{lost[0]} {record[f'image_{lost[0]}']!r} names no file"
+        if self.config.verify and record["collapsed_tag"] not in CATEGORIES:
+            return f"collapsed_tag is {record['collapsed_tag']!r}, not one of {', '.join(CATEGORIES)}"
+        if self.config.verify and record["id"] >= ROWS:
+            return f"id is {record['id']}, not below {ROWS}"
+        if record["id"] in self._seen:
+            return f"id {record['id']} occurs twice"
+        self._seen.add(record["id"])
+        wrong = [name for name in ("id", "num_main_preds") if record[name] < 0]
+        wrong += [name for name in ("caption_0", "caption_1", "collapsed_tag") if not record[name]]
+        return f"{wrong[0]} is empty or negative" if wrong else None
+
+    def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
+        names = {f"filename_{side}": f"{record[f'image_{side}'].removesuffix('.png')}.png" for side in "01"}
+        kept = {name: record[name] for name in (*_TEXTS, "num_main_preds")}
+        yield {"id": f"{part}/{record['id']}", "category": record["collapsed_tag"], **names, **kept}
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        config, folder = self.config, self._folder
-        tags = self._tags(dl_manager, folder) if config.with_tags else None
-        release = find_release(folder) if folder is not None else None
-        self.release = release or _download(config.revision, getattr(dl_manager.download_config, "token", None))
-        rows = read_rows(self.release, verify=config.verify)
-        if tags is not None:
-            untagged = [number for number in rows if number not in tags]
-            if untagged:
-                shown = shortened_list(untagged)
-                raise ValueError(f"{TAGS_FILE.name} lacks {len(untagged)} of {len(rows)} examples, such as {shown}.")
-            rows = {number: {**row, "tags": tags[number]} for number, row in rows.items()}
-        return [{"id": f"{config.name}/{number}", **row} for number, row in rows.items()]
+        self._seen: set[int] = set()
+        tags = self._read_tags(dl_manager) if self.config.with_tags else None
+        rows = super()._read_rows(dl_manager)
+        if tags is None:
+            return rows
+        numbers = [row["id"].rpartition("/")[2] for row in rows]
+        if untagged := [number for number in numbers if number not in tags]:
+            shown = shortened_list(untagged)
+            raise ValueError(f"{TAGS_FILE.name} lacks {len(untagged)} of {len(rows)} examples, such as {shown}.")
+        return [row | {"tags": tags[number]} for row, number in zip(rows, numbers, strict=True)]
 
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        if not self.config.allow_missing:
-            found: ImagePaths = {}
-            for row, files in zip(rows, read_images(self.release, rows), strict=True):
-                found |= {row[f"filename_{s}"]: "" if files[int(s)] else None for s in "01"}
-            release = self.release
-            where = release.images or release.examples or release.tables[0].parent
-            remedy = f"Get them from {PAGE}, into images/ or images.zip next to examples.jsonl"
-            self._require_images(rows, found, where, remedy)
-        return {}
-
-    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        [split] = super()._split_generators(dl_manager)
-        # In a dict, which `datasets` does not deal out to several processes: the images are read in the same order.
-        rows = {row["id"]: row for row in split.gen_kwargs["rows"]}
-        release = self.release if self.config.with_images else None
-        return [datasets.SplitGenerator(name=self.SPLIT, gen_kwargs={"rows": rows, "release": release})]
-
-    def _generate_examples(self, rows: dict[str, Row], release: Any) -> Iterator[tuple[str, Row]]:
-        files = read_images(release, list(rows.values())) if release is not None else None
-        for key, row in rows.items():
-            example = dict(row)
-            for side, content in zip("01", next(files), strict=True) if files is not None else ():
-                image = {"path": row[f"filename_{side}"], "bytes": content}
-                example[f"image_{side}"] = image if content else None
-            yield key, example
-
-    def _tags(self, dl_manager: Any, folder: Path | None) -> dict[str, list[str]]:
+    def _read_tags(self, dl_manager: Any) -> dict[str, list[str]]:
         """The tags of each example by its number."""
-        payload, origin = TAGS_FILE.read(folder, dl_manager, verify=self.config.verify)
+        payload, origin = TAGS_FILE.read(self._folder, dl_manager, verify=self.config.verify)
         tags = parse_json(payload, origin, dict)
         check_rows([("the file", tags)], {number: [str] for number in tags}, origin, _unknown_tag)
         return tags
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        archive = _ARCHIVE.find(self._folder)
+        if self._stored or archive is None or any((self._folder / place).is_dir() for place in self.IMAGES.folders):
+            return super()._find_images(dl_manager, rows)
+        try:
+            with zipfile.ZipFile(archive) as file:
+                # The archive may have a folder inside.
+                inside = {each.filename.rsplit("/", 1)[-1]: each for each in file.infolist() if each.file_size}
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{archive} is not a zip archive: {error}. Get it from {TABLE.page}.") from error
+        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
+        images = {name: f"zip://{inside[name].filename}::{archive}" if name in inside else None for name in names}
+        return self._require_images(rows, images, archive, self.IMAGES.remedy)
 
 
 def _unknown_tag(tags: dict[str, list[str]]) -> str | None:
     unknown = [tag for each in tags.values() for tag in each if tag not in TAGS]
     return f"found the tag {unknown[0]!r}; known: {', '.join(TAGS)}" if unknown else None
-
-
-def _download(revision: str, token: str | bool | None) -> Any:
-    """The files on the Hub, from the user's cache if they are there; it keeps what has arrived."""
-    import huggingface_hub
-    from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
-
-    try:
-        for patterns in ([PARQUET], [EXAMPLES, ARCHIVE]):
-            folder = huggingface_hub.snapshot_download(
-                REPOSITORY, repo_type="dataset", revision=revision, allow_patterns=patterns, token=token
-            )
-            release = find_release(Path(folder))
-            if release is not None:
-                return release
-    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
-        raise PermissionError(
-            f"The Hub gives no access to {REPOSITORY}. Log in at {PAGE} and accept its terms, then run `hf auth login` "
-            f"with a token of that account (or set HF_TOKEN), and try again; or {_OWN_COPY}."
-        ) from error
-    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-        raise DownloadError(f"{PAGE} at revision {revision}", error, _OWN_COPY) from error
-    raise ConnectionError(
-        f"{REPOSITORY} at revision {revision} has neither {PARQUET} nor {EXAMPLES}, or they have not arrived. Try "
-        f"again, pass another revision, or {_OWN_COPY}."
-    )

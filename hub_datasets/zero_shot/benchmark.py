@@ -8,8 +8,6 @@ def _task(config: str) -> Task:
     return Task(
         name=config,
         task_type="retrieval",
-        configs=(config,),
-        images=("image",),
         captions=("caption",),
         label="label",
         metrics={"zero_shot_accuracy": {}},

@@ -1,10 +1,7 @@
 """Evaluation: from predictions to results, reports and comparisons. It needs only the files of predictions."""
 
-from ..common.formatting import interval, p_value, percent, points, words
 from ._comparison import Comparison, Difference, compare
 from ._compute import (
-    Declared,
-    Parts,
     check_options,
     cluster_numbers,
     compute,
@@ -17,28 +14,23 @@ from ._compute import (
 from ._correlate import correlate
 from ._correlation import Correlation, ScoreName
 from ._diagnosis import Diagnosis, diagnose
-from ._report import DEFAULT_FIGURES, FIGURES, Captions, PredictionFiles, Report, report
+from ._report import DEFAULT_FIGURES, FIGURES, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
-from ._suites import SuiteMean, Suites, suite_means
-from ._tables import Line, lines, tie_sentence, title, to_markdown
+from ._suites import SuiteMean, suite_means
+from ._tables import lines, tie_sentence, title, to_markdown
 
 __all__ = [
     "DEFAULT_FIGURES",
     "FIGURES",
-    "Captions",
     "Comparison",
     "Correlation",
-    "Declared",
     "Diagnosis",
     "Difference",
-    "Line",
-    "Parts",
     "PredictionFiles",
     "Report",
     "ScoreName",
     "Scored",
     "SuiteMean",
-    "Suites",
     "base_score",
     "check_options",
     "cluster_numbers",
@@ -50,20 +42,15 @@ __all__ = [
     "diagnose",
     "example_ids",
     "examples_of",
-    "interval",
     "is_costly",
     "lines",
     "metric_inputs",
     "no_parts",
-    "p_value",
-    "percent",
     "permutations",
-    "points",
     "report",
     "scored_rows",
     "suite_means",
     "tie_sentence",
     "title",
     "to_markdown",
-    "words",
 ]

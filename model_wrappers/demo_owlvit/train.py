@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch.nn import functional
 from transformers import CLIPModel, CLIPTokenizer, OwlViTConfig, OwlViTForObjectDetection, OwlViTImageProcessor
+from transformers.loss.loss_for_object_detection import generalized_box_iou, sigmoid_focal_loss
 
 from ...hub_datasets.toy_scenes.episodes import describe, sample_episode
 from ...hub_datasets.toy_scenes.render import box, render
@@ -28,7 +28,7 @@ from ..demo_clip.train import build_tokenizer, command_line, optimise
 _DEMO_CLIP = Path(__file__).parents[1] / "demo_clip"
 # The weights of DETR (Carion et al., 2020) for boxes, and the focal loss of OWL-ViT.
 _L1, _GIOU, _CLASS = 5.0, 2.0, 2.0
-_ALPHA, _GAMMA = 0.3, 2.0
+_ALPHA, _GAMMA = 0.3, 2
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,9 @@ def loss_of(model: Any, tokenizer: CLIPTokenizer, batch: Batch) -> torch.Tensor:
         truths.append(things)
     predicted, truth = torch.cat(found), torch.cat(truths)
     distance = (predicted - truth).abs().sum(-1).mean()
-    overlap = (1 - paired_giou(predicted, truth)).mean()
-    return _CLASS * focal(logits, wanted).sum() / wanted.sum() + _L1 * distance + _GIOU * overlap
+    overlap = (1 - generalized_box_iou(predicted, truth).diagonal()).mean()
+    classes = sigmoid_focal_loss(logits.reshape(-1, 1), wanted.reshape(-1, 1), wanted.sum(), _ALPHA, _GAMMA)
+    return _CLASS * classes + _L1 * distance + _GIOU * overlap
 
 
 def match(logits: torch.Tensor, boxes: torch.Tensor, things: torch.Tensor, fits: torch.Tensor) -> torch.Tensor:
@@ -139,25 +140,8 @@ def match(logits: torch.Tensor, boxes: torch.Tensor, things: torch.Tensor, fits:
     """
     sure = fits @ logits.sigmoid().T / fits.sum(1, keepdim=True)
     distance = torch.cdist(things, boxes, p=1)
-    overlap = paired_giou(boxes[None], things[:, None])
-    cost = _L1 * distance - _GIOU * overlap - _CLASS * sure
+    cost = _L1 * distance - _GIOU * generalized_box_iou(things, boxes) - _CLASS * sure
     return torch.from_numpy(linear_sum_assignment(cost.numpy())[1])
-
-
-def paired_giou(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The generalised intersection over union of boxes x1, y1, x2, y2, pair by pair."""
-    inner = (torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0).prod(-1)
-    hull = (torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])).prod(-1)
-    union = (a[..., 2:] - a[..., :2]).prod(-1) + (b[..., 2:] - b[..., :2]).prod(-1) - inner
-    return inner / union - (hull - union) / hull
-
-
-def focal(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """The sigmoid focal loss of each logit (Lin et al., 2017): easy negatives, which are most, count little."""
-    entropy = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
-    wrong = (logits.sigmoid() - wanted).abs()
-    weight = _ALPHA * wanted + (1 - _ALPHA) * (1 - wanted)
-    return weight * wrong**_GAMMA * entropy
 
 
 def train(recipe: Recipe) -> tuple[OwlViTForObjectDetection, CLIPTokenizer]:

@@ -50,6 +50,22 @@ def get_family(name: str) -> Any:
     return family
 
 
+def import_library(name: str) -> Any:
+    """The library with the name of its family, when a model is loaded: the import takes long.
+
+    Raises:
+        ModelError: it is not installed, or does not load.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ModelError(f"the family {name} needs its library ({error}): pip install 'vl-assay[{name}]'") from error
+    except RuntimeError as error:
+        raise ModelError(
+            f"{name} does not load ({error}): torch and torchvision must be installed in matching builds"
+        ) from error
+
+
 @dataclass(frozen=True)
 class FamilyConstants:
     """The constants of a family's file; `problem` says why the family cannot be used, and is empty if it can.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...hub_datasets.core.benchmarks import benchmark_names, get_card
 from ...metrics.common.errors import UnknownNameError
+from ...metrics.common.formatting import words
 from ...metrics.common.model_sizes import parameter_count
-from ...metrics.evaluation import words
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, main_scores
-from ...metrics.evaluation import words
+from ...metrics.common.formatting import words
 from ...metrics.modules.discovery import get_spec
 from .board import Board
 from .entries import Column, benchmark_title

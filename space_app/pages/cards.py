@@ -21,7 +21,8 @@ from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, mai
 from ...hub_datasets.core.images import DECODING_ERRORS
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import VLAssayError
-from ...metrics.evaluation import examples_of, interval, percent, words
+from ...metrics.common.formatting import interval, percent, words
+from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board

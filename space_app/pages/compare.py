@@ -12,7 +12,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
-from ...metrics.evaluation import interval, p_value, percent, points, words
+from ...metrics.common.formatting import interval, p_value, percent, points, words
 from ...metrics.modules.discovery import get_spec
 from ...metrics.statistics.paired import holm
 from ..board.board import Board

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from ...metrics.evaluation import interval, percent
+from ...metrics.common.formatting import interval, percent
 from ..board.board import Choice
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Entry

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ...hub_datasets.core.skills import SkillScore, skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
-from ...metrics.evaluation import interval, percent, words
+from ...metrics.common.formatting import interval, percent, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import ScoresError
 from ...metrics.common.figures import COLOURS
-from ...metrics.evaluation import interval, percent, words
+from ...metrics.common.formatting import interval, percent, words
 from ...metrics.evaluation.errors import matching_margin
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions

@@ -17,7 +17,8 @@ from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...metrics.common.errors import DataError, PredictionsError, SubmissionError, VLAssayError
-from ...metrics.evaluation import interval, lines, percent, title, words
+from ...metrics.common.formatting import interval, percent, words
+from ...metrics.evaluation import lines, title
 from ...metrics.records.results import Result
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, TextSimilarityRow, VQARow
 from ..board.catalogue import Catalogue

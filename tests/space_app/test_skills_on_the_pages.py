@@ -11,7 +11,7 @@ from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import benchmark_names, get_benchmark
 from vl_assay.hub_datasets.core.skills import read_skill_profile
-from vl_assay.metrics.evaluation import percent
+from vl_assay.metrics.common.formatting import percent
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.launch import shipped_predictions
 from vl_assay.space_app.pages import cards, model

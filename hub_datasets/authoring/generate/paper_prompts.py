@@ -68,7 +68,7 @@ class PaperPrompts:
         return _message([_task(kind), *_shots(kind), "", f"{labels[0]}: {caption}", labels[1]])
 
     def read(self, step: str, text: str) -> dict[str, Any]:
-        """The fields of an answer, as `prompts.read_answer` gives them.
+        """The fields of an answer, as `prompts.JsonPrompts` gives them.
 
         Raises:
             Rejected: an answer of another form, with control characters, or No.

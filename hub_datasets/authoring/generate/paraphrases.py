@@ -30,7 +30,6 @@ _WORDS = yaml.safe_load(Path(__file__).with_name("synonyms.yaml").read_text(enco
 _LISTS: Mapping[str, frozenset[str]] = {name: frozenset(words.split()) for name, words in _WORDS["lists"].items()}
 _EXCEPT = [phrase.split() for line in _WORDS["except"] for phrase in line.split(" | ")]
 _BESIDE: Mapping[str, frozenset[str]] = {word: frozenset(others.split()) for word, others in _WORDS["beside"].items()}
-_GUARDS = ("previous", "next", "subject", "object")
 _NOUNS = ("NN", "NNS")
 _BEFORE_OPENING = ("VB", "IN", "TO", "RP")
 

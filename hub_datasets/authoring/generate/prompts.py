@@ -98,20 +98,34 @@ class JsonPrompts:
         """All captions are asked about."""
 
     def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
-        """See `PromptSet`; what was located need not be repeated."""
-        return write_messages(step, caption=caption, **texts)
+        """The system message, the examples as turns, the question; what was located need not be repeated."""
+        system, examples, user = read_template(step)
+        texts |= {"caption": caption}
+        question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
+        turns = [turn for asked, answer in examples for turn in (("user", asked), ("assistant", answer))]
+        return [{"role": role, "content": text} for role, text in [("system", system), *turns, ("user", question)]]
 
     def read(self, step: str, text: str) -> dict[str, Any]:
-        """See `PromptSet`."""
-        return read_answer(step, text)
+        """The fields of an answer, from the first JSON object in its text.
 
-
-def write_messages(name: str, **texts: str) -> Messages:
-    """The messages of a prompt about texts: the system message, the examples as turns, the question."""
-    system, examples, user = read_template(name)
-    question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
-    turns = [turn for asked, answer in examples for turn in (("user", asked), ("assistant", answer))]
-    return [{"role": role, "content": text} for role, text in [("system", system), *turns, ("user", question)]]
+        Raises:
+            Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"``
+                is false.
+        """
+        answer = find_object(text)
+        if answer is None:
+            raise Rejected("not JSON", f"the answer was {text[:60]!r}")
+        fields = PROMPTS[step].fields
+        if "possible" in fields and answer.get("possible") is False:
+            raise Rejected("not possible", "by the model")
+        for field, kind in fields.items():
+            value: Any = answer.get(field)
+            texts = value if isinstance(value, list) else [value] * (kind is str)
+            if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
+                raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
+            for each in texts:
+                check_signs(each)
+        return {field: answer[field] for field in fields}
 
 
 @functools.cache
@@ -122,29 +136,6 @@ def read_template(name: str) -> tuple[str, tuple[tuple[str, str], ...], Template
     lines = [line for line in parts["examples"].split("\n") if line]
     examples = tuple(zip(lines[::2], (line.removeprefix(_ARROW) for line in lines[1::2]), strict=True))
     return parts["system"].strip(), examples, Template(parts["user"].strip())
-
-
-def read_answer(name: str, text: str) -> dict[str, Any]:
-    """The fields of a model's answer to a prompt, from the first JSON object in its text.
-
-    Raises:
-        Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"`` is
-            false.
-    """
-    answer = find_object(text)
-    if answer is None:
-        raise Rejected("not JSON", f"the answer was {text[:60]!r}")
-    fields = PROMPTS[name].fields
-    if "possible" in fields and answer.get("possible") is False:
-        raise Rejected("not possible", "by the model")
-    for field, kind in fields.items():
-        value: Any = answer.get(field)
-        texts = value if isinstance(value, list) else [value] * (kind is str)
-        if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
-            raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
-        for each in texts:
-            check_signs(each)
-    return {field: answer[field] for field in fields}
 
 
 def find_object(text: str) -> dict[str, Any] | None:

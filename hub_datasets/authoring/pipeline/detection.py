@@ -20,7 +20,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.storage import alone_in
 from ..review.boxes import JOURNAL_FILE as BOXES_FILE
 from ..review.crossing import CHECKED_FILE, CROSSED_FILE
@@ -37,7 +36,7 @@ from .detection_steps import (
     do_rate,
     do_spot,
 )
-from .workflow import Result, Stage, Waiting
+from .workflow import Result, Stage, print_progress, progress_of, run_stages
 
 STAGES = ("images", "spot", "rate", "cross", "check", "boxes", "export")
 
@@ -58,33 +57,20 @@ def new_detection_benchmark(settings: DetectionSettings, say: Callable[[str], No
         StorageError: a folder cannot be written, or another run uses it.
     """
     with alone_in(settings.work):
-        for stage in detection_stages(settings):
-            why = stage.why()
-            if why:
-                say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
-                try:
-                    stage.run()
-                except Waiting as waiting:
-                    return str(waiting)
-            say(f"{stage.name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
-    return ""
+        return run_stages(detection_stages(settings), say)
 
 
 def print_detection_progress(settings: DetectionSettings) -> None:
     """Print a table of the stages: done, next or later."""
-    rows, is_later = [], False
-    for stage in detection_stages(settings):
-        why = stage.why()
-        rows.append((stage.name, "later" if is_later else "next" if why else "done", stage.result().get("summary", "")))
-        is_later = is_later or bool(why)
-    title = f"{settings.name}, made in {settings.work}"
-    print_tables([simple_table(("stage", "state", "result"), rows, title=title)])
+    print_progress(progress_of(detection_stages(settings)), f"{settings.name}, made in {settings.work}")
 
 
 def detection_stages(settings: DetectionSettings) -> list[Stage]:
     """The stages, in their order."""
     work, review = settings.work, {"review": settings.review}
     reading = {**settings.reading, "data_dir": str(settings.reading.get("data_dir") or "")}
+    rating, crossing = {"raters": settings.raters}, {"image_model": settings.image_model}
+    drawing = {"drawers": settings.drawers}
     kept = {name: work / name / KEPT_FILE for name in STAGES[1:-1]}
     shown = work / "images" / IMAGES_FILE
     stage = partial(Stage, work)
@@ -95,27 +81,9 @@ def detection_stages(settings: DetectionSettings) -> list[Stage]:
     return [
         stage("images", {"source": settings.source, "seed": settings.seed, **reading, **review}, (), step(do_images)),
         stage("spot", review, (shown, work / "spot" / SPOTS_FILE), step(do_spot), keeps=True),
-        stage(
-            "rate",
-            review | {"raters": settings.raters},
-            (kept["spot"], work / "rate" / RATINGS_FILE),
-            step(do_rate),
-            keeps=True,
-        ),
-        stage(
-            "cross",
-            review | {"image_model": settings.image_model},
-            (kept["rate"], work / "cross" / CROSSED_FILE),
-            step(do_cross),
-            keeps=True,
-        ),
+        stage("rate", review | rating, (kept["spot"], work / "rate" / RATINGS_FILE), step(do_rate), keeps=True),
+        stage("cross", review | crossing, (kept["rate"], work / "cross" / CROSSED_FILE), step(do_cross), keeps=True),
         stage("check", review, (kept["cross"], work / "check" / CHECKED_FILE), step(do_check), keeps=True),
-        stage(
-            "boxes",
-            review | {"drawers": settings.drawers},
-            (kept["check"], work / "boxes" / BOXES_FILE),
-            step(do_boxes),
-            keeps=True,
-        ),
+        stage("boxes", review | drawing, (kept["check"], work / "boxes" / BOXES_FILE), step(do_boxes), keeps=True),
         stage("export", {"name": settings.name}, (kept["check"], kept["boxes"]), step(do_export)),
     ]

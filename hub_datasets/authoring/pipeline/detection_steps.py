@@ -108,7 +108,7 @@ def do_spot(settings: DetectionSettings, folder: Path) -> Result:
     items = read_pictures(settings.work / "images" / IMAGES_FILE)
     desk = _open(settings, folder, "spot", items)
     _wait(settings, folder, "spot", desk.undecided(), "images")
-    found = desk.proposals()
+    found = desk.results()
     return _kept(
         folder, found, f"{len(found):,} proposals in {len({each.image for each in found}):,} of {len(items):,} images"
     )
@@ -121,7 +121,7 @@ def do_rate(settings: DetectionSettings, folder: Path) -> Result:
         return _keep_all(folder, items, "proposals")
     desk = _open(settings, folder, "rate", items)
     _wait(settings, folder, "rate", desk.missing(settings.raters), "ratings")
-    found = desk.kept()
+    found = desk.results()
     return _kept(folder, found, f"{len(found):,} of {len(items):,} proposals kept")
 
 
@@ -131,7 +131,7 @@ def do_cross(settings: DetectionSettings, folder: Path) -> Result:
     if settings.review:
         desk = _open(settings, folder, "cross", items)
         _wait(settings, folder, "cross", desk.undecided(), "proposals")
-        found = desk.groups()
+        found = desk.results()
     else:
         found = cross_by_similarity(items, settings)
     return _kept(folder, found, f"{len(found):,} groups of {len(items):,} proposals")
@@ -166,7 +166,7 @@ def do_check(settings: DetectionSettings, folder: Path) -> Result:
         return _keep_all(folder, items, "groups")
     desk = _open(settings, folder, "check", items)
     _wait(settings, folder, "check", desk.undecided(), "groups")
-    found = desk.groups()
+    found = desk.results()
     return _kept(folder, found, f"{len(found):,} of {len(items):,} groups kept")
 
 

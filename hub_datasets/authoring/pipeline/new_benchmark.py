@@ -29,7 +29,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ....metrics.common.storage import alone_in
 from ....metrics.statistics.bootstrap import check_share
@@ -39,9 +38,10 @@ from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.prompt_sets import PROMPT_SETS
 from ..generate.rules import LEXICONS, RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
+from . import workflow
 from .folder import MADE_FILE, REPOSITORY, Settings
 from .stages import AUDIT_FILE, STAGES, read_stage_captions, stages_of
-from .workflow import Waiting
+from .workflow import Progress, progress_of, run_stages
 
 
 class Outcome(NamedTuple):
@@ -54,15 +54,6 @@ class Outcome(NamedTuple):
 
     waiting: str = ""
     failures: tuple[str, ...] = ()
-
-
-class Progress(NamedTuple):
-    """A stage; ``"done"``, ``"next"`` or ``"later"``; why it is next; and its last result in a few words."""
-
-    stage: str
-    state: str
-    why: str
-    summary: str
 
 
 def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Outcome:
@@ -86,33 +77,20 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Out
     if (settings.rules is None) == (settings.model is None):
         raise VLAssayError("give --rules for candidates made by rule, or --model (with --base-url), and not both")
     with alone_in(settings.work):
-        for stage in stages_of(settings):
-            why = stage.why()
-            if stage.name == "build":
-                audit = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
-                if found := failures(audit, settings.max_blind_accuracy):
-                    return Outcome(failures=tuple(found))
-            if why:
-                say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
-                try:
-                    stage.run()
-                except Waiting as waiting:
-                    return Outcome(waiting=str(waiting))
-            say(f"{stage.name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
+        *before, build = stages_of(settings)
+        if waiting := run_stages(before, say):
+            return Outcome(waiting=waiting)
+        audit = json.loads((settings.work / "final-audit" / AUDIT_FILE).read_text(encoding="utf-8"))
+        if found := failures(audit, settings.max_blind_accuracy):
+            return Outcome(failures=tuple(found))
+        run_stages([build], say)
     return Outcome()
 
 
 def progress(settings: Settings) -> list[Progress]:
     """The progress of each stage; nothing is run."""
     _check(settings)
-    found, is_later = [], False
-    for stage in stages_of(settings):
-        why = stage.why()
-        state = "later" if is_later else "next" if why else "done"
-        why_next = "" if is_later or why == "new" else why
-        found.append(Progress(stage.name, state, why_next, stage.result().get("summary", "")))
-        is_later = is_later or bool(why)
-    return found
+    return progress_of(stages_of(settings))
 
 
 def print_progress(settings: Settings) -> None:
@@ -121,9 +99,7 @@ def print_progress(settings: Settings) -> None:
     from ..generate.report import print_plan
 
     found = progress(settings)
-    rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.summary) for each in found]
-    title = f"{settings.name}, made in {settings.work}"
-    print_tables([simple_table(("stage", "state", "result"), rows, title=title)])
+    workflow.print_progress(found, f"{settings.name}, made in {settings.work}")
     states = {each.stage: each.state for each in found}
     if settings.rules is None and states["captions"] == "done" and states["generate"] != "done":
         captions = read_stage_captions(settings)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
 from ....metrics.records.predictions import file_hash
@@ -115,3 +116,49 @@ class Stage:
         return {
             path.relative_to(self.work).as_posix(): file_hash(path) if path.is_file() else None for path in self.reads
         }
+
+
+class Progress(NamedTuple):
+    """A stage; ``"done"``, ``"next"`` or ``"later"``; why it is next; and its last result in a few words."""
+
+    stage: str
+    state: str
+    why: str
+    summary: str
+
+
+def run_stages(stages: Iterable[Stage], say: Callable[[str], None]) -> str:
+    """Run the stages that are not finished; what people have to do first, "" where all are finished.
+
+    Args:
+        stages: in their order.
+        say: receives a line when a stage begins and ends.
+    """
+    for stage in stages:
+        why = stage.why()
+        if why:
+            say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
+            try:
+                stage.run()
+            except Waiting as waiting:
+                return str(waiting)
+        say(f"{stage.name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
+    return ""
+
+
+def progress_of(stages: Iterable[Stage]) -> list[Progress]:
+    """The progress of each stage; nothing is run."""
+    found, is_later = [], False
+    for stage in stages:
+        why = stage.why()
+        state = "later" if is_later else "next" if why else "done"
+        why_next = "" if is_later or why == "new" else why
+        found.append(Progress(stage.name, state, why_next, stage.result().get("summary", "")))
+        is_later = is_later or bool(why)
+    return found
+
+
+def print_progress(found: Sequence[Progress], title: str) -> None:
+    """Print a table of the stages."""
+    rows = [(each.stage, each.state + (f" ({each.why})" if each.why else ""), each.summary) for each in found]
+    print_tables([simple_table(("stage", "state", "result"), rows, title=title)])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....metrics.common.documents import Part, simple_table
-from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.errors import DataError
 from ....metrics.common.formatting import percent
 from ....metrics.statistics.bootstrap import mean_intervals
 from ..audit.comparison import joined_pairs
@@ -129,12 +129,10 @@ class CompareDesk(Desk):
         Raises:
             UnknownNameError, DataError: another decision or question.
         """
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        question, decision = request.get("question"), str(request.get("decision"))
-        check_known("decision", [decision], DECISIONS)
+        annotator, index, item, decision = self._asked(request, DECISIONS)
+        question = request.get("question")
         if type(question) is not int or question not in range(len(QUESTIONS)):
             raise DataError(f"there are questions 0 to {len(QUESTIONS) - 1}, and {question!r} came")
-        item = self.items[index]
         self.journal.decide(Entry("", annotator, item.id, decision, shown=f"{item.a}\n{item.b}", phrase=question))
         is_done = self._is_done(self._entries(annotator), index)
         return self._next(annotator, index) if is_done else self._view(annotator, index)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.documents import Part
-from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.errors import DataError
 from ..data.records import read_records
-from ..data.tables import write_rows
 from ..text.phrases import differing_parts
-from .desk import Desk
+from .desk import StepDesk
 from .journal import Entry, Key
 from .proposals import Proposal, clean_text
 
@@ -57,7 +56,7 @@ def check_group(group: Group) -> None:
         )
 
 
-class _TwoImages(Desk):
+class _TwoImages(StepDesk):
     def picture(self, request: dict[str, Any]) -> dict[str, Any]:
         """The image `name` of the folder, or that of the item at `index`."""
         name = request.get("name")
@@ -85,9 +84,7 @@ class CrossDesk(_TwoImages):
         Raises:
             UnknownNameError, DataError: see `check_group`; or a statement, the image or the caption is missing.
         """
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        item, decision = self.items[index], str(request.get("decision"))
-        check_known("decision", [decision], CROSS_DECISIONS)
+        annotator, index, item, decision = self._asked(request, CROSS_DECISIONS)
         found = ""
         if decision == PAIR:
             name = request.get("name")
@@ -101,7 +98,7 @@ class CrossDesk(_TwoImages):
         self.journal.decide(Entry("", annotator, item.id, decision, text=found, shown=item.text))
         return self._next(annotator, index)
 
-    def groups(self) -> list[Group]:
+    def results(self) -> list[Group]:
         """The pair that was found first for each proposal."""
         found = []
         for item in self.items:
@@ -110,19 +107,10 @@ class CrossDesk(_TwoImages):
                 found.append(self._group(item, json.loads(min(pairs, key=lambda entry: entry.time).text)))
         return found
 
-    def undecided(self) -> int:
-        """The number of proposals for which nobody has decided."""
-        return sum(not self._decisions_on(item.id) for item in self.items)
-
     def agreement(self) -> list[Part]:
         """For how many proposals a second image was found."""
         done = len(self.items) - self.undecided()
-        return [f"A second image and caption were found for {len(self.groups()):,} of {done:,} proposals."]
-
-    def _export(self, path: Path) -> str:
-        found = self.groups()
-        write_rows(found, path)
-        return f"{len(found):,} groups written to {path}"
+        return [f"A second image and caption were found for {len(self.results()):,} of {done:,} proposals."]
 
     def _group(self, item: Proposal, found: Mapping[str, str]) -> Group:
         return Group(item.id, item.kind, self.pictures.name(item.image), item.text, found["name"], found["text"])
@@ -144,9 +132,7 @@ class CheckDesk(_TwoImages):
 
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
         """Record ``{"annotator", "id", "decision", "captions"}``: keep, with both captions as corrected, or drop."""
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        item, decision = self.items[index], str(request.get("decision"))
-        check_known("decision", [decision], CHECK_DECISIONS)
+        annotator, index, item, decision = self._asked(request, CHECK_DECISIONS)
         text = ""
         if decision == KEEP:
             given = request.get("captions")
@@ -158,7 +144,7 @@ class CheckDesk(_TwoImages):
         self.journal.decide(Entry("", annotator, item.id, decision, text=text, shown=_shown(item)))
         return self._next(annotator, index)
 
-    def groups(self) -> list[Group]:
+    def results(self) -> list[Group]:
         """The groups that more than half of their annotators keep, with the captions of the first of these."""
         found = []
         for item in self.items:
@@ -169,18 +155,9 @@ class CheckDesk(_TwoImages):
                 found.append(item._replace(caption_0=caption_0, caption_1=caption_1))
         return found
 
-    def undecided(self) -> int:
-        """The number of groups that nobody has checked."""
-        return sum(not self._decisions_on(item.id) for item in self.items)
-
     def agreement(self) -> list[Part]:
         """How many groups are kept."""
-        return [f"{len(self.groups()):,} of {len(self.items) - self.undecided():,} checked groups are kept."]
-
-    def _export(self, path: Path) -> str:
-        found = self.groups()
-        write_rows(found, path)
-        return f"{len(found):,} of {len(self.items):,} groups kept; written to {path}"
+        return [f"{len(self.results()):,} of {len(self.items) - self.undecided():,} checked groups are kept."]
 
     def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
         item = self.items[index]

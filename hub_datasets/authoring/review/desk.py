@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ....metrics.common.documents import Part
-from ....metrics.common.errors import DataError, UnknownNameError
+from ....metrics.common.errors import DataError, UnknownNameError, check_known
 from ....metrics.common.wording import mark_changes
+from ..data.tables import write_rows
 from . import decisions
 from .agreement import report
 from .journal import DecisionJournal, Entry, Key
@@ -164,6 +165,30 @@ class Desk(ABC):
 
     def _entries(self, annotator: str) -> dict[Key, Entry]:
         return self.journal.standing(self._shown).get(annotator, {})
+
+    def _asked(self, request: dict[str, Any], known: Collection[str]) -> tuple[str, int, Any, str]:
+        """Annotator, index, item and decision of a request; `UnknownNameError` for a decision that is not known."""
+        annotator, index = self._annotator(request), self._index_of_id(request)
+        decision = str(request.get("decision"))
+        check_known("decision", [decision], known)
+        return annotator, index, self.items[index], decision
+
+
+class StepDesk(Desk):
+    """A desk whose results are the items of the next step; see `Desk`."""
+
+    @abstractmethod
+    def results(self) -> list[Any]:
+        """What the decisions so far make of the items, as named tuples."""
+
+    def undecided(self) -> int:
+        """The number of items on which nobody has decided."""
+        return sum(not self._decisions_on(item.id) for item in self.items)
+
+    def _export(self, path: Path) -> str:
+        found = self.results()
+        write_rows(found, path)
+        return f"{len(found):,} results of {len(self.items):,} items written to {path}"
 
 
 class ReviewDesk(Desk):

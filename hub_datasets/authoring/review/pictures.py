@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
-import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
-from PIL import ExifTags, Image
+from PIL import Image
 
 from ....metrics.common.errors import DataError
-from ...core.images import DECODING_ERRORS, decode, open_checked
+from ...core.images import DECODING_ERRORS, decode, portable, thumbnail
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-_SHOWN_BY_BROWSERS = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
+_SHOWN_BY_BROWSERS = ("BMP", "JPEG", "PNG", "WEBP")
 _THUMBNAIL = 192
+
+T = TypeVar("T")
 
 
 class Pictures:
@@ -53,37 +57,29 @@ class Pictures:
 
     def load(self, image: str) -> Image.Image:
         """The image as models see it, see ``core.images``; `DataError` if it is missing or invalid."""
-        path = self.path(image)
-        try:
-            return decode(path.read_bytes())
-        except DECODING_ERRORS as error:
-            raise DataError(f"{path} is not a readable image ({error}); replace it") from error
+        return self._make(image, decode)
 
     def size(self, image: str) -> tuple[int, int]:
         """Width and height of an image in pixels."""
         return self.load(image).size
 
     def shown(self, image: str) -> str:
-        """A ``data:`` address of the image: the file itself if browsers show it so; errors as for `load`."""
-        loaded, content = self.load(image), self.path(image).read_bytes()
-        with open_checked(content) as opened:
-            is_turned = opened.getexif().get(ExifTags.Base.Orientation, 1) != 1
-            if opened.format in _SHOWN_BY_BROWSERS and not is_turned:
-                return _address(content, opened.format)
-        return _encoded(loaded, "PNG")
+        """A ``data:`` address of the image: the file itself if browsers show it as it is; errors as for `load`."""
+        return _address(*self._make(image, partial(portable, most=None, kinds=_SHOWN_BY_BROWSERS)))
 
     def thumbnail(self, image: str) -> str:
         """A ``data:`` address of a small version of the image."""
-        loaded = self.load(image)
-        loaded.thumbnail((_THUMBNAIL, _THUMBNAIL))
-        return _encoded(loaded, "JPEG")
+        content, _, _ = self._make(image, partial(thumbnail, side=_THUMBNAIL))
+        return _address("image/jpeg", content)
+
+    def _make(self, image: str, make: Callable[[bytes], T]) -> T:
+        """What a function of ``core.images`` makes of an image's file."""
+        path = self.path(image)
+        try:
+            return make(path.read_bytes())
+        except DECODING_ERRORS as error:
+            raise DataError(f"{path} is not a readable image ({error}); replace it") from error
 
 
-def _encoded(image: Image.Image, kind: str) -> str:
-    file = io.BytesIO()
-    image.save(file, kind)
-    return _address(file.getvalue(), kind)
-
-
-def _address(content: bytes, kind: str) -> str:
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(content).decode('ascii')}"
+def _address(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

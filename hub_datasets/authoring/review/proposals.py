@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, check_known
 from ..data.records import read_records
-from ..data.tables import write_rows
-from .desk import Desk
+from .desk import StepDesk
 from .journal import Entry, Key
 
 SPOTS_FILE, RATINGS_FILE = "SPOTS.jsonl", "RATINGS.jsonl"
@@ -65,7 +64,7 @@ def is_kept(entries: Sequence[Entry]) -> bool:
     return bool(entries) and fmean(0 if e.decision == AMBIGUOUS else int(e.decision) for e in entries) >= LEAST_MEAN
 
 
-class SpotDesk(Desk):
+class SpotDesk(StepDesk):
     """The requests of the page on which people list surprising objects and relations; see `Desk`.
 
     Each image is shown to one annotator at most: what one has decided is done for all, and an image that is on
@@ -85,9 +84,7 @@ class SpotDesk(Desk):
         Raises:
             UnknownNameError, DataError: another decision, no text, or somebody else has decided the image.
         """
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        item, decision = self.items[index], str(request.get("decision"))
-        check_known("decision", [decision], SPOT_DECISIONS)
+        annotator, index, item, decision = self._asked(request, SPOT_DECISIONS)
         spots = self._spots(self._entries(annotator), item.id)
         if any(entry.annotator != annotator for entry in spots):
             raise DataError(f"{spots[0].annotator} has this image; go on with the next")
@@ -100,7 +97,7 @@ class SpotDesk(Desk):
         self.journal.decide(Entry("", annotator, item.id, decision, text=text, shown=item.image, phrase=len(texts)))
         return self._next(annotator, index) if decision == NOTHING else self._view(annotator, index)
 
-    def proposals(self) -> list[Proposal]:
+    def results(self) -> list[Proposal]:
         """What was spotted, in the order of the images."""
         entries = self._entries("")
         return [
@@ -118,13 +115,8 @@ class SpotDesk(Desk):
     def agreement(self) -> list[Part]:
         """How many images were kept; TRICD kept about 5 %."""
         done = len(self.items) - self.undecided()
-        kept = len({proposal.image for proposal in self.proposals()})
+        kept = len({proposal.image for proposal in self.results()})
         return [f"Something was spotted in {kept:,} of {done:,} images; each was shown to one annotator."]
-
-    def _export(self, path: Path) -> str:
-        found = self.proposals()
-        write_rows(found, path)
-        return f"{len(found):,} proposals written to {path}"
 
     def _entries(self, annotator: str) -> dict[Key, Entry]:
         return {key: entry for own in self.journal.standing(self._shown).values() for key, entry in own.items()}
@@ -148,7 +140,7 @@ class SpotDesk(Desk):
         return {"spots": [{"kind": e.decision, "text": e.text, "by": e.annotator} for e in spots]}
 
 
-class RatingDesk(Desk):
+class RatingDesk(StepDesk):
     """The requests of the page on which proposals are rated from 0 to 5; see `Desk`.
 
     Nobody rates what they spotted themselves.
@@ -161,9 +153,7 @@ class RatingDesk(Desk):
 
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
         """Record ``{"annotator", "id", "decision"}``: "0" to "5" or "ambiguous"; answers with the next proposal."""
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        item, decision = self.items[index], str(request.get("decision"))
-        check_known("rating", [decision], RATING_DECISIONS)
+        annotator, index, item, decision = self._asked(request, RATING_DECISIONS)
         if item.by == annotator:
             raise DataError("you spotted this yourself, and others rate it")
         self.journal.decide(Entry("", annotator, item.id, decision, shown=item.text))
@@ -177,7 +167,7 @@ class RatingDesk(Desk):
                 found[entry.id].append(entry)
         return found
 
-    def kept(self) -> list[Proposal]:
+    def results(self) -> list[Proposal]:
         """The proposals with a mean of at least 2.5."""
         ratings = self.ratings()
         return [item for item in self.items if is_kept(ratings[item.id])]
@@ -191,11 +181,6 @@ class RatingDesk(Desk):
         rated = [own for own in self.ratings().values() if own]
         kept = sum(map(is_kept, rated))
         return [f"{kept:,} of {len(rated):,} rated proposals have a mean of at least {LEAST_MEAN}."]
-
-    def _export(self, path: Path) -> str:
-        rows = self.kept()
-        write_rows(rows, path)
-        return f"{len(rows):,} of {len(self.items):,} proposals kept; written to {path}"
 
     def _entries(self, annotator: str) -> dict[Key, Entry]:
         spotted = (item for item in self.items if item.by == annotator)

@@ -220,12 +220,7 @@ def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
         if place < len(pairs):
             one, other = marked(*pairs[place])
             segments = [*one, (" / ", False), *other]
-        cells = [
-            ScoreCell(MISSING)
-            if table is None
-            else ScoreCell(f"{table[0, place]:.4g}", bool(table[0, place] == table.max()))
-            for table in tables
-        ]
+        cells = [ScoreCell(MISSING) if table is None else _score_cell(table[0], place) for table in tables]
         lines.append(CaptionLine(POSITIVE if place in row.correct else NEGATIVE, segments, cells))
     return lines
 
@@ -241,8 +236,13 @@ def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption:
         if table is None or caption >= table.shape[1]:
             yield ScoreCell(MISSING)
         else:
-            options = table[image] if table.shape[1] > 1 else table  # one caption: the images are chosen from
-            yield ScoreCell(f"{table[image, caption]:.4g}", bool(table[image, caption] == options.max()))
+            # Of one caption the images are chosen from.
+            yield _score_cell(table[image], caption) if table.shape[1] > 1 else _score_cell(table[:, 0], image)
+
+
+def _score_cell(scores: np.ndarray[Any, Any], place: int) -> ScoreCell:
+    """One of some scores, marked if it is the highest."""
+    return ScoreCell(f"{scores[place]:.4g}", bool(scores[place] == scores.max()))
 
 
 def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], list[str]]:
@@ -256,12 +256,7 @@ def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], 
         wrong.append(int(others.argmax()))
 
     def line(column: int, kind: str) -> CaptionLine:
-        cells = [
-            ScoreCell(MISSING)
-            if table is None
-            else ScoreCell(f"{table[column]:.4g}", bool(table[column] == table.max()))
-            for table in tables
-        ]
+        cells = [ScoreCell(MISSING) if table is None else _score_cell(table, column) for table in tables]
         return CaptionLine(kind, [(task.pool.get(column, f"caption {column + 1} of the set"), False)], cells)
 
     lines = [line(column, POSITIVE) for column in rights[:_MOST_NEGATIVES]]

@@ -23,6 +23,8 @@ MOST_WORDS = 300
 _COUNTS = ("none", "1", "2", "3", "4", "5 or more")
 _THIRDS = ("in the first third", "in the second third", "in the last third")
 CATEGORY = "category"
+# Computed once for features and cards.
+marked = lru_cache(maxsize=1 << 16)(mark_changes)
 _POSITIVE, _NEGATIVE = "only in the positive caption", "only in the negative caption"
 _BOTH, _ANY, _PHRASE = "in both captions", "in the caption or question", "in the phrase"
 _WORD_KINDS = (_POSITIVE, _NEGATIVE, _BOTH, _ANY, _PHRASE)
@@ -110,12 +112,6 @@ def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
         return captions[:2], captions[2:]
     split = 1 if len(row.images) > 1 else task.positive_captions
     return captions[:split], captions[split:]
-
-
-@lru_cache(maxsize=1 << 16)
-def marked(caption: str, other: str) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-    """`mark_changes`, computed once for features and cards."""
-    return mark_changes(caption, other)
 
 
 def _features(task: TaskErrors) -> tuple[list[Feature], Any]:

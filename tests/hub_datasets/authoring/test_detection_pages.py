@@ -48,7 +48,7 @@ def test_images_are_spotted_and_proposals_rated_by_keyboard(new_page, folder):
         wait_for(page, "2 / 2")
         page.keyboard.press("0")
         wait_for(page, "All 2 are decided")
-        assert [(each.text, each.kind) for each in desk.proposals()] == [("a 0 <b>red</b> ball", "object")]
+        assert [(each.text, each.kind) for each in desk.results()] == [("a 0 <b>red</b> ball", "object")]
 
     serving, page = opened(new_page, folder, "rate", PROPOSALS, 390)
     with serving as (desk, address):
@@ -58,7 +58,7 @@ def test_images_are_spotted_and_proposals_rated_by_keyboard(new_page, folder):
         wait_for(page, "1 of 2")
         page.keyboard.press("x")
         wait_for(page, "All 2 are decided")
-        assert [each.id for each in desk.kept()] == ["0"]
+        assert [each.id for each in desk.results()] == ["0"]
 
 
 def test_a_second_image_is_found_and_both_directions_are_checked_by_keyboard(new_page, folder):
@@ -84,7 +84,7 @@ def test_a_second_image_is_found_and_both_directions_are_checked_by_keyboard(new
         page.keyboard.press("ArrowLeft")
         wait_for(page, "1 / 2")
         assert page.locator("#caption").input_value() == "a blue ball"
-        groups = desk.groups()
+        groups = desk.results()
         assert groups == [Group("0", "object", "0.png", "a red ball", "1.png", "a blue ball")]
 
     serving, page = opened(new_page, folder, "check", groups, 390)
@@ -100,4 +100,4 @@ def test_a_second_image_is_found_and_both_directions_are_checked_by_keyboard(new
         page.keyboard.press("Escape")
         page.keyboard.press("1")
         wait_for(page, "All 1 are decided")
-        assert [each.caption_0 for each in desk.groups()] == ["a red balls"]
+        assert [each.caption_0 for each in desk.results()] == ["a red balls"]

@@ -87,7 +87,7 @@ def test_scripted_people_make_what_tricd_reads_and_every_stage_waits_for_them(sc
         ratings = {0: ("2", "3"), 1: ("2", "2"), 2: ("ambiguous", "4")}.get(number, ("4", "5"))
         for name, rating in zip(("ben", "cleo"), ratings, strict=True):
             desk.decide({"annotator": name, "id": item.id, "decision": rating})
-    assert [item.id for item in desk.kept()] == [item.id for item in (desk.items[0], *desk.items[3:])]
+    assert [item.id for item in desk.results()] == [item.id for item in (desk.items[0], *desk.items[3:])]
     # Crossing: with the nearest image that was spotted, too; for the last no image fits.
     desk = open_page(run(settings))
     assert len(desk.items) == 8

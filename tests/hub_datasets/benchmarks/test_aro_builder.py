@@ -95,11 +95,6 @@ def test_crops_of_one_photograph_are_told_apart_and_equal_crops_are_not(small):
     assert one["bytes"] != other["bytes"]
 
 
-def test_the_image_folder_is_preferred_to_a_bare_file(small):
-    (small.folder / "2315000.jpg").write_bytes(b"another file of that name")
-    assert small.rows(crop=False)[0]["image"]["bytes"] == (small.folder / "images" / "2315000.jpg").read_bytes()
-
-
 def test_images_may_lie_in_folders_of_their_own(small):
     (small.folder / "images" / "VG_100K").mkdir()
     (small.folder / "images" / "2315000.jpg").rename(small.folder / "images" / "VG_100K" / "2315000.jpg")
@@ -118,11 +113,9 @@ def test_one_configuration_needs_its_own_file_alone(small):
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"true_caption": None}, "true_caption is None"),
         ({"false_caption": ""}, "false_caption is empty"),
         ({"bbox_w": 0}, r"the box \[0, 0, 0, 30\] .*holds no pixel"),
         ({"bbox_h": 1e9}, ".* is not in pixels"),
-        ({"image_path": "../secret.jpg"}, "image_path '../secret.jpg' does not lead"),
     ],
 )
 def test_a_damaged_row_is_named(small, fields, found):
@@ -134,14 +127,6 @@ def test_a_damaged_row_is_named(small, fields, found):
 def test_attributes_are_a_list_of_two_texts(small, attributes):
     rewrite(small.folder, ATTRIBUTION_FILE, attributes=attributes)
     small.error(ValueError, r"row 0: attributes is .*Expected", "vg_attribution")
-
-
-@pytest.mark.parametrize(
-    ("config", "rows", "released"), [("vg_relation", 12, "23,937"), ("vg_attribution", 30, "28,748")]
-)
-def test_another_number_of_rows_than_the_release_is_refused_unless_allowed(small, config, rows, released):
-    small.error(ValueError, rf"has {rows} rows, but the release has {released}\. .*verify=False", config, verify=True)
-    assert len(small.build(config)) == rows
 
 
 def run(small: Small, model: str, out: Path, **options: Any) -> list[Path]:
@@ -156,11 +141,6 @@ def test_both_parts_are_judged_with_the_papers_averages(small, tmp_path):
     assert {name: part["n"] for name, part in relation.scores["per_group"].items()} == {"spatial": 6, "verb": 3}
     assert (attribution.scores["n"], attribution.scores["rare"]) == (30, {"open & white": 4})
     assert attribution.scores["macro_accuracy"] == attribution.scores["per_category"]["small & brown"]["accuracy"]
-
-
-def test_a_bag_of_words_ties_everywhere_as_the_card_says(small, tmp_path):
-    for result in report(run(small, "mock:bag-of-words", tmp_path), resamples=100):
-        assert (result.scores["accuracy"], result.scores["tie_rate"]) == (0.0, 1.0)
 
 
 def test_a_predictions_of_crops_is_not_taken_for_one_of_whole_images(small, tmp_path):

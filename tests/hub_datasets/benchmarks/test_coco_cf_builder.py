@@ -35,8 +35,6 @@ RECORD = sources.records()[0]
         ([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),
         ([RECORD | {"caption_0": " "}], "row 0: caption_0 is empty"),
         ([RECORD | {"id": None}], "row 0: id is None, neither a number nor a text"),
-        ([{"id": 1, "text": "a"}], "the fields are id, text"),
-        ([[1, 2]], "row 0: found [1, 2]"),
     ],
 )
 def test_damaged_examples_are_an_error_that_names_row_and_field(small, rows, found):

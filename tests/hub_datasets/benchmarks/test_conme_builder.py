@@ -46,9 +46,3 @@ def test_damaged_rows_are_an_error_and_nothing_is_evaluated(small, rows, found, 
     sources.write_rows(small.folder, "replace_att", rows)
     assert found in small.error(ValueError, "replace-att_HUMAN_FILTER.csv")
     assert "evaluated" not in capsys.readouterr().out
-
-
-def test_other_columns_are_named(small):
-    sources.write_rows(small.folder, "replace_att", header=(*sources.HEADER[:4], "label"))
-    message = small.error(ValueError, "correct is None")
-    assert "the fields are id, image, question, text_options, label" in message

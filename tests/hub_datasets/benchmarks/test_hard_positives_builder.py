@@ -153,8 +153,6 @@ BOXED = GOOD | {"bbox_x": 0, "bbox_y": 0, "bbox_w": 5, "bbox_h": 5, "attributes"
 @pytest.mark.parametrize(
     ("part", "record", "found"),
     [
-        ("replace_relations", 7, "found 7"),
-        ("replace_relations", {}, "image_path is None"),
         ("replace_relations", GOOD | {"image_path": "a/.."}, "image_path 'a/..' does not end in a file name"),
         ("swap", GOOD, "bbox_x is None"),
         ("swap", BOXED | {"bbox_w": 0}, "the box [0, 0, 0, 5] (x, y, width, height) holds no pixel"),

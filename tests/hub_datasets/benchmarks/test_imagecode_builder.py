@@ -8,10 +8,6 @@ import pytest
 from builder_support import Small
 from sources_imagecode import PHOTOGRAPHS, VIDEO
 
-from vl_assay.hub_datasets import report
-from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
-
 
 @pytest.fixture
 def small(tmp_path):
@@ -60,10 +56,3 @@ def test_of_a_set_without_exactly_ten_images_none_is_taken(small):
 def test_unlabelled_or_malformed_sets_are_named(small, texts, message):
     (small.folder / "data" / "valid_data.json").write_text(json.dumps(texts), encoding="utf-8")
     small.error(ValueError, message)
-
-
-def test_a_constant_scores_nothing_and_ten_are_chosen_from(small, tmp_path):
-    [path] = score("mock:constant", ["imagecode"], data_dir=small.folder, options=small.options, out=tmp_path / "out")
-    assert {len(row.images) for row in read_predictions(path).rows} == {10}
-    [result] = report([path], resamples=100)
-    assert (result.scores["accuracy"], result.scores["n"]) == (0.0, 4)

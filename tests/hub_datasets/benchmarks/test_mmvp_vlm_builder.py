@@ -57,12 +57,6 @@ def test_damaged_questions_are_an_error_that_names_them(small, rows, found):
     assert found in small.error(ValueError, "Questions.csv")
 
 
-def test_other_columns_are_named(small):
-    sources.write_questions(small.folder, header=("Index", "Type", "Statement"))
-    message = small.error(ValueError, "Question ID is None")
-    assert "the fields are Index, Type, Statement" in message
-
-
 def test_the_image_score_is_the_authors_pair_accuracy():
     """Of each statement the first image where its share in a softmax over both exceeds one half, else the second."""
     scores = np.random.default_rng(0).normal(size=(400, 2, 2))  # (pair, image, statement)

@@ -17,7 +17,8 @@ from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.authoring.text import perturb
 from vl_assay.hub_datasets.core.benchmarks import get_benchmark
 from vl_assay.hub_datasets.retrieval import karpathy
-from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, IMAGE_SHUFFLES, PARTS, TEXT_SHUFFLES, Retrieval
+from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, PARTS, Retrieval
+from vl_assay.hub_datasets.retrieval.conditions import IMAGE_SHUFFLES, TEXT_SHUFFLES
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score

@@ -104,10 +104,10 @@ def test_a_repetition_in_another_file_of_the_type_is_a_duplicate(small):
 
 
 def test_missing_annotation_files_are_named_with_the_cure(small):
-    (small.folder / "data" / "Attribute" / "vaw" / "color.json").unlink()
-    (small.folder / "data" / "Attribute" / "vg" / "color.json").write_bytes(b"")
+    for source in ("vg", "vaw"):
+        (small.folder / "data" / "Attribute" / source / "color.json").unlink()
     message = small.error(FileNotFoundError, None)
-    assert "attribute_color: 2 of 2 annotation files are missing" in message
+    assert "attribute_color: 2 of 2 files are missing" in message
     assert "data/Attribute/vg/color.json, data/Attribute/vaw/color.json" in message
     assert "sources='vg'" in message
 

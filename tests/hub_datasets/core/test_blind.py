@@ -12,7 +12,7 @@ GROUP = ("a red cat and a blue dog", "a blue cat and a red dog")
 
 def levels(examples, images, metrics):
     captions = tuple(f"caption_{n}" for n in range(len(examples[0].captions)))
-    task = Task("t", ("c",), tuple(f"image_{n}" for n in range(images)), captions, metrics=metrics)
+    task = Task("t", metrics, images=tuple(f"image_{n}" for n in range(images)), captions=captions)
     return blind_levels(TaskData("bench", task, ("c",), "test", examples=examples))
 
 
@@ -38,7 +38,7 @@ def test_one_caption_for_a_set_is_right_once_and_in_no_pair():
         for n, category in enumerate(categories)
     ]
     metrics = {"set_accuracy": {"pairs": [["left", "right"], ["on", "under"]]}}
-    task = Task("t", ("c",), ("image",), tuple("abcd"), metrics=metrics, category="category", cluster="objects")
+    task = Task("t", metrics, captions=tuple("abcd"), category="category", cluster="objects")
     found = blind_levels(TaskData("bench", task, ("c",), "test", examples=examples))["set_accuracy"]
     assert [found[name] for name in ("accuracy", "pair_accuracy", "set_accuracy")] == [1 / 4, 0, 0]
 

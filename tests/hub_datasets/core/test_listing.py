@@ -303,7 +303,7 @@ def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(source
 
 
 def test_a_task_that_names_a_metric_that_is_not_there_says_so(monkeypatch):
-    task = Task("itm", ("squares",), ("image",), ("caption",), {"nonsense": {}})
+    task = Task("itm", {"nonsense": {}}, ("squares",))
     monkeypatch.setattr("vl_assay.hub_datasets.core.listing.get_benchmark", lambda name: Benchmark((task,)))
     with pytest.raises(UnknownNameError, match=r"unknown metric of aro 'nonsense'; known: aro_itm"):
         listing.list_metrics()
@@ -313,4 +313,4 @@ def test_one_column_is_no_tuple_of_columns():
     with pytest.raises(
         TypeError, match=r"captions of the task itm is the text 'caption'; give a tuple: \('caption',\)"
     ):
-        Task("itm", ("squares",), ("image",), "caption", {})
+        Task("itm", {}, captions="caption")

@@ -34,6 +34,9 @@ def test_rows_of_an_object_have_its_keys():
         ("a.jsonl", b"\n", "a.jsonl holds no rows"),
         ("a.csv", b"caption,label\n", "a.csv holds no rows"),
         ("a.csv", b"caption\n\xff\xfe", "a.csv is not text in UTF-8"),
+        ("a.csv", b'caption\n"a', "a.csv is not a table: unexpected end of data"),
+        ("a.csv", b"caption,label\na,1\nb\n", "a.csv, row 1: it has not as many fields as the header"),
+        ("a.tsv", b"caption\tlabel\na\t1\t2\n", "a.tsv, row 0: it has not as many fields as the header"),
     ],
 )
 def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):

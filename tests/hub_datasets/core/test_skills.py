@@ -181,7 +181,7 @@ def test_files_without_caption_keys_are_named_where_it_matters(tmp_path):
 
 def test_an_unknown_skill_is_refused():
     with pytest.raises(UnknownNameError, match="colour"):
-        Task("t", ("c",), ("image",), ("a", "b"), {"sugarcrepe_itm": {}}, skills="colour")
+        Task("t", {"sugarcrepe_itm": {}}, skills="colour")
 
 
 def test_the_document_has_the_current_mapping():

@@ -50,7 +50,7 @@ def test_margins_are_between_images(predictions):
 
 def test_text_alone_ties_on_all_images():
     examples = [Example("a", "c", "c", ("x", "y", "z", "u"), ("a long caption",))]
-    task = Task("t", ("c",), ("image_0", "image_1"), ("caption",), metrics={"aro_itm": {"task": "order"}})
+    task = Task("t", {"aro_itm": {"task": "order"}}, images=("image_0", "image_1"), captions=("caption",))
     levels = blind_levels(TaskData("aro", task, ("c",), "test", examples=examples))
     assert levels["aro_itm"]["accuracy"] == pytest.approx(1 / 4)
 

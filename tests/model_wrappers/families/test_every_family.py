@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,10 +59,14 @@ def load(name, folder, **options):
     return load_model(f"{CHECKPOINTS[name].family}:{folder / CHECKPOINTS[name].file}", LoadOptions(**options))
 
 
-def test_a_family_without_its_library_names_its_own_extra(monkeypatch):
-    monkeypatch.setattr(families, "find_spec", lambda name: None)
-    assert families.family_constants("open_clip").problem.endswith("pip install 'vl-assay[open_clip]'")
+@pytest.mark.parametrize("name", ["mteb", "open_clip", "sentence_transformers"])
+def test_a_family_without_its_library_names_its_own_extra(name, monkeypatch):
+    monkeypatch.setattr(families, "find_spec", lambda library: None)
+    assert families.family_constants(name).problem.endswith(f"pip install 'vl-assay[{name}]'")
     assert families.family_constants("clip").problem.endswith("pip install 'vl-assay[models]'")
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModelError, match=rf"the family {name} needs its library .*'vl-assay\[{name}\]'"):
+        load_model(f"{name}:google/siglip-so400m-patch14-384")
 
 
 def test_no_family_is_left_out():

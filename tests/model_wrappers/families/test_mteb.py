@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -13,7 +12,6 @@ import torch
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, predict
-from vl_assay.model_wrappers.engine import families
 
 
 class Embedder:
@@ -37,12 +35,6 @@ def library(monkeypatch):
     module.models = {"me/pairs": Embedder()}
     module.get_model = lambda name, revision, device: module.models[name]
     monkeypatch.setitem(sys.modules, "mteb", module)
-    found = importlib.util.find_spec
-    known = SimpleNamespace(name="mteb")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: known if name == "mteb" else found(name, *rest)
-    )
-    monkeypatch.delitem(sys.modules, "vl_assay.model_wrappers.mteb", raising=False)
     return module
 
 
@@ -71,11 +63,3 @@ def test_what_cannot_be_scored_is_refused(name, model, options, message, library
         library.models[name] = model
     with pytest.raises(ModelError, match=message):
         load_model(f"mteb:{name}", LoadOptions(**options))
-
-
-def test_without_the_library_its_extra_is_named(monkeypatch):
-    if families.find_spec("mteb") is not None:
-        pytest.skip("mteb is installed")
-    monkeypatch.delitem(sys.modules, "vl_assay.model_wrappers.mteb", raising=False)
-    with pytest.raises(ModelError, match=r"pip install 'vl-assay\[mteb\]'"):
-        load_model("mteb:google/siglip-so400m-patch14-384")

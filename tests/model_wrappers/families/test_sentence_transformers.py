@@ -1,11 +1,9 @@
-"""The family sentence_transformers, on tiny models of the library itself; without the library only its absence."""
+"""The family sentence_transformers, on tiny models of the library itself."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -136,15 +134,3 @@ def test_a_model_that_would_give_other_scores_than_its_authors_is_refused(places
     library.SentenceTransformer(str(tmp_path / "bert")).save(str(tmp_path / "texts"))
     with pytest.raises(ModelError, match="it embeds text, and not image"):
         load(tmp_path / "texts")
-
-
-def test_without_the_library_the_family_says_what_to_install(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *rest: (name != "sentence_transformers" and found(name, *rest)) or None,
-    )
-    monkeypatch.delitem(sys.modules, "vl_assay.model_wrappers.sentence_transformers", raising=False)
-    with pytest.raises(ModelError, match=r"pip install 'vl-assay\[sentence_transformers\]'"):
-        load_model("sentence_transformers:Qwen/Qwen3-VL-Embedding-2B")
