@@ -35,6 +35,9 @@ Columns = Annotated[
     data_option("--column", metavar="OURS=THEIRS", help="The shards' column of caption or image; repeatable."),
 ]
 Workers = Annotated[int, speed_option(help="Processes on this machine.", min=1)]
+Engine = Annotated[
+    str, speed_option(help="`ray`: a shard on each CPU of a Ray cluster, of RAY_ADDRESS or this machine.")
+]
 ShardPart = Annotated[
     str | None,
     speed_option("--shard", metavar="N/M", help="Only every M-th shard, from the N-th: one machine's part, as 3/16."),
@@ -57,7 +60,13 @@ def corpus() -> None:
 
 @app.command()
 def statistics(
-    shards: Shards, *, out: Out, column: Columns = None, workers: Workers = 1, shard: ShardPart = None
+    shards: Shards,
+    *,
+    out: Out,
+    column: Columns = None,
+    workers: Workers = 1,
+    engine: Engine = "",
+    shard: ShardPart = None,
 ) -> None:
     """Describe captions: lengths, words, typing, and how many repeat another one.
 
@@ -69,7 +78,7 @@ def statistics(
     from .statistics import CaptionStatistics, merge, report_parts
 
     step = CaptionStatistics(**_columns(column, "caption"))
-    _run("statistics", step, shards, out, workers, shard, merge, report_parts)
+    _run("statistics", step, shards, out, (workers, engine), shard, merge, report_parts)
 
 
 @app.command()
@@ -85,6 +94,7 @@ def generate(
     seed: Annotated[int, typer.Option(help="Seed of the choice of words.")] = 0,
     column: Columns = None,
     workers: Workers = 1,
+    engine: Engine = "",
     shard: ShardPart = None,
 ) -> None:
     """Make hard negatives and hard positives by rule, as `vl-assay generate --rules` does.
@@ -103,7 +113,7 @@ def generate(
     step = RuleCandidates(
         tuple(dict.fromkeys(kind or KINDS)), **_columns(column, "caption"), each=each, seed=seed, lexicon=lexicon
     )
-    _run("candidates", step, shards, out, workers, shard, merge_candidates, candidate_parts)
+    _run("candidates", step, shards, out, (workers, engine), shard, merge_candidates, candidate_parts)
 
 
 @app.command()
@@ -121,6 +131,7 @@ def audit(
         ),
     ] = None,
     workers: Workers = 1,
+    engine: Engine = "",
     shard: ShardPart = None,
 ) -> None:
     """Measure how often the rules of `vl-assay audit`, which see no image, tell captions from their negatives.
@@ -134,7 +145,7 @@ def audit(
     from .rules import BlindRules, audit_parts, merge_audit
 
     step = BlindRules(**_columns(column, "positive", "negative", "category"))
-    _run("audit", step, shards, out, workers, shard, merge_audit, audit_parts)
+    _run("audit", step, shards, out, (workers, engine), shard, merge_audit, audit_parts)
 
 
 @app.command()
@@ -162,6 +173,7 @@ def contamination(
     option: Options = None,
     column: Columns = None,
     workers: Workers = 1,
+    engine: Engine = "",
     shard: ShardPart = None,
 ) -> None:
     """Find which examples of benchmarks are in a training set: captions and images, the same and similar ones.
@@ -191,7 +203,14 @@ def contamination(
     image = None if no_images else columns.pop("image", "image")
     step = ContaminationSearch(items, resemblance, image_similarity, image_model, image_column=image, **columns)
     _run(
-        "contamination", step, shards, out, workers, shard, lambda outcomes: merge(step, outcomes), contamination_parts
+        "contamination",
+        step,
+        shards,
+        out,
+        (workers, engine),
+        shard,
+        lambda outcomes: merge(step, outcomes),
+        contamination_parts,
     )
 
 
@@ -206,12 +225,12 @@ def _run(
     step: Step,
     patterns: Sequence[str],
     out: Path,
-    workers: int,
+    where: tuple[int, str],
     part: str | None,
     merge: Callable[[Sequence[ShardOutcome]], Mapping[str, Any]],
     report: Callable[[Any], list[Part]],
 ) -> None:
-    """Run a step and report on it; `typer.Exit` if a shard is damaged."""
+    """Run a step, in so many processes or by an engine, and report on it; `typer.Exit` if a shard is damaged."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -227,7 +246,9 @@ def _run(
     columns = (*Progress.get_default_columns()[:-1], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(name, total=len(shards))
-        outcomes = run_shards(shards, step, out, workers=workers, progress=lambda outcome: bar.advance(task))
+        outcomes = run_shards(
+            shards, step, out, workers=where[0], engine=where[1], progress=lambda outcome: bar.advance(task)
+        )
     damaged = [outcome for outcome in outcomes if outcome.problem]
     kept = sum(outcome.is_kept for outcome in outcomes)
     typer.echo(

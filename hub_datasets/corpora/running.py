@@ -13,17 +13,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import chdir
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.errors import DataError, StorageError, check_known
 from ...metrics.common.storage import replacing
+from ..core.ray_cluster import cluster, result_of
 from .shards import Batch, CorpusShard, read_batches
 
 _RECORD = "vl_assay"
 _VERSION = 1
+ENGINES = ("ray",)
+# Bytes of Ray's store on this machine, and how often a shard is begun again whose node was lost.
+_STORE, _RETRIES = 256 << 20, 3
 
 
 class Step(ABC):
@@ -77,6 +82,7 @@ def run_shards(
     out: Path,
     *,
     workers: int = 1,
+    engine: str = "",
     progress: Callable[[ShardOutcome], None] = lambda outcome: None,
 ) -> list[ShardOutcome]:
     """Run a step over shards, and write the output of each to ``out/shards``.
@@ -85,7 +91,9 @@ def run_shards(
         shards: of `find_shards`.
         step: what to do.
         out: a folder, which several machines may share.
-        workers: the number of processes, at least 1.
+        workers: the number of processes on this machine, at least 1.
+        engine: ``"ray"`` runs a shard on each CPU of a Ray cluster instead (see `cluster`), whose nodes have this
+            package, and shards and `out` under the same paths. What is lost with a node is done by another.
         progress: called with each outcome as it comes.
 
     Returns:
@@ -94,21 +102,31 @@ def run_shards(
     Raises:
         StorageError: an output could not be written.
         DataError: a process was killed, as for want of memory.
+        UnknownNameError: another engine.
+        VLAssayError: Ray is not installed.
     """
+    check_known("engine", [engine] if engine else [], ENGINES)
     folder, found = out / "shards", {}
-    if workers == 1 or len(shards) < 2:
-        for shard in shards:
-            found[shard] = process_shard(shard, step, folder)
-            progress(found[shard])
-        return list(found.values())
+    if engine:
+        outcomes = _on_ray(shards, step, folder)
+    elif workers == 1 or len(shards) < 2:
+        outcomes = (process_shard(shard, step, folder) for shard in shards)
+    else:
+        outcomes = _in_processes(shards, step, folder, workers)
+    for outcome in outcomes:
+        found[outcome.shard] = outcome
+        progress(outcome)
+    return [found[shard] for shard in shards]
+
+
+def _in_processes(shards: Sequence[CorpusShard], step: Step, folder: Path, workers: int) -> Iterator[ShardOutcome]:
     # Not forked: threads of the parent may hold locks.
     context = get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(shards)), context, _set_step, (step, folder)) as pool:
-        futures = {pool.submit(_process, shard): shard for shard in shards}
+        futures = [pool.submit(_process, shard) for shard in shards]
         try:
             for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                progress(found[futures[future]])
+                yield future.result()
         except BrokenProcessPool as error:
             raise DataError(
                 "a process was killed, perhaps for want of memory; finished shards are kept: run the same command "
@@ -117,7 +135,21 @@ def run_shards(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [found[shard] for shard in shards]
+
+
+def _on_ray(shards: Sequence[CorpusShard], step: Step, folder: Path) -> Iterator[ShardOutcome]:
+    with cluster(_STORE) as ray:
+        task = ray.remote(_process_there).options(num_cpus=1, max_retries=_RETRIES)
+        sent = ray.put(step)  # once to a node, not with each shard
+        left = [task.remote(Path.cwd(), shard, sent, folder) for shard in shards]
+        while left:
+            done, left = ray.wait(left)
+            yield from map(result_of, done)
+
+
+def _process_there(start: Path, shard: CorpusShard, step: Step, folder: Path) -> ShardOutcome:
+    with chdir(start):  # from which paths may be told
+        return process_shard(shard, step, folder)
 
 
 _job: tuple[Step, Path]

@@ -10,13 +10,9 @@ The cluster is that of ``RAY_ADDRESS`` or, without it, this machine. Every node 
 
 from __future__ import annotations
 
-import importlib
-import os
-import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +22,8 @@ import numpy as np
 
 from ...hub_datasets.core.benchmarks import metrics_of
 from ...hub_datasets.core.evaluation import captions_of, parts_in
-from ...metrics.common.errors import ModelError, PredictionsError, VLAssayError
+from ...hub_datasets.core.ray_cluster import cluster, result_of
+from ...metrics.common.errors import ModelError, PredictionsError
 from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation import PredictionFiles
 from .chunks import ChunkStore
@@ -105,17 +102,17 @@ class _Member:
 
     def open(self, record: RunRecord, folder: Path) -> ChunkStore:
         """The board's store."""
-        _get(self._board.open.remote(record))
+        result_of(self._board.open.remote(record))
         return _BoardStore(folder, self._board)
 
     def claims(self, stage: str, chunks: int) -> Iterator[int]:
         """The numbers that the board hands out."""
-        while (number := _get(self._board.claim.remote(stage, chunks, self._name))) is not None:
+        while (number := result_of(self._board.claim.remote(stage, chunks, self._name))) is not None:
             yield number
 
     def close(self, record: RunRecord, store: ChunkStore) -> None:
         """Tell the board that all stages are known."""
-        _get(self._board.close.remote(record))
+        result_of(self._board.close.remote(record))
 
 
 class _BoardStore(ChunkStore):
@@ -127,7 +124,7 @@ class _BoardStore(ChunkStore):
 
     def save(self, stage: str, number: int, rows: np.ndarray) -> None:
         """Send a finished chunk."""
-        _get(self._board.save.remote(stage, number, rows))
+        result_of(self._board.save.remote(stage, number, rows))
 
     def load(self, stage: str, number: int) -> np.ndarray | None:
         """None: the board hands out only what is not finished."""
@@ -151,7 +148,7 @@ class Worker:
             store = ChunkStore(Path(folder) / UNFINISHED / record.identity)
             for stage, chunks in record.stages.items():
                 for number in range(chunks):
-                    rows = _get(self._board.load.remote(stage, number))
+                    rows = result_of(self._board.load.remote(stage, number))
                     if rows is None:
                         raise PredictionsError(f"chunk {number} of {stage} is damaged; run again")
                     store.save(stage, number, rows)
@@ -177,15 +174,14 @@ def predict_on_ray(
             a GPU.
 
     Raises:
-        ModelError: Ray is not installed, or no worker could be had for `PATIENCE` seconds; finished chunks are kept.
-        VLAssayError: as `predict`, from a worker.
+        ModelError: no worker could be had for `PATIENCE` seconds; finished chunks are kept.
+        VLAssayError: Ray is not installed; or as `predict`, from a worker.
     """
-    ray = _import_ray()
     gpus = parse_engine(config.engine)
     # Embeddings that one node has cached would change the chunks that are left.
     alone = replace(config, engine="", cache=False, progress=False)
     arguments = {"model": model, "benchmarks": benchmarks, "seeds": seeds, "config": alone}
-    with _cluster(ray):
+    with cluster(_STORE) as ray:
         job = partial(predict_part, **arguments)
         record, files = _Run(ray, job, out, gpus, Progress(show=config.progress)).finished()
     for name, content in files.items():
@@ -231,10 +227,10 @@ class _Run:
             done, _ = self._ray.wait([*self._tasks], timeout=_POLL) if self._tasks else ([], time.sleep(_POLL))
             for task in done:
                 self._end(task)
-            record, left, claimed = _get(self._board.state.remote())
+            record, left, claimed = result_of(self._board.state.remote())
             if record is not None and not left and not claimed and (idle := self._idle()):
                 try:
-                    return record, _get(self._workers[idle[0]].finish.remote(record))
+                    return record, result_of(self._workers[idle[0]].finish.remote(record))
                 except self._ray.exceptions.RayActorError:
                     self._lose(idle[0])
             for name in self._idle() if left else ():
@@ -269,50 +265,11 @@ class _Run:
         """Take note that a task has ended: well, with its worker's node, or with an error of the run itself."""
         name = self._tasks.pop(task)
         try:
-            _get(task)
+            result_of(task)
         except self._ray.exceptions.RayActorError:
             self._lose(name)
 
     def _lose(self, name: str) -> None:
         del self._workers[name]
-        lost = _get(self._board.release.remote(name))
+        lost = result_of(self._board.release.remote(name))
         self._bars.say(f"{name} is lost; {lost} of its chunks are handed out again")
-
-
-def _get(reference: Any) -> Any:
-    """The result of a remote call; an error of this package as it was raised."""
-    ray = _import_ray()
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, VLAssayError):
-            raise error.cause from None
-        raise
-
-
-def _import_ray() -> Any:
-    # Before the first import, which reads them.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        importlib.import_module("ray.util.scheduling_strategies")
-        return importlib.import_module("ray")
-    except ImportError:
-        raise ModelError("the engine ray needs Ray: pip install 'vl-assay[ray]'") from None
-
-
-@contextmanager
-def _cluster(ray: Any) -> Iterator[None]:
-    """Join the cluster that is there or that ``RAY_ADDRESS`` names, or start one on this machine for the time."""
-    if ray.is_initialized():
-        yield
-        return
-    with ExitStack() as held:
-        options: dict[str, Any] = {}
-        if not os.environ.get("RAY_ADDRESS"):
-            # Ray would write its token into the home folder, and its logs into a folder that stays.
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-            folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ray"))
-            options = {"include_dashboard": False, "object_store_memory": _STORE, "_temp_dir": folder}
-        ray.init(**options, logging_level="ERROR", log_to_driver=False)
-        held.callback(ray.shutdown)
-        yield

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import tarfile
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from console import invoke
+from ray_support import nodes_of_which_one_is_killed
 
 from vl_assay.hub_datasets.corpora.running import read_record, run_shards
 from vl_assay.hub_datasets.corpora.shards import find_shards, read_batches
@@ -113,6 +116,28 @@ def test_parts_and_processes_give_what_one_run_gives(corpus, tmp_path):
     )
     assert first == second
     assert len(first) == 5
+
+
+def test_another_engine_or_one_that_is_not_installed_is_refused(corpus, tmp_path, monkeypatch):
+    for engine, message in (("spark", "unknown engine 'spark'; known: ray"), ("ray", "pip install 'vl-assay")):
+        monkeypatch.setitem(sys.modules, "ray", None)
+        result = invoke("corpus", "statistics", corpus, "--out", tmp_path / "out", "--engine", engine)
+        assert message in str(result.exception)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_that_loses_a_node_gives_what_one_process_gives(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number in range(60):
+        write_parquet(tmp_path / f"corpus-{number}.parquet", [f"a dog and cat {number} {n}" for n in range(20_000)])
+    shards = find_shards(["corpus-*.parquet"])  # paths from here
+    with nodes_of_which_one_is_killed(tmp_path / "ray", "*.parquet", monkeypatch):
+        found = run_shards(shards, CaptionStatistics(), Path("ray"), engine="ray")
+    assert [outcome.shard for outcome in found] == shards
+    run_shards(shards, CaptionStatistics(), tmp_path / "alone", workers=2)
+    one, other = ({path.name: path.read_bytes() for path in Path(name).rglob("*.*")} for name in ("ray", "alone"))
+    assert one == other
+    assert len(one) == 60
 
 
 def damage_header(path):

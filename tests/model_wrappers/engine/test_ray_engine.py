@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from ray_support import nodes_of_which_one_is_killed
 from support import UNVERIFIED
 
 from vl_assay.metrics.common.errors import ModelError, PredictionsError
@@ -90,36 +88,10 @@ def test_ray_takes_no_shard_and_no_model_object(tmp_path):
 
 @pytest.mark.slow
 def test_a_node_killed_in_the_middle_changes_no_bit(coco, tiny_clip, tmp_path, monkeypatch):
-    ray = pytest.importorskip("ray", reason="needs pip install 'vl-assay[ray]'")
-    from ray.cluster_utils import Cluster
-
-    for name, value in {"RAY_AUTH_TOKEN": "0" * 64, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}.items():
-        monkeypatch.setenv(name, value)
     chosen = {"data_dir": coco(rows=600, images=300), "options": UNVERIFIED, "progress": False}
     model, tasks = f"clip:{tiny_clip}", ["sugarcrepe/add_att", "sugarcrepe/swap_obj"]
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=128 << 20) for _ in range(3)]
-    killed = []
-
-    def kill_one():
-        end = time.monotonic() + 120
-        while time.monotonic() < end and not killed:
-            if len(list((tmp_path / "ray").rglob("*.npy"))) >= 3:
-                cluster.remove_node(nodes[0], allow_graceful=False)
-                killed.append(time.monotonic())
-            time.sleep(0.01)
-
-    try:
-        ray.init(address=cluster.address, log_to_driver=False)
-        thread = threading.Thread(target=kill_one)
-        thread.start()
+    with nodes_of_which_one_is_killed(tmp_path / "ray", "*.npy", monkeypatch):
         files = predict(model, tasks, out=tmp_path / "ray", engine="ray", **chosen)
-        thread.join()
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-    assert killed, "the run ended before a node was killed"
     alone = predict(model, tasks, out=tmp_path / "alone", cache=False, **chosen)
     assert [read_predictions(file).rows for file in files] == [read_predictions(file).rows for file in alone]
     assert not (tmp_path / "ray" / UNFINISHED).exists()
-    assert not Path("~/.ray/auth_token").expanduser().exists()
