@@ -56,18 +56,21 @@ def run(out: Path, wait: float, config: RunConfig, kill_at: float = float("inf")
     """A run on three nodes, of which one is killed when so many chunks are finished.
 
     Returns:
-        The seconds, how many chunks were finished at each look, and the rows of the predictions.
+        The seconds from the first finished chunk on, as starting takes its time; how many chunks were finished at each
+        look; and the rows of the predictions.
     """
     import ray
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=128 << 20) for _ in range(NODES)]
-    finished, is_over = [0], threading.Event()
+    finished, is_over, start = [0], threading.Event(), 0.0
 
     def look() -> None:
+        nonlocal start
         while not is_over.wait(0.02) and finished[-1] < kill_at:
             finished.append(len(list(out.rglob("*.npy"))))
+            start = start or (time.monotonic() if finished[-1] else 0.0)
         if finished[-1] >= kill_at:
             cluster.remove_node(nodes[0], allow_graceful=False)
 
@@ -75,7 +78,6 @@ def run(out: Path, wait: float, config: RunConfig, kill_at: float = float("inf")
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         watcher.start()
-        start = time.monotonic()
         chosen = {"model": str(wait), "benchmarks": REFERENCES, "seeds": [], "config": config}
         files = predict_on_ray(waiting_part, out=out, **chosen)
         seconds = time.monotonic() - start
@@ -102,6 +104,8 @@ def main() -> int:
         on_ray = replace(config, engine="ray")
         whole, counts, rows = run(work / "whole", arguments.wait, on_ray)
         taken, until_kill, others = run(work / "killed", arguments.wait, on_ray, max(counts) / 2)
+    if until_kill[-1] < max(counts) / 2:
+        raise SystemExit("the run ended before a node was killed; give more --rows")
     left = 1 - until_kill[-1] / max(counts)
     share = whole + left * waits * (1 / (NODES - 1) - 1 / NODES)
     print(f"without loss {whole:.1f} s; a node killed with {left:.0%} left: {taken:.1f} s, its share {share:.1f} s")
