@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,11 @@ def test_places_in_the_architecture_exist():
     assert [place for place in places if not any(ROOT.glob(place.replace("<name>", "*")))] == []
 
 
+@cache
+def help_of(*words):
+    return invoke(*words, "--help").output
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
     assert invoke(*name.split(), "--help").exit_code == 0
@@ -139,8 +145,7 @@ def test_help_teaches_with_examples_that_exist(name):
     for example in examples:
         command, *words = shlex.split(example)
         within = [word for word in words[:1] if f"{command} {word}" in COMMANDS]
-        help_text = invoke(command, *within, "--help").output
-        assert all(word.partition("=")[0] in help_text for word in words if word.startswith("-"))
+        assert all(word.partition("=")[0] in help_of(command, *within) for word in words if word.startswith("-"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -179,8 +184,7 @@ def test_commands_are_exactly_those_that_are_documented():
 def test_options_in_the_cards_exist(name):
     for command, _ in commands(ROOT / "hub_datasets" / name / "README.md"):
         words = shlex.split(command)
-        output = invoke(words[1], "--help").output
-        assert all(word.partition("=")[0] in output for word in words if word.startswith("--"))
+        assert all(word.partition("=")[0] in help_of(words[1]) for word in words if word.startswith("--"))
 
 
 @pytest.mark.parametrize(

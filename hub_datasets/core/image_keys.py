@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.common.errors import StorageError
 from ...metrics.common.storage import write_atomically
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # The key of an image that is not there.
 MISSING = ""
@@ -53,7 +57,7 @@ def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Seq
     kept = _read(path, (len(dataset), len(columns), 2)) if identity else None
     if kept is not None:
         return kept
-    keys = [[_key(row[column]) for column in columns] for row in _rows(dataset, columns)]
+    keys = list(_rows(dataset, columns))
     if identity:
         with suppress(StorageError):  # a cache only
             write_atomically(path, json.dumps(keys).encode())
@@ -69,13 +73,16 @@ def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | Non
     return None
 
 
-def _key(file: Mapping[str, Any] | None) -> ImageKey:
-    name = Path((file or {}).get("path") or "").name
-    content = (file or {}).get("bytes")
-    return NO_IMAGE if content is None else ImageKey(content_key(content), name)
-
-
-def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
+    """The keys of each row; hashing lets go of the interpreter, so threads share the reading and the work."""
     chosen = dataset.select_columns(list(columns)).with_format("arrow")
-    for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
-        yield from table.to_pylist()
+    with ThreadPoolExecutor() as pool:
+        for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
+            found = [pool.map(_key, table[column]) for column in columns]
+            yield from map(list, zip(*found, strict=True))
+
+
+def _key(image: pa.StructScalar) -> ImageKey:
+    """The key of a file, whose bytes stay where they are."""
+    content = image["bytes"].as_buffer()
+    return NO_IMAGE if content is None else ImageKey(content_key(content), Path(image["path"].as_py() or "").name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import datasets
@@ -73,7 +74,7 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
 
     def _retrieval_row(self, index: int, row_id: str) -> dict[str, Any]:
         condition, seed = RETRIEVAL[self.config.name], self.config.seed
-        _, [row] = task_rows("retrieval", _WORLD, _SPLIT, index)
+        row = _scene_and_captions(index)
         name, content, captions = f"{row_id}.png", render(row["image"]), row["captions"]
         if condition in IMAGE_SHUFFLES:
             shuffled = load_authoring().shuffle_image(Image.open(io.BytesIO(content)), condition, name, seed)
@@ -82,6 +83,13 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
         if condition in TEXT_SHUFFLES:
             captions = [shuffle_caption(condition, caption, seed) for caption in captions]
         return {"image": {"path": name, "bytes": content}, "captions": captions, "condition": condition}
+
+
+@cache
+def _scene_and_captions(index: int) -> dict[str, Any]:
+    """A row of toy_scenes' retrieval set, which all configurations shuffle."""
+    _, [row] = task_rows("retrieval", _WORLD, _SPLIT, index)
+    return row
 
 
 def shuffle_caption(shuffle: str, caption: str, seed: int) -> str:

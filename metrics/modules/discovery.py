@@ -68,7 +68,8 @@ def install_metric(name: str) -> Path:
     Returns:
         The folder that was filled.
     """
-    from evaluate.config import HF_MODULES_CACHE
+    # The folder of `evaluate`, too, which takes much longer to import.
+    from datasets.config import HF_MODULES_CACHE
 
     _check(name)
     script = _METRICS / name / f"{name}.py"

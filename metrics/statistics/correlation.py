@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from ..common.errors import ScoresError
 from .bootstrap import check_options, chunks, percentile_interval
@@ -103,7 +102,7 @@ def _interval(values: Floats, confidence: float) -> list[float] | None:
 
 def _p_value(one: Floats, two: Floats, seed: int) -> float:
     """The share of orders of the second score's models in which Spearman's correlation is as far from 0."""
-    first, second = rankdata(one), rankdata(two)
+    first, second = _ranks(one), _ranks(two)
     n = len(one)
     observed = abs(float(_pearson(first[None], second[None])[0])) - _ROUNDING
     if n <= _MOST_FOR_ALL_ORDERS:
@@ -121,7 +120,14 @@ def _pearson(one: Floats, two: Floats) -> Floats:
 
 
 def _spearman(one: Floats, two: Floats) -> Floats:
-    return _pearson(rankdata(one, axis=1), rankdata(two, axis=1))
+    return _pearson(_ranks(one), _ranks(two))
+
+
+def _ranks(scores: Floats) -> Floats:
+    """Ranks along the last axis, ties averaged."""
+    from scipy.stats import rankdata  # longer to import than all that most commands need
+
+    return rankdata(scores, axis=-1)
 
 
 def _kendall(one: Floats, two: Floats) -> Floats:

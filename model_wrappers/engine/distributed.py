@@ -19,6 +19,7 @@ from typing import Any
 
 from ...metrics.common.command_line import LEAVING
 from ...metrics.common.errors import ModelError, VLAssayError
+from ...metrics.common.imports import no_collections
 
 # Seconds after which a process that says nothing is given up.
 SILENCE = 300.0
@@ -188,7 +189,8 @@ def available_cpus() -> int:
 def default_device(rank: int) -> str:
     """The device of a process: its CUDA GPU, Apple's GPU, or the CPU."""
     try:
-        import torch
+        with no_collections():
+            import torch
     except ModuleNotFoundError:
         raise ModelError("models need torch and transformers: pip install 'vl-assay[models]'") from None
 

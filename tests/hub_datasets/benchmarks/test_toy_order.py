@@ -23,13 +23,17 @@ from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
 from vl_assay.model_wrappers import score
 
 CARD = (Path(module.__file__).parent / "README.md").read_text("utf-8")
-CAPTIONS = [caption for index in range(100) for caption in task_rows("retrieval", 0, "test", index)[1][0]["captions"]]
 GRIDS = {"shuffle_rows_4": (1, 4), "shuffle_columns_4": (4, 1), "shuffle_patches_9": (3, 3)}
 
 
 def rows(config, seed=0):
     stream = ToyOrder(config_name=config, seed=seed).as_streaming_dataset(split="test")
     return list(stream.cast_column("image", datasets.Image(decode=False)))
+
+
+@pytest.fixture(scope="module")
+def captions():
+    return [caption for index in range(100) for caption in task_rows("retrieval", 0, "test", index)[1][0]["captions"]]
 
 
 @pytest.fixture
@@ -45,8 +49,8 @@ def test_configurations_are_the_tasks_with_retrieval_and_order_by_default():
 
 
 @pytest.mark.parametrize("shuffle", TEXT_SHUFFLES)
-def test_a_text_shuffle_changes_every_caption_and_moves_only_its_words(shuffle):
-    for caption in CAPTIONS:
+def test_a_text_shuffle_changes_every_caption_and_moves_only_its_words(shuffle, captions):
+    for caption in captions:
         words, moved = caption.split(), shuffle_caption(shuffle, caption, 0).split()
         assert moved != words
         assert Counter(moved) == Counter(words)
@@ -66,13 +70,13 @@ def test_a_text_shuffle_changes_every_caption_and_moves_only_its_words(shuffle):
             assert moved in [list(itertools.chain(*order)) for order in itertools.permutations(trigrams)]
 
 
-def test_shuffles_of_all_words_cross_the_bounds_of_the_others():
-    moved = [shuffle_caption("shuffle_all_words", caption, 0) for caption in CAPTIONS]
+def test_shuffles_of_all_words_cross_the_bounds_of_the_others(captions):
+    moved = [shuffle_caption("shuffle_all_words", caption, 0) for caption in captions]
     kinds = [[class_of(word) for word in text.split()] for text in moved]
     changed = sum(
-        kind != [class_of(word) for word in caption.split()] for kind, caption in zip(kinds, CAPTIONS, strict=True)
+        kind != [class_of(word) for word in caption.split()] for kind, caption in zip(kinds, captions, strict=True)
     )
-    assert changed > 0.9 * len(CAPTIONS)
+    assert changed > 0.9 * len(captions)
 
 
 @pytest.mark.parametrize("condition", ["shuffle_all_words", "shuffle_patches_9"])

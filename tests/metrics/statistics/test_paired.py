@@ -9,10 +9,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.stats
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -100,7 +100,7 @@ def test_holm_is_the_step_down_rule_written_out(p_values):
 def test_the_standard_error_is_that_of_statsmodels(clustered):
     first, second, clusters, _ = two_models(seed=2)
     groups = clusters if clustered else np.arange(len(first))
-    fit = sm.OLS(first - second, np.ones(len(first))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    fit = OLS(first - second, np.ones(len(first))).fit(cov_type="cluster", cov_kwds={"groups": groups})
     result = paired_difference(first, second, clusters=clusters if clustered else None)
     assert result["standard_error"] == pytest.approx(fit.bse[0], rel=1e-9)
 

@@ -9,10 +9,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.stats
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from statsmodels.regression.linear_model import OLS
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.statistics import bootstrap as stats
@@ -66,7 +66,7 @@ def test_without_clusters_it_agrees_with_scipy():
 
 def test_with_clusters_it_agrees_with_cluster_robust_errors():
     values, clusters, _ = example_set(seed=3, images=400)
-    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
     low, high = stats.cluster_bootstrap(values, clusters).micro
     half_width = 1.96 * fit.bse[0]
     assert (low, high) == pytest.approx((fit.params[0] - half_width, fit.params[0] + half_width), abs=0.05 * half_width)
