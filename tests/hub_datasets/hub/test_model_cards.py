@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets import build, report, write_model_card
-from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
+from vl_assay.hub_datasets.hub.model_cards import Source, eval_result_entries, eval_results, predictions_path
 from vl_assay.hub_datasets.hub.publish import eval_yaml
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
 from vl_assay.metrics.records.schema import MatchingRow
 
-MODEL = "some/model"
+MODEL, DATE, COMMIT = "some/model", "2026-11-25T10:00:00+00:00", "c" * 40
 # The last line of front matter, as the Hub reads it, is "---" on a line of its own.
 OTHERS = """\
 license: mit  # as given
@@ -42,13 +42,16 @@ tags: [a, 'b']
 BODY = "# Some model\n\nText with --- and a rule:\n\n---\n\nmodel-index: not this one\n"
 
 
-def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcrepe_itm", **changes):
+def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcrepe_itm", hub=None, **changes):
     benchmark = {"name": "toy_scenes", "task": task, "configs": [task], "split": "test", "fingerprint": "f" * 64}
-    scores = {"accuracy": value, "accuracy_interval": [value - 0.1, value + 0.1], "macro_accuracy": value / 3, "n": 8}
+    benchmark |= {"hub": hub} if hub else {}
+    scores = {"accuracy": value, "n": 8}
+    if isinstance(value, float):
+        scores |= {"accuracy_interval": [value - 0.1, value + 0.1], "macro_accuracy": value / 3}
     result = Result(
         model={"name": model},
         benchmark=benchmark | {"rows": 8, "missing": []},
-        run={},
+        run={"date": DATE},
         predictions={"file": "s.parquet", "sha256": sha},
         metric=metric,
         options={"ties": "wrong", "confidence": 0.95, "resamples": 10_000, "seed": 0},
@@ -140,6 +143,38 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_pat
     assert accuracy.dataset_args == {"task": "itm", "configs": configs, "fingerprint": "sugarcrepe"}
     sha = file_hash(predictions / "sugarcrepe.parquet")
     assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
+
+
+def test_date_revision_and_source_are_in_both_formats_as_the_hub_reads_them(tmp_path):
+    source = Source("someone", "someone/predictions")
+    result = result_of(hub={"repo": "me/toy_scenes", "revision": COMMIT})
+    write_model_card(tmp_path / "README.md", [result], dataset_owner="me", source=source)
+    [new] = parsed(tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml")
+    old = entries_of(tmp_path / "README.md")[0]
+    assert (new.date, new.source_user) == (old.metric_args["date"], old.metric_args["user"]) == (DATE, "someone")
+    assert new.dataset_revision == old.dataset_revision == COMMIT
+    sha = RESULT.predictions["sha256"]
+    url = f"https://huggingface.co/datasets/someone/predictions/blob/main/{predictions_path(sha)}"
+    assert new.source_url == old.source_url == url
+    [elsewhere] = eval_result_entries([result], "other")  # another dataset, of which the revision is not known
+    assert (elsewhere.dataset_revision, elsewhere.source_user) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (result_of(value=float("nan")), r"accuracy of toy_scenes \(itm\) is nan; .* finite numbers from 0 to 1"),
+        (result_of(value=75.0), r"is 75.0; a model's card"),
+        (result_of(value="0.9 %"), r"is '0.9 %'; a model's card"),
+        (result_of(run={"date": "25.11.2026"}), r"s.parquet say the date '25.11.2026'; expected ISO 8601"),
+        (result_of(run={"date": 20261125}), r"say the date 20261125; expected ISO 8601"),
+        (result_of(hub={"repo": "x/y", "revision": "main"}), r"say the dataset .*'main'.*; expected a 40-digit"),
+    ],
+)
+def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(result, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        write_model_card(tmp_path / "README.md", [result])
+    assert files_of(tmp_path) == {}
 
 
 def test_examples_in_no_score_are_counted():
