@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,6 +200,10 @@ def publish(
     dataset_owner: Annotated[
         str, typer.Option(help="With --create-pr: who owns the benchmarks' dataset repositories on the Hub.")
     ] = "vl-assay",
+    predictions_repo: Annotated[
+        str,
+        typer.Option(help="With --create-pr: a dataset, owner/name, for the predictions, to which the results link."),
+    ] = "",
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
@@ -207,14 +212,15 @@ def publish(
     installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
-    and `.eval_results` get the results by a pull request, of which there is one however often the command runs.
+    and `.eval_results` get the results by a pull request, of which there is one however often the command runs. With
+    `--predictions-repo` the results link to the predictions, so that others can compute them again.
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard` ·
-    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --dry-run`
+    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --predictions-repo me/predictions --dry-run`
     """
     if create_pr:
-        _propose(Path(what), repo, dataset_owner, dry_run)
+        _propose(Path(what), repo, dry_run, dataset_owner, predictions_repo)
         return
     from .hub.publish import plan
     from .hub.publish import publish as upload
@@ -232,21 +238,16 @@ def publish(
         typer.echo(upload(what, repo, private=private))
 
 
-def _propose(predictions: Path, repo: str, dataset_owner: str, dry_run: bool) -> None:
+def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, predictions_repo: str) -> None:
     """Show the change of a model's repository, or open the pull request."""
-    from huggingface_hub import HfApi
-
     from ..metrics.records.predictions import prediction_files
     from .core.evaluation import report as evaluate
-    from .hub.proposals import prepare, propose
+    from .hub.proposals import preview, propose
 
-    results = evaluate(prediction_files(predictions))
-    if dry_run:
-        typer.echo(prepare(results, repo, dataset_owner=dataset_owner, api=HfApi()).diff() or "nothing to change")
-    else:
-        typer.echo(
-            propose(results, repo, dataset_owner=dataset_owner) or "the model has these results: nothing to change"
-        )
+    files = prediction_files(predictions)
+    call = preview if dry_run else partial(propose, predictions=files)
+    found = call(evaluate(files), repo, dataset_owner=dataset_owner, predictions_repo=predictions_repo)
+    typer.echo(found or "the model has these results: nothing to change")
 
 
 @app.command(rich_help_panel=_DATASETS)

@@ -60,17 +60,9 @@ def plan(what: str | Path, repo: str) -> Plan:
     Raises:
         DataError: as for `publish`.
     """
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
     folder = _folder(what)
     kind = _kind(folder)
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
-    if repo.count("/") != 1:
-        raise DataError(f"{repo!r} has no owner; expected owner/name")
+    check_repo_name(repo)
     contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
     if script := contents.get(f"{folder.resolve().name}.py"):
         # ``evaluate.load("owner/name")`` asks for name.py, whatever the metric is called.
@@ -78,6 +70,19 @@ def plan(what: str | Path, repo: str) -> Plan:
     if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
         contents[EVAL_FILE] = content.encode()
     return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
+
+
+def check_repo_name(repo: str) -> None:
+    """Raise `DataError` for what is no name of a repository on the Hub, ``owner/name``."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
+    if repo.count("/") != 1:
+        raise DataError(f"{repo!r} has no owner; expected owner/name")
 
 
 def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | None:
