@@ -207,9 +207,10 @@ def publish(
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
-    A dataset gets an `eval.yaml` that names its tasks. The Hub shows it as a benchmark only if its team has listed the
-    dataset and the framework "vl-assay". A Space contains this package, and its requirements are pinned to the
-    installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
+    A dataset gets its multiple-choice form, too (see `vl-assay export`), with an `eval.yaml` for inspect_ai; with it,
+    the images take three times the space. The Hub shows it as a benchmark once its team has listed it. A Space
+    contains this package, and its requirements are pinned to the installed versions. The card of the leaderboard,
+    `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
     and `.eval_results` get the results by a pull request, of which there is one however often the command runs. With
@@ -222,8 +223,7 @@ def publish(
     if create_pr:
         _propose(Path(what), repo, dry_run, dataset_owner, predictions_repo)
         return
-    from .hub.publish import plan
-    from .hub.publish import publish as upload
+    from .hub.publish import plan, upload
 
     planned = plan(what, repo)
     files = planned.files
@@ -234,8 +234,10 @@ def publish(
     pins = planned.contents.get("requirements.txt")
     if isinstance(pins, bytes):
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
+    if planned.note:
+        typer.echo(f"no eval.yaml: {planned.note}")
     if not dry_run:
-        typer.echo(upload(what, repo, private=private))
+        typer.echo(upload(planned, private=private))
 
 
 def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, predictions_repo: str) -> None:
@@ -252,8 +254,8 @@ def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, pr
 
 @app.command(rich_help_panel=_DATASETS)
 def export(
-    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, or the folder of a build.")],
-    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole.")],
+    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, the folder of a build, or predictions.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole; of predictions the log.")],
     repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,
     limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,
@@ -261,12 +263,22 @@ def export(
 ) -> None:
     """Write a benchmark as multiple choice, which inspect_ai, lm-eval, lmms-eval and the Hub's own evaluations run.
 
-    Captions and yes-or-no questions only. The folder is a dataset repository with an `eval.yaml` and task files of
-    lm-eval and lmms-eval; choices are in an order drawn by their content.
+    Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
+    an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
+
+    Of predictions it writes the log that a tool would have written: of inspect_ai (.json) or lm-eval (.jsonl).
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
-    `vl-assay export naturalbench nb-choices --repo me/naturalbench-choices`
+    `vl-assay export winoground wino-choices --repo me/winoground-choices` ·
+    `vl-assay export vl-assay-results/demo-clip/toy_scenes.itm.parquet log.json`
     """
+    if benchmark.endswith(".parquet"):
+        from .hub.tool_logs import write_log
+
+        if repo or limit is not None or option:
+            raise VLAssayError("--repo, --limit and --option are of benchmarks; predictions are written as they are")
+        typer.echo(f"{write_log(benchmark, out, data_dir=data_dir):,} samples written to {out}")
+        return
     from .hub.multiple_choice import export as write
 
     options = parse_options(option, allow_missing=False)

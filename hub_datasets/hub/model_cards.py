@@ -1,8 +1,9 @@
 """Results in a model's repository: ``model-index`` in the YAML of its card, and ``.eval_results/vl-assay-*.yaml``.
 
 ``model-index`` has every score that tables show, with interval, number of examples and options. The files in
-``.eval_results`` follow the Hub's newer format, with one value for each task of a benchmark's ``eval.yaml``: the main
-score of the task's first metric, for each configuration; the notes have the rest.
+``.eval_results`` follow the Hub's newer format, with one value for each task of a dataset's ``eval.yaml`` that asks one
+question a row: the accuracy, which is what the task's scorer measures there; the notes have the rest. Other scores,
+such as those of groups and boxes, would be refused, or ranked among what they are not.
 
 Both have the date of the predictions, the revision of a dataset that was downloaded from the Hub, and a `Source`. The
 Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
@@ -167,35 +168,36 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER, source: So
 def eval_result_entries(
     group: Sequence[Result], dataset_owner: str = OWNER, source: Source = _UNKNOWN
 ) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one file, one for each configuration with a value.
+    """The entries of ``.eval_results`` for the results of one file: of all configurations, and of each of several.
 
     In predictions for several configurations, these are the configurations that are also categories. A task that is
-    part of another has none, as no ``eval.yaml`` has it.
+    part of another, with several images or without choices has none, as no ``eval.yaml`` measures its scores.
     """
     from huggingface_hub import EvalResultEntry
 
     name = group[0].benchmark["name"]
-    task, configs = get_task(name, group[0].benchmark["task"]), _configs(group[0])
-    if task.part_of:
+    task, configs = get_task(name, group[0].benchmark["task"]), tuple(_configs(group[0]))
+    if task.part_of or not task.is_multiple_choice or len(task.images) > 1:
         return []
     order = list(task.metrics)
     result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
     dataset, entries = f"{dataset_owner}/{name}", []
-    for config in configs:
-        part = result.scores if len(configs) == 1 else result.scores.get("per_category", {}).get(config, {})
-        if part.get(result.main_score) is None:
+    score = result.table_scores[0]  # the main score may be another one, of yes and no apart
+    for own, parts in task.hub_ids(configs).items():
+        part = result.scores if parts == configs else result.scores.get("per_category", {}).get(parts[0], {})
+        if part.get(score) is None:
             continue
         entries.append(
             EvalResultEntry(
                 dataset_id=dataset,
-                task_id=task.name if task.name == config else f"{task.name}_{config}",
-                value=_value(result, result.main_score, part),
+                task_id=own,
+                value=_value(result, score, part),
                 dataset_revision=_revision(result, dataset),
                 date=_date(result),
                 source_url=source.url(result, dataset),
                 source_name=_source(result),
                 source_user=source.user or None,
-                notes=_notes(result, part),
+                notes=_notes(result, score, part),
             )
         )
     return entries
@@ -427,9 +429,8 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
     return _present(facts)
 
 
-def _notes(result: Result, part: Mapping[str, Any]) -> str:
+def _notes(result: Result, score: str, part: Mapping[str, Any]) -> str:
     """What the format has no field for, as text."""
-    score = result.main_score
     bounds = part.get(f"{score}_interval")
     lower = "" if result.higher_is_better[score] else " (lower is better)"
     facts = [

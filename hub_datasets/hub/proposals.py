@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.records.predictions import file_hash
 from ...metrics.records.results import Result
+from ..core.network import hub_errors
 from .model_cards import FOLDER, OWNER, Source, predictions_path, write_model_card
 from .publish import check_repo_name
 
@@ -116,7 +117,7 @@ def propose(
         for wait in _WAITS:
             try:
                 return attempt()
-            except _hub_errors() as error:
+            except hub_errors() as error:
                 if not _may_pass(error):
                     raise
                 sleep(max(wait, _asked_to_wait(error)))
@@ -190,18 +191,11 @@ def _errors(repo: str, predictions_repo: str) -> Iterator[None]:
         yield
     except RepositoryNotFoundError as error:
         raise DataError(f"there is no model {repo} on the Hub, or it is private or gated for this login") from error
-    except _hub_errors() as error:
+    except hub_errors() as error:
         raise StorageError(
             f"no pull request could be opened at {repo} ({error}); log in with `hf auth login`, check the network, and "
             "run the same command again: what was opened is found"
         ) from error
-
-
-def _hub_errors() -> tuple[type[Exception], ...]:
-    """OSError, and the base of all errors of huggingface_hub's HTTP client, which depends on its version."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    return cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -212,9 +206,10 @@ def _may_pass(error: BaseException) -> bool:
         return False
     if (response := getattr(error, "response", None)) is not None:
         return response.status_code in _PASSING or response.status_code >= 500
-    if error.__cause__ is not None:
-        return _may_pass(error.__cause__)
-    return isinstance(error, ConnectionError | TimeoutError) or not isinstance(error, OSError)
+    client_error, _ = hub_errors()
+    if isinstance(error, client_error | ConnectionError | TimeoutError):
+        return True
+    return error.__cause__ is not None and _may_pass(error.__cause__)
 
 
 def _asked_to_wait(error: Exception) -> float:

@@ -24,7 +24,7 @@ MODEL, PREDICTIONS = "owner/model", "me/predictions"
 def scored_once(toy, tmp_path_factory):
     from vl_assay.model_wrappers import predict
 
-    return predict("demo-clip", "toy_scenes/groups", out=tmp_path_factory.mktemp("own"), progress=False)
+    return predict("demo-clip", "toy_scenes/order", out=tmp_path_factory.mktemp("own"), progress=False)
 
 
 @pytest.fixture(scope="module")
