@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,25 +206,30 @@ def publish(
         typer.Option("--create-pr", help="Propose the results of predictions to a model's repository."),
     ] = False,
     dataset_owner: DatasetOwner = "vl-assay",
+    predictions_repo: Annotated[
+        str,
+        typer.Option(help="With --create-pr: a dataset, owner/name, for the predictions, to which the results link."),
+    ] = "",
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
-    A dataset gets an `eval.yaml` that names its tasks. The Hub shows it as a benchmark only if its team has listed the
-    dataset and the framework "vl-assay". A Space contains this package, and its requirements are pinned to the
-    installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
+    A dataset gets its multiple-choice form, too (see `vl-assay export`), with an `eval.yaml` for inspect_ai; with it,
+    the images take three times the space. The Hub shows it as a benchmark once its team has listed it. A Space
+    contains this package, and its requirements are pinned to the installed versions. The card of the leaderboard,
+    `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
-    and `.eval_results` get the results by a pull request, of which there is one however often the command runs.
+    and `.eval_results` get the results by a pull request, of which there is one however often the command runs. With
+    `--predictions-repo` the results link to the predictions, so that others can compute them again.
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard` ·
-    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --dry-run`
+    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --predictions-repo me/predictions --dry-run`
     """
     if create_pr:
-        _propose(Path(what), repo, dataset_owner, dry_run)
+        _propose(Path(what), repo, dry_run, dataset_owner, predictions_repo)
         return
-    from .hub.publish import plan
-    from .hub.publish import publish as upload
+    from .hub.publish import plan, upload
 
     planned = plan(what, repo)
     files = planned.files
@@ -234,31 +240,28 @@ def publish(
     pins = planned.contents.get("requirements.txt")
     if isinstance(pins, bytes):
         typer.echo(f"its requirements: {' '.join(pins.decode().split())}")
+    if planned.note:
+        typer.echo(f"no eval.yaml: {planned.note}")
     if not dry_run:
-        typer.echo(upload(what, repo, private=private))
+        typer.echo(upload(planned, private=private))
 
 
-def _propose(predictions: Path, repo: str, dataset_owner: str, dry_run: bool) -> None:
+def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, predictions_repo: str) -> None:
     """Show the change of a model's repository, or open the pull request."""
-    from huggingface_hub import HfApi
-
     from ..metrics.records.predictions import prediction_files
     from .core.evaluation import report as evaluate
-    from .hub.proposals import prepare, propose
+    from .hub.proposals import preview, propose
 
-    results = evaluate(prediction_files(predictions))
-    if dry_run:
-        typer.echo(prepare(results, repo, dataset_owner=dataset_owner, api=HfApi()).diff() or "nothing to change")
-    else:
-        typer.echo(
-            propose(results, repo, dataset_owner=dataset_owner) or "the model has these results: nothing to change"
-        )
+    files = prediction_files(predictions)
+    call = preview if dry_run else partial(propose, predictions=files)
+    found = call(evaluate(files), repo, dataset_owner=dataset_owner, predictions_repo=predictions_repo)
+    typer.echo(found or "the model has these results: nothing to change")
 
 
 @app.command(rich_help_panel=_DATASETS)
 def export(
-    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, or the folder of a build.")],
-    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole.")],
+    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, the folder of a build, or predictions.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole; of predictions the log.")],
     repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,
     limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,
@@ -266,12 +269,22 @@ def export(
 ) -> None:
     """Write a benchmark as multiple choice, which inspect_ai, lm-eval, lmms-eval and the Hub's own evaluations run.
 
-    Captions and yes-or-no questions only. The folder is a dataset repository with an `eval.yaml` and task files of
-    lm-eval and lmms-eval; choices are in an order drawn by their content.
+    Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
+    an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
+
+    Of predictions it writes the log that a tool would have written: of inspect_ai (.json) or lm-eval (.jsonl).
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
-    `vl-assay export naturalbench nb-choices --repo me/naturalbench-choices`
+    `vl-assay export winoground wino-choices --repo me/winoground-choices` ·
+    `vl-assay export vl-assay-results/demo-clip/toy_scenes.itm.parquet log.json`
     """
+    if benchmark.endswith(".parquet"):
+        from .hub.tool_logs import write_log
+
+        if repo or limit is not None or option:
+            raise VLAssayError("--repo, --limit and --option are of benchmarks; predictions are written as they are")
+        typer.echo(f"{write_log(benchmark, out, data_dir=data_dir):,} samples written to {out}")
+        return
     from .hub.multiple_choice import export as write
 
     options = parse_options(option, allow_missing=False)

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -128,6 +129,19 @@ def new_page(browser):
     for page in pages:
         page.close()
     assert errors == []
+
+
+@pytest.fixture
+def online(monkeypatch, tmp_path):
+    """Let huggingface_hub speak to a local server, without waits of its own."""
+    from huggingface_hub import close_session, constants
+    from huggingface_hub.utils import _http
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda seconds: None))
+    yield
+    close_session()
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,21 @@ class Task:
         found = [self.skills] if isinstance(self.skills, str) else list((self.skills or {}).values())
         return list(dict.fromkeys(found))
 
+    @property
+    def is_multiple_choice(self) -> bool:
+        """Whether exactly one of the captions is true of each image, or the caption is a yes-or-no question."""
+        from ...metrics.modules.discovery import get_spec
+
+        if self.task_type != "matching":
+            return self.task_type == "vqa"
+        is_one = all(get_spec(metric).positive_captions == 1 for metric in self.metrics)
+        return is_one and len(self.images) in (1, len(self.captions))
+
+    def hub_ids(self, configs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """The ids of some of its configurations in ``eval.yaml``: of all of them together, and of each of several."""
+        parts = {f"{self.name}_{config}": (config,) for config in configs if len(self.configs) > 1}
+        return ({self.name: configs} if len(configs) == len(self.configs) else {}) | parts
+
     def skill_of(self, category: str) -> str | None:
         """The skill that the examples of a category test; None where none is declared."""
         return self.skills if isinstance(self.skills, str) else (self.skills or {}).get(category)

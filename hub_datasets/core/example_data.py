@@ -45,11 +45,11 @@ def example_data(
         try:
             if data_dir is None and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
-            return describe(_load(predictions, data_dir, needs_images=True), side)
+            return describe(load_predicted(predictions, data_dir, needs_images=True), side)
         except (VLAssayError, OSError) as error:
             note = f"shown without images: {error}"
     try:
-        return ExampleData(describe(_load(predictions, data_dir, needs_images=False)).captions, note=note)
+        return ExampleData(describe(load_predicted(predictions, data_dir, needs_images=False)).captions, note=note)
     except (VLAssayError, OSError) as error:
         return ExampleData(note=f"shown without captions and images: {error}")
 
@@ -80,8 +80,8 @@ def _is_here(predictions: Predictions) -> bool:
     return is_generated or is_cached(predictions.benchmark, _configs(predictions, task.configs), _options(predictions))
 
 
-def _load(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
-    """The task's data; `DataError` if they are others than those of the predictions."""
+def load_predicted(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
+    """The data of the task of predictions, see `example_data`; `DataError` if they are others."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)
     built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
@@ -103,8 +104,9 @@ class TaskData:
     Without `needs_images` those that are not here are known by the dataset's `filename` columns. `options` are the
     fields of the builder's configuration that the dataset was built with, such as its seed. With a `limit` only so many
     examples are there, as evenly from the configurations as it allows, of each the first, and what shares a pair with
-    them; `is_partial` where there were more. `candidates` are the captions of a retrieval set that its examples do not
-    name, each with the prompts that are averaged to score it: the classes of `Task.label`.
+    them; `is_partial` where there were more. `hub` has the `repo` and `revision` of a dataset that was downloaded from
+    the Hub. `candidates` are the captions of a retrieval set that its examples do not name, each with the prompts that
+    are averaged to score it: the classes of `Task.label`.
     """
 
     benchmark: str
@@ -115,6 +117,7 @@ class TaskData:
     options: dict[str, Any] = field(default_factory=dict)
     limit: int | None = None
     is_partial: bool = False
+    hub: dict[str, str] = field(default_factory=dict)
     examples: list[Example] = field(default_factory=list)
     candidates: dict[str, tuple[str, ...]] = field(default_factory=dict)
     image_names: dict[str, str] = field(default_factory=dict)
@@ -259,6 +262,7 @@ def load_examples(
     used = _effective_options(name, options or {})
     tasks = [TaskData(name, task, configs, split_for(task), needs_images, used, limit) for task, configs in chosen]
     for task in tasks:
+        task.hub = _hub_revision(folders[task.configs[0]])
         for config in task.configs:
             task.add_config(config, _open(folders[config], config, task.split))
     return tasks
@@ -382,6 +386,12 @@ def _open(folder: Path, config: str, split: str) -> Any:
         features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
         names = {split: [str(path) for path in files]}
         return datasets.load_dataset("parquet", data_files=names, features=features, split=split)
+
+
+def _hub_revision(folder: Path) -> dict[str, str]:
+    """The dataset and its revision, of a folder where `huggingface_hub` keeps a download; otherwise empty."""
+    found = re.search(r"/datasets--([^/]+)--([^/]+)/snapshots/([0-9a-f]{40})$", folder.absolute().as_posix())
+    return {"repo": f"{found[1]}/{found[2]}", "revision": found[3]} if found else {}
 
 
 _TYPE_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "vqa": ("answer",)}

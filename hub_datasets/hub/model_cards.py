@@ -1,8 +1,12 @@
 """Results in a model's repository: ``model-index`` in the YAML of its card, and ``.eval_results/vl-assay-*.yaml``.
 
 ``model-index`` has every score that tables show, with interval, number of examples and options. The files in
-``.eval_results`` follow the Hub's newer format, with one value for each task of a benchmark's ``eval.yaml``: the main
-score of the task's first metric, for each configuration; the notes have the rest.
+``.eval_results`` follow the Hub's newer format, with one value for each task of a dataset's ``eval.yaml`` that asks one
+question a row: the accuracy, which is what the task's scorer measures there; the notes have the rest. Other scores,
+such as those of groups and boxes, would be refused, or ranked among what they are not.
+
+Both have the date of the predictions, the revision of a dataset that was downloaded from the Hub, and a `Source`. The
+Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
 
 Entries written by this module are recognised by the name of their source. All others are kept, and the card outside
 ``model-index`` stays byte for byte as it is.
@@ -12,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.formatting import interval, percent, words
@@ -37,6 +42,33 @@ _HUB_TASKS = {
     "detection": "zero-shot-object-detection",
     "vqa": "visual-question-answering",
 }
+_ROUNDING = 1e-9
+
+
+class Source(NamedTuple):
+    """Who reports results, and where others find the predictions.
+
+    Args:
+        user: a name on the Hub; empty if it is not known.
+        repo: a dataset repository of the Hub with each file of predictions by `predictions_path`; if it is empty,
+            entries link to the benchmark's dataset.
+    """
+
+    user: str = ""
+    repo: str = ""
+
+    def url(self, result: Result, dataset: str) -> str:
+        """The address of the predictions of a result on a dataset."""
+        path = f"{self.repo}/blob/main/{predictions_path(result.predictions['sha256'])}" if self.repo else dataset
+        return f"https://huggingface.co/datasets/{path}"
+
+
+_UNKNOWN = Source()
+
+
+def predictions_path(sha256: str) -> str:
+    """The path of predictions in a repository: the same for the same bytes, so that links stay true."""
+    return f"{sha256}.parquet"
 
 
 def check_card(path: Path) -> None:
@@ -55,7 +87,9 @@ def check_card(path: Path) -> None:
     _metadata(_text(path), path)
 
 
-def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER) -> list[Path]:
+def write_model_card(
+    path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: Source = _UNKNOWN
+) -> list[Path]:
     """Write the results of a model into its repository; the same results again change nothing.
 
     Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
@@ -65,25 +99,27 @@ def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_own
             next to it.
         results: what `report` returned, of one model.
         dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
+        source: who reports the results, and where the predictions are.
 
     Returns:
         The files that were written; none if they had the results already.
 
     Raises:
-        DataError: no results, those of several models or of two files of one task, an invalid owner, or a file that
-            cannot be read or cannot be changed without changing the rest of it.
+        DataError: no results, those of several models or of two files of one task, a value or a date that the format
+            does not have, an invalid owner, or a file that cannot be read or cannot be changed without changing the
+            rest of it.
         StorageError: a file could not be written.
     """
     card = Path(path)
     check_card(card)
     groups = _by_task(results, dataset_owner)
-    files = {card: _with_model_index(card, groups, dataset_owner)}
+    files = {card: _with_model_index(card, groups, dataset_owner, source)}
     for benchmark in dict.fromkeys(group[0].benchmark["name"] for group in groups):
         entries = [
             entry
             for group in groups
             if group[0].benchmark["name"] == benchmark
-            for entry in eval_result_entries(group, dataset_owner)
+            for entry in eval_result_entries(group, dataset_owner, source)
         ]
         if entries:
             file = card.parent / FOLDER / f"vl-assay-{benchmark}.yaml"
@@ -94,12 +130,12 @@ def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_own
     return list(changed)
 
 
-def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResult]:
+def eval_results(group: Sequence[Result], dataset_owner: str = OWNER, source: Source = _UNKNOWN) -> list[EvalResult]:
     """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
     first = group[0]
-    benchmark, configs = first.benchmark, _configs(first)
+    benchmark, configs, dataset = first.benchmark, _configs(first), f"{dataset_owner}/{first.benchmark['name']}"
     task = get_task(benchmark["name"], benchmark["task"])
     pretty = DatasetCard(get_card(benchmark["name"])).data.to_dict().get("pretty_name")
     data = {"task": task.name, "configs": configs, "fingerprint": benchmark.get("fingerprint")}
@@ -112,50 +148,57 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[Ev
                 EvalResult(
                     task_type=_HUB_TASKS[task.task_type],
                     task_name=task.name,
-                    dataset_type=f"{dataset_owner}/{benchmark['name']}",
+                    dataset_type=dataset,
                     dataset_name=pretty or benchmark["name"],
                     dataset_config=configs[0] if len(configs) == 1 else None,
                     dataset_split=benchmark.get("split"),
+                    dataset_revision=_revision(first, dataset),
                     dataset_args=_present(data),
                     metric_type=score,
-                    metric_value=result.scores[score],
+                    metric_value=_value(result, score, result.scores),
                     metric_name=f"{result.metric}: {words(score)}",
                     metric_config=result.metric,
-                    metric_args=_facts(result, score),
+                    metric_args={**_facts(result, score), **_present({"user": source.user or None})},
                     source_name=_source(first),
-                    source_url=f"https://huggingface.co/datasets/{dataset_owner}/{benchmark['name']}",
+                    source_url=source.url(first, dataset),
                 )
             )
     return entries
 
 
-def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one file, one for each configuration with a value.
+def eval_result_entries(
+    group: Sequence[Result], dataset_owner: str = OWNER, source: Source = _UNKNOWN
+) -> list[EvalResultEntry]:
+    """The entries of ``.eval_results`` for the results of one file: of all configurations, and of each of several.
 
     In predictions for several configurations, these are the configurations that are also categories. A task that is
-    part of another has none, as no ``eval.yaml`` has it.
+    part of another, with several images or without choices has none, as no ``eval.yaml`` measures its scores.
     """
     from huggingface_hub import EvalResultEntry
 
     name = group[0].benchmark["name"]
-    task, configs = get_task(name, group[0].benchmark["task"]), _configs(group[0])
-    if task.part_of:
+    task, configs = get_task(name, group[0].benchmark["task"]), tuple(_configs(group[0]))
+    if task.part_of or not task.is_multiple_choice or len(task.images) > 1:
         return []
     order = list(task.metrics)
     result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
-    entries = []
-    for config in configs:
-        part = result.scores if len(configs) == 1 else result.scores.get("per_category", {}).get(config, {})
-        if part.get(result.main_score) is None:
+    dataset, entries = f"{dataset_owner}/{name}", []
+    score = result.table_scores[0]  # the main score may be another one, of yes and no apart
+    for own, parts in task.hub_ids(configs).items():
+        part = result.scores if parts == configs else result.scores.get("per_category", {}).get(parts[0], {})
+        if part.get(score) is None:
             continue
         entries.append(
             EvalResultEntry(
-                dataset_id=f"{dataset_owner}/{name}",
-                task_id=task.name if task.name == config else f"{task.name}_{config}",
-                value=part[result.main_score],
-                source_url=f"https://huggingface.co/datasets/{dataset_owner}/{name}",
+                dataset_id=dataset,
+                task_id=own,
+                value=_value(result, score, part),
+                dataset_revision=_revision(result, dataset),
+                date=_date(result),
+                source_url=source.url(result, dataset),
                 source_name=_source(result),
-                notes=_notes(result, part),
+                source_user=source.user or None,
+                notes=_notes(result, score, part),
             )
         )
     return entries
@@ -189,7 +232,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
     return list(groups.values())
 
 
-def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str) -> bytes:
+def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: Source) -> bytes:
     """The content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
@@ -208,7 +251,7 @@ def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_ow
         ) from error
     home = next((number for number, (name, _) in enumerate(models) if name == model), 0)
     for group in groups:
-        [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
+        [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner, source))[0]["results"]
         _put(models[home][1], entry)
     new = [
         {**(index[number] if index else {}), "name": name, "results": entries}
@@ -336,12 +379,49 @@ def _source(result: Result) -> str:
     return f"{SOURCE} {code_version()}, predictions sha256:{result.predictions['sha256']}"
 
 
+def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
+    """A score, checked: the Hub's classes take anything, and show it."""
+    value = scores[score]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_ROUNDING <= value <= 1 + _ROUNDING:
+        name, task = result.benchmark["name"], result.benchmark["task"]
+        raise DataError(
+            f"{score} of {name} ({task}) is {value!r}; a model's card has finite numbers from 0 to 1: compute it from "
+            "the predictions with `vl-assay report`"
+        )
+    return value
+
+
+def _date(result: Result) -> str | None:
+    """When the predictions were made, in ISO 8601; None for those of earlier versions, which do not say it."""
+    date = result.run.get("date")
+    try:
+        if date is not None:
+            datetime.fromisoformat(date)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"the predictions {result.predictions['file']} say the date {date!r}; expected ISO 8601, such as "
+            "2026-11-25T10:00:00+00:00"
+        ) from None
+    return date
+
+
+def _revision(result: Result, dataset: str) -> str | None:
+    """The revision of that dataset on the Hub, if the predictions are of its download."""
+    found = result.benchmark.get("hub") or {}
+    if found and not re.fullmatch("[0-9a-f]{40}", str(found.get("revision"))):
+        raise DataError(
+            f"the predictions {result.predictions['file']} say the dataset {found!r:.99}; expected a 40-digit commit"
+        )
+    return found["revision"] if found.get("repo") == dataset else None
+
+
 def _facts(result: Result, score: str) -> dict[str, Any]:
     """What is needed to understand a value of ``model-index`` and to compute it again."""
     bounds = result.scores.get(f"{score}_interval")
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
         **result.options,
+        "date": _date(result),
         "interval": bounds and list(bounds),
         "n": lines(result)[-1].n if is_macro else result.scores["n"],
         "missing": result.missing or None,
@@ -350,9 +430,8 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
     return _present(facts)
 
 
-def _notes(result: Result, part: Mapping[str, Any]) -> str:
+def _notes(result: Result, score: str, part: Mapping[str, Any]) -> str:
     """What the format has no field for, as text."""
-    score = result.main_score
     bounds = part.get(f"{score}_interval")
     lower = "" if result.higher_is_better[score] else " (lower is better)"
     facts = [

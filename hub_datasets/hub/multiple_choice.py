@@ -1,6 +1,7 @@
 """A benchmark as questions of multiple choice, for tools that ask generative models: inspect_ai, lm-eval, lmms-eval.
 
-The folder is a dataset repository: a configuration for each task, and a row for each image of an example.
+Of tasks in which one caption is true of each image, and of yes-or-no questions. The folder is a dataset repository: a
+configuration for each task and for each of its configurations, and a row for each image of an example.
 
 | column | content |
 |---|---|
@@ -12,8 +13,8 @@ The folder is a dataset repository: a configuration for each task, and a row for
 | image_uri | the same as a data URI, which inspect_ai takes as text |
 
 ``eval.yaml`` has the Hub's framework ``inspect-ai``, so that ``inspect eval hf/OWNER/NAME`` runs it, and ``lm_eval``
-and ``lmms_eval`` have a task file for each task. All count the letter of an answer. Scores of several rows together,
-such as Winoground's group score, need this package: it reads the tools' logs as ``precomputed:LOG``.
+and ``lmms_eval`` have a task file for each configuration. All count the letter of an answer. Scores of several rows
+together, such as Winoground's group score, need this package: it reads the tools' logs as ``precomputed:LOG``.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ import base64
 import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
-from ...metrics.common.storage import new_folder
+from ...metrics.common.storage import new_folder, write_text
 from ...metrics.records.predictions import file_hash
 from ..core.benchmarks import get_card
 from ..core.examples import Example, TaskData, load_examples
 from ..core.images import DECODING_ERRORS, portable
-from .publish import EVAL_FILE
 
+EVAL_FILE, FOLDER = "eval.yaml", "choices"
 QUESTION = "Which caption describes this image?"
 _ROWS_AT_ONCE = 256
+_CONFIG = "choices_"  # before a task's id, since the dataset that is published with them has configurations, too
 _FRAMEWORK = "inspect-ai"
 _LETTER = {"function": "regex", "regex_pattern": "([A-Z])"}
 
@@ -53,7 +56,7 @@ def export(
     """Write a benchmark as multiple choice into a folder, which is replaced as a whole.
 
     Args:
-        reference, data_dir, options, limit: as for `load_examples`; its matching and vqa tasks are written.
+        reference, data_dir, options, limit: as for `load_examples`.
         out: the folder.
         repo: where it will be on the Hub, ``OWNER/NAME``, for the task files; by default they read `out`.
 
@@ -66,9 +69,9 @@ def export(
         StorageError: the folder is not empty and was not written by this.
     """
     tasks = load_examples(reference, task_types=("matching", "vqa"), data_dir=data_dir, options=options, limit=limit)
-    tasks = [task for task in tasks if task.task.images and task.task.task_type in ("matching", "vqa")]
+    tasks = [task for task in tasks if task.task.is_multiple_choice]
     if not tasks:
-        raise DataError(f"{reference} has no task with images and captions or questions to choose from")
+        raise DataError(f"{reference} has no task in which one caption is true of each image, and no questions")
     missing = [each for task in tasks for each in task.missing]
     if missing:
         raise DataError(f"{len(missing)} examples lack their image, such as {missing[0]}; give all images")
@@ -77,34 +80,43 @@ def export(
     counts = {}
     with new_folder(Path(out)) as folder:
         for task in tasks:
-            name = task.task.name
-            counts[name] = _write_rows(task, folder / name / f"{task.split}.parquet")
-            for tool, contents in _task_files(task, repo or str(Path(out).resolve())).items():
-                (folder / tool).mkdir(exist_ok=True)
-                (folder / tool / f"{_task_name(task)}.yaml").write_text(contents, encoding="utf-8")
+            counts[task.task.name] = sum(_write_rows(task, config, folder) for config in task.configs)
+            for own, tool in product(task.task.hub_ids(task.configs), ("lm_eval", "lmms_eval")):
+                contents = _task_file(tool, task, own, repo or str(Path(out).resolve()))
+                write_text(folder / tool / f"{task.benchmark}_{own}.yaml", contents)
         shutil.copyfile(Path(__file__).with_name("lmms_eval_utils.py"), folder / "lmms_eval" / "utils.py")
         (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
         (folder / "README.md").write_text(_card(tasks, folder), encoding="utf-8")
     return counts
 
 
-def rows(task: TaskData) -> Iterator[dict[str, Any]]:
-    """The rows of a task, without `image` and `image_uri` but with `key`, the image's content key."""
+class Question(NamedTuple):
+    """What is asked about an image of an example.
+
+    Args:
+        example, image: the example, and the number of the image in it.
+        order: for each choice the index of its caption, or of "yes" and "no".
+        row: the columns without `image` and `image_uri`.
+    """
+
+    example: Example
+    image: int
+    order: list[int]
+    row: dict[str, Any]
+
+
+def questions(task: TaskData) -> Iterator[Question]:
+    """The questions of a task, in the order of its examples."""
     for example in task.examples:
-        for number, key in enumerate(example.images):
+        for number in range(len(example.images)):
             question, texts, right = _asked(example, number)
             if len(texts) > len(ascii_uppercase):
                 raise DataError(f"{example.id} has {len(texts)} captions; letters are for {len(ascii_uppercase)}")
             own = f"{example.id}#{number}" if len(example.images) > 1 else example.id
             order = sorted(range(len(texts)), key=lambda i, own=own, texts=texts: _draw(own, texts[i], i))
-            yield {
-                "id": own,
-                "category": example.category,
-                "question": question,
-                "choices": [texts[i] for i in order],
-                "target": ascii_uppercase[order.index(right)],
-                "key": key,
-            }
+            row = {"id": own, "category": example.category, "question": question}
+            row |= {"choices": [texts[i] for i in order], "target": ascii_uppercase[order.index(right)]}
+            yield Question(example, number, order, row)
 
 
 def _asked(example: Example, number: int) -> tuple[str, tuple[str, ...], int]:
@@ -119,7 +131,8 @@ def _draw(own: str, text: str, number: int) -> bytes:
     return hashlib.sha256("\0".join((own, text, str(number))).encode()).digest()
 
 
-def _write_rows(task: TaskData, path: Path) -> int:
+def _write_rows(task: TaskData, config: str, folder: Path) -> int:
+    """Write the rows of a configuration to a file in the folder of its task, and return their number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from datasets import Features, Image, List, Value
@@ -127,19 +140,19 @@ def _write_rows(task: TaskData, path: Path) -> int:
     text = Value("string")
     columns = {"id": text, "category": text, "question": text, "choices": List(text), "target": text}
     schema = Features({**columns, "image": Image(), "image_uri": text}).arrow_schema
-    path.parent.mkdir(parents=True)
-    count, found = 0, rows(task)
+    path = folder / FOLDER / task.task.name / f"{config}-{task.split}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count, found = 0, questions(replace(task, examples=[each for each in task.examples if each.config == config]))
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(found, _ROWS_AT_ONCE)):
-            for row in batch:
-                key = row.pop("key")
+            for example, image, _, row in batch:
                 try:
-                    kind, content = portable(task.image_bytes(key))
+                    kind, content = portable(task.image_bytes(example.images[image]))
                 except DECODING_ERRORS as error:
                     raise DataError(f"the image of {row['id']} cannot be sent: {error}") from error
                 row["image"] = {"bytes": content, "path": None}
                 row["image_uri"] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
-            writer.write_table(pa.Table.from_pylist(batch, schema))
+            writer.write_table(pa.Table.from_pylist([each.row for each in batch], schema))
             count += len(batch)
     # `datasets` keeps what it read by the folder's name and the paths in the card: without a hash of the content it
     # would serve the rows of an earlier export.
@@ -147,41 +160,41 @@ def _write_rows(task: TaskData, path: Path) -> int:
     return count
 
 
-def _task_name(task: TaskData) -> str:
-    return f"{task.benchmark}_{task.task.name}"
-
-
 def _eval_yaml(tasks: list[TaskData]) -> str:
     import yaml
+    from huggingface_hub import DatasetCard
 
+    card = DatasetCard(get_card(tasks[0].benchmark))
+    paragraphs = (" ".join(paragraph.split()) for paragraph in card.text.split("\n\n"))
     fields = {"input": "question", "input_image": "image_uri", "choices": "choices", "target": "target"}
     what = {
-        "name": f"{tasks[0].benchmark}, multiple choice",
-        "description": "The captions of an image, lettered, of which one is true.",
+        "name": card.data.to_dict().get("pretty_name") or tasks[0].benchmark,
+        "description": next((text for text in paragraphs if text and not text.startswith(("#", "<!--"))), ""),
         "evaluation_framework": _FRAMEWORK,
         "tasks": [
             {
-                "id": task.task.name,
-                "config": task.task.name,
+                "id": own,
+                "config": _CONFIG + own,
                 "split": task.split,
                 "field_spec": {**fields, "metadata": ["id", "category"]},
                 "solvers": [{"name": "multiple_choice", "args": {"cot": False}}],
                 "scorers": [{"name": "choice"}],
             }
             for task in tasks
+            for own in task.task.hub_ids(task.configs)
         ],
     }
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _task_files(task: TaskData, dataset: str) -> dict[str, str]:
-    """The task files of lm-eval and lmms-eval; their models generate, and take no log-likelihoods of choices."""
+def _task_file(tool: str, task: TaskData, own: str, dataset: str) -> str:
+    """A task file of lm-eval or lmms-eval; their models generate, and take no log-likelihoods of choices."""
     import yaml
 
     common = {
-        "task": _task_name(task),
+        "task": f"{task.benchmark}_{own}",
         "dataset_path": dataset,
-        "dataset_name": task.task.name,
+        "dataset_name": _CONFIG + own,
         "test_split": task.split,
         "output_type": "generate_until",
         "doc_to_target": "target",
@@ -202,8 +215,9 @@ def _task_files(task: TaskData, dataset: str) -> dict[str, str]:
     # As text: `yaml` does not know this tag of lmms-eval.
     calls = {"doc_to_visual": "visual", "doc_to_text": "text", "process_results": "results"}
     called = "".join(f"{key}: !function utils.{function}\n" for key, function in calls.items())
-    texts = [yaml.safe_dump(common | own, sort_keys=False, width=120) for own in (lm_eval, lmms_eval)]
-    return {"lm_eval": texts[0], "lmms_eval": texts[1] + called}
+    if tool == "lm_eval":
+        return yaml.safe_dump(common | lm_eval, sort_keys=False, width=120)
+    return yaml.safe_dump(common | lmms_eval, sort_keys=False, width=120) + called
 
 
 def _mean(metric: str) -> dict[str, Any]:
@@ -219,20 +233,22 @@ def _card(tasks: list[TaskData], folder: Path) -> str:
     known = DatasetCard(get_card(benchmark)).data.to_dict()
     data = {key: known[key] for key in ("license", "language") if key in known}
     data["configs"] = [
-        {
-            "config_name": path.parent.name,
-            "data_files": [{"split": task.split, "path": f"{path.parent.name}/{path.name}"}],
-        }
+        {"config_name": _CONFIG + own, "data_files": [{"split": task.split, "path": _files(folder, task, configs)}]}
         for task in tasks
-        for path in (folder / task.task.name).iterdir()
+        for own, configs in task.task.hub_ids(task.configs).items()
     ]
-    runs = "\n".join(
-        f"lm_eval run --model hf-multimodal --tasks {_task_name(task)} --include_path lm_eval …" for task in tasks
-    )
+    own = next(iter(tasks[0].task.hub_ids(tasks[0].configs)))
     title = known.get("pretty_name", benchmark)
     return (
         f"---\n{yaml.safe_dump(data, sort_keys=False)}---\n\n# {title}, multiple choice\n\n"
         f"Written by VL-Assay from its benchmark {benchmark}. The choices are in an order drawn by their content; what "
         "counts is the letter.\n\n"
-        f"```bash\ninspect eval hf/OWNER/NAME/{tasks[0].task.name}\n{runs}\n```\n"
+        f"```bash\ninspect eval hf/OWNER/NAME/{own}\n"
+        f"lm_eval run --model hf-multimodal --include_path lm_eval --tasks {benchmark}_{own} …\n```\n"
     )
+
+
+def _files(folder: Path, task: TaskData, configs: tuple[str, ...]) -> list[str]:
+    """The files of some configurations of a task, by their paths in the folder."""
+    found = (folder / FOLDER / task.task.name).glob("*.parquet")
+    return [path.relative_to(folder).as_posix() for path in sorted(found) if path.stem.rsplit("-", 2)[0] in configs]

@@ -1,9 +1,10 @@
 """Results in the repository of someone else's model: a pull request on the Hub, opened once.
 
 The pull request changes the model's card (``model-index``) and ``.eval_results``, see `model_cards`, in one commit on
-what was there. What may have happened is looked up before it is done again: an open pull request of the same user is
-found by its title and brought up to date, one that has the results is left as it is, and where the model has them
-nothing is proposed. So a run that was cut off, or whose answer was lost, is repeated safely.
+what was there. Before it, the predictions may go to a dataset repository of the user's, to which the results link. What
+may have happened is looked up before it is done again: an open pull request of the same user is found by its title and
+brought up to date, one that has the results is left as it is, and where the model has them nothing is proposed. So a
+run that was cut off, or whose answer was lost, is repeated safely.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 import difflib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
+from ...metrics.records.predictions import file_hash
 from ...metrics.records.results import Result
-from .model_cards import FOLDER, OWNER, write_model_card
+from ..core.network import hub_errors
+from .model_cards import FOLDER, OWNER, Source, predictions_path, write_model_card
+from .publish import check_repo_name
 
 TITLE = "Add evaluation results by VL-Assay"
 _DESCRIPTION = (
@@ -52,28 +57,24 @@ class Proposal(NamedTuple):
         return "".join(lines)
 
 
-def prepare(
-    results: Sequence[Result], repo: str, *, dataset_owner: str = OWNER, api: Any, revision: str = ""
-) -> Proposal:
-    """What to change in a model's repository, at a revision or at its newest commit.
+def preview(
+    results: Sequence[Result], repo: str, *, dataset_owner: str = OWNER, predictions_repo: str = "", api: Any = None
+) -> str:
+    """What `propose` would change in the newest commit of a model, as a unified diff; empty if it has the results.
 
     Raises:
-        DataError: as `write_model_card`.
+        DataError, StorageError: as `propose`; it needs no login, without which the results name no user.
     """
-    commit = revision or api.model_info(repo).sha
-    names = api.list_repo_files(repo, revision=commit)
-    wanted = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]
-    with tempfile.TemporaryDirectory() as work:
-        folder = Path(work)
-        before = {}
-        for name in wanted:
-            before[name] = Path(api.hf_hub_download(repo, name, revision=commit)).read_bytes()
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(before[name])
-        write_model_card(folder / "README.md", results, dataset_owner=dataset_owner)
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        after = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-    return Proposal(commit, before, after)
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import LocalTokenNotFoundError
+
+    api = api or HfApi()
+    with _errors(repo, predictions_repo):
+        try:
+            user = api.whoami(cache=True)["name"]
+        except LocalTokenNotFoundError:
+            user = ""
+        return _prepare(results, repo, dataset_owner, Source(user, predictions_repo), api).diff()
 
 
 def propose(
@@ -81,6 +82,8 @@ def propose(
     repo: str,
     *,
     dataset_owner: str = OWNER,
+    predictions: Sequence[Path] = (),
+    predictions_repo: str = "",
     api: Any = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
@@ -90,6 +93,8 @@ def propose(
         results: what `report` returned, of one model, of whole tasks.
         repo: the model's repository, ``owner/name``.
         dataset_owner: the owner of the benchmarks' datasets on the Hub.
+        predictions, predictions_repo: the files that the results are of, and the dataset repository, ``owner/name``, to
+            which they go, public if it is new; the results then link to them.
         api: a `huggingface_hub.HfApi` by default, with the login of ``hf auth login`` or ``HF_TOKEN``.
         sleep: waits for some seconds before the next try.
 
@@ -100,65 +105,119 @@ def propose(
         DataError: as `write_model_card`, or there is no such model.
         StorageError: the Hub denies it, cannot be reached, or fails again and again. What was sent is found again.
     """
-    import httpx
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
 
     api = api or HfApi()
-    try:
+
+    def attempt() -> str:
+        source = Source(api.whoami(cache=True)["name"], predictions_repo)
+        return _propose_once(results, repo, dataset_owner, source, predictions, api)
+
+    with _errors(repo, predictions_repo):
         for wait in _WAITS:
             try:
-                return _propose_once(results, repo, dataset_owner, api)
-            except (HfHubHTTPError, httpx.TransportError, OSError) as error:
+                return attempt()
+            except hub_errors() as error:
                 if not _may_pass(error):
                     raise
                 sleep(max(wait, _asked_to_wait(error)))
-        return _propose_once(results, repo, dataset_owner, api)
+        return attempt()
+
+
+def _prepare(
+    results: Sequence[Result], repo: str, dataset_owner: str, source: Source, api: Any, branch: str | None = None
+) -> Proposal:
+    """What to change in the newest commit of a model, or of a branch of it."""
+    commit = api.model_info(repo, revision=branch).sha
+    names = api.list_repo_files(repo, revision=commit)
+    wanted = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        before = {}
+        for name in wanted:
+            before[name] = Path(api.hf_hub_download(repo, name, revision=commit)).read_bytes()
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(before[name])
+        write_model_card(folder / "README.md", results, dataset_owner=dataset_owner, source=source)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        after = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    return Proposal(commit, before, after)
+
+
+def _propose_once(
+    results: Sequence[Result], repo: str, dataset_owner: str, source: Source, predictions: Sequence[Path], api: Any
+) -> str:
+    from huggingface_hub import CommitOperationAdd
+
+    proposal = _prepare(results, repo, dataset_owner, source, api)
+    if not proposal.changed:
+        return ""
+    if source.repo:
+        _upload(predictions, source.repo, api)
+    found = api.get_repo_discussions(repo, author=source.user, discussion_type="pull_request", discussion_status="open")
+    own = next((each for each in found if each.title == TITLE), None)
+    where: dict[str, Any] = {"create_pr": True}
+    if own is not None:
+        where = {"revision": own.git_reference or f"refs/pr/{own.num}"}
+        proposal = _prepare(results, repo, dataset_owner, source, api, where["revision"])
+        if not proposal.changed:
+            return own.url
+    operations = [CommitOperationAdd(path, content) for path, content in proposal.changed.items()]
+    where |= {"parent_commit": proposal.commit, "commit_message": TITLE, "commit_description": _DESCRIPTION}
+    commit = api.create_commit(repo, operations, **where)
+    return own.url if own is not None else commit.pr_url
+
+
+def _upload(files: Sequence[Path], repo: str, api: Any) -> None:
+    """Add those files of predictions that a dataset repository has not, in one commit."""
+    from huggingface_hub import CommitOperationAdd
+
+    api.create_repo(repo, repo_type="dataset", exist_ok=True)
+    there = set(api.list_repo_files(repo, repo_type="dataset"))
+    named = {predictions_path(file_hash(file)): file for file in files}
+    new = [CommitOperationAdd(path, file) for path, file in named.items() if path not in there]
+    if new:
+        api.create_commit(repo, new, commit_message="Add predictions", repo_type="dataset")
+
+
+@contextmanager
+def _errors(repo: str, predictions_repo: str) -> Iterator[None]:
+    """Turn the Hub's errors into ours; names of repositories are checked first."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    for name in (repo, predictions_repo or repo):
+        check_repo_name(name)
+    try:
+        yield
     except RepositoryNotFoundError as error:
         raise DataError(f"there is no model {repo} on the Hub, or it is private or gated for this login") from error
-    except (HfHubHTTPError, httpx.TransportError, LocalTokenNotFoundError, OSError) as error:
+    except hub_errors() as error:
         raise StorageError(
             f"no pull request could be opened at {repo} ({error}); log in with `hf auth login`, check the network, and "
             "run the same command again: what was opened is found"
         ) from error
 
 
-def _propose_once(results: Sequence[Result], repo: str, dataset_owner: str, api: Any) -> str:
-    from huggingface_hub import CommitOperationAdd
-
-    proposal = prepare(results, repo, dataset_owner=dataset_owner, api=api)
-    if not proposal.changed:
-        return ""
-    user = api.whoami()["name"]
-    found = api.get_repo_discussions(repo, author=user, discussion_type="pull_request", discussion_status="open")
-    own = next((each for each in found if each.title == TITLE), None)
-    branch = "" if own is None else own.git_reference or f"refs/pr/{own.num}"
-    if own is not None:
-        proposal = prepare(results, repo, dataset_owner=dataset_owner, api=api, revision=branch)
-        if not proposal.changed:
-            return own.url
-    operations = [CommitOperationAdd(path, content) for path, content in proposal.changed.items()]
-    where = {"create_pr": True, "parent_commit": proposal.commit} if own is None else {"revision": branch}
-    commit = api.create_commit(repo, operations, commit_message=TITLE, commit_description=_DESCRIPTION, **where)
-    return own.url if own is not None else commit.pr_url
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed later."""
-    import httpx
+def _may_pass(error: BaseException) -> bool:
+    """Whether the same request may succeed later; the first cause with a response decides."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    response = getattr(error, "response", None)
-    if response is not None:
+    if isinstance(error, OfflineModeIsEnabled):
+        return False
+    if (response := getattr(error, "response", None)) is not None:
         return response.status_code in _PASSING or response.status_code >= 500
-    passing = isinstance(error, httpx.TransportError | ConnectionError | TimeoutError)
-    return passing and not isinstance(error, OfflineModeIsEnabled)
+    client_error, _ = hub_errors()
+    if isinstance(error, client_error | ConnectionError | TimeoutError):
+        return True
+    return error.__cause__ is not None and _may_pass(error.__cause__)
 
 
 def _asked_to_wait(error: Exception) -> float:
     """The seconds that the Hub asks to wait, at most `_LONGEST_WAIT`; 0 if it does not say."""
+    from huggingface_hub.utils import parse_ratelimit_headers
+
     headers = getattr(getattr(error, "response", None), "headers", {})
-    try:
-        return min(max(0.0, float(headers.get("retry-after", 0))), _LONGEST_WAIT)
-    except ValueError:
-        return 0.0
+    limit = parse_ratelimit_headers(headers)
+    asked = headers.get("retry-after", "").strip()
+    seconds = float(asked) if asked.isdecimal() else float(limit.reset_in_seconds) if limit else 0.0
+    return min(seconds, _LONGEST_WAIT)

@@ -1,9 +1,8 @@
 """Upload a dataset repository, a metric's Space or the leaderboard to the Hub, in one commit.
 
-A dataset gets an ``eval.yaml``, which marks it as a benchmark on the Hub and names its tasks and the framework that
-runs them. The Hub shows results only for benchmarks and frameworks that its team has listed (documentation of
-evaluation results, beta): "vl-assay" has to be added there by a pull request, whose text is in
-``docs/hub-registration.md``, and each benchmark on request. Until then the file has no effect.
+A dataset that can be asked as multiple choice also gets what `multiple_choice.export` writes: these questions, and an
+``eval.yaml``, which marks it as a benchmark on the Hub and names tasks and the framework that runs them, inspect-ai.
+Others get no such file, as the Hub takes only frameworks that its team has listed (``docs/hub-registration.md``).
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.errors import DataError, StorageError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
-from ..core.benchmarks import Benchmark, get_benchmark
-from ..core.repository import BUILD_FILE, read_build
+from ..core.network import hub_errors
+from ..core.repository import BUILD_FILE
+from .multiple_choice import EVAL_FILE, export
 from .spaces import CARRIED, PACKAGE, files_in, space_files
 
-EVAL_FILE = "eval.yaml"
 LEADERBOARD = "leaderboard"
-FRAMEWORK = "vl-assay"
 
 
 @dataclass(frozen=True)
@@ -31,15 +30,19 @@ class Plan:
     Args:
         repo: the repository on the Hub, ``owner/name``.
         kind: "dataset" or "space".
-        contents: by path in the repository, sorted, each file to copy, or the content of a generated one: a dataset's
-            ``eval.yaml``, a Space's card and pinned requirements.
+        contents: by path in the repository, sorted, each file to copy, or the content of a generated one: a card,
+            pinned requirements.
         message: the commit's message.
+        note: why a dataset has no ``eval.yaml``; may be empty.
+        work: a folder with some of the files, which goes with the plan.
     """
 
     repo: str
     kind: str
     contents: Mapping[str, Path | bytes]
     message: str
+    note: str = ""
+    work: TemporaryDirectory[str] | None = None
 
     @property
     def files(self) -> tuple[tuple[str, int], ...]:
@@ -60,67 +63,47 @@ def plan(what: str | Path, repo: str) -> Plan:
     Raises:
         DataError: as for `publish`.
     """
+    folder = _folder(what)
+    kind = _kind(folder)
+    check_repo_name(repo)
+    contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
+    if script := contents.get(f"{folder.resolve().name}.py"):
+        # ``evaluate.load("owner/name")`` asks for name.py, whatever the metric is called.
+        contents[f"{repo.partition('/')[2]}.py"] = script
+    note, work = "", None
+    if kind == "dataset" and EVAL_FILE not in contents:
+        work = TemporaryDirectory(prefix="vl-assay-publish-")
+        try:
+            contents = _with_choices(folder, contents, repo, Path(work.name) / "choices")
+        except (DataError, UnknownNameError) as error:
+            note = f"other tools cannot run it ({error})"
+    return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}", note, work)
+
+
+def check_repo_name(repo: str) -> None:
+    """Raise `DataError` for what is no name of a repository on the Hub, ``owner/name``."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    folder = _folder(what)
-    kind = _kind(folder)
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
         raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
     if repo.count("/") != 1:
         raise DataError(f"{repo!r} has no owner; expected owner/name")
-    contents: dict[str, Path | bytes] = space_files(folder) if kind == "space" else {**files_in(folder)}
-    if script := contents.get(f"{folder.resolve().name}.py"):
-        # ``evaluate.load("owner/name")`` asks for name.py, whatever the metric is called.
-        contents[f"{repo.partition('/')[2]}.py"] = script
-    if kind == "dataset" and EVAL_FILE not in contents and (content := eval_yaml(folder)):
-        contents[EVAL_FILE] = content.encode()
-    return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}")
 
 
-def eval_yaml(folder: str | Path, benchmark: Benchmark | None = None) -> str | None:
-    """The ``eval.yaml`` of a dataset repository: an entry for each of its configurations and each task that scores it.
-
-    The tasks are those that are scored by default, or all if the repository has none of these. An entry's `id` is the
-    task's name, followed by "_" and the configuration's if that differs.
-
-    Args:
-        folder: what ``vl-assay build`` wrote.
-        benchmark: its benchmark, if that is not in this package.
-
-    Returns:
-        The file's content, or None if no task scores the repository.
-
-    Raises:
-        DataError: the folder was not written by a build.
-    """
-    import yaml
+def _with_choices(folder: Path, contents: Mapping[str, Path | bytes], repo: str, work: Path) -> dict[str, Path | bytes]:
+    """The files of a dataset and those of `export`; `DataError` if there are no choices."""
     from huggingface_hub import DatasetCard
 
-    record = read_build(folder)
-    benchmark = benchmark or get_benchmark(record["benchmark"])
-    chosen = benchmark.select_built(record["configs"])
-    if not chosen:
-        return None
-    card = DatasetCard.load(Path(folder) / "README.md")
-    paragraphs = (" ".join(paragraph.split()) for paragraph in card.text.split("\n\n"))
-    what = {
-        "name": card.data.to_dict().get("pretty_name") or record["benchmark"],
-        "description": next((text for text in paragraphs if text and not text.startswith(("#", "<!--"))), ""),
-        "evaluation_framework": FRAMEWORK,
-        "tasks": [
-            {
-                "id": task.name if task.name == config else f"{task.name}_{config}",
-                "config": config,
-                "split": benchmark.split_for(task),
-            }
-            for task, configs in chosen
-            for config in configs
-        ],
-    }
-    return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
+    export(str(folder.absolute()), work, repo=repo)
+    own, card = DatasetCard.load(folder / "README.md"), DatasetCard.load(work / "README.md")
+    configs = [*own.data["configs"], *card.data["configs"]]
+    if len(own.data["configs"]) == 1:
+        configs[0] |= {"default": True}  # it still opens without a name
+    own.data["configs"] = configs
+    return {**files_in(work), **contents, "README.md": str(own).encode()}
 
 
 def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
@@ -143,11 +126,14 @@ def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = No
         DataError: there is nothing to publish, a Space needs what is not installed, or `repo` is not a valid name.
         StorageError: the Hub cannot be reached, or denies write access.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+    return upload(plan(what, repo), private=private, api=api)
 
-    planned = plan(what, repo)
-    api = api or HfApi()
+
+def upload(planned: Plan, *, private: bool = False, api: Any = None) -> str:
+    """Carry out a plan, see `publish`."""
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    api, repo = api or HfApi(), planned.repo
     operations: list[Any] = [CommitOperationAdd(path, content) for path, content in planned.contents.items()]
     space = {"space_sdk": "gradio"} if planned.kind == "space" else {}
     try:
@@ -157,7 +143,7 @@ def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = No
             old = (path for path in there if path.startswith(CARRIED) and path not in planned.contents)
             operations += [CommitOperationDelete(path) for path in old]
         commit = api.create_commit(repo, operations, commit_message=planned.message, repo_type=planned.kind)
-    except (HfHubHTTPError, LocalTokenNotFoundError, OSError) as error:
+    except hub_errors() as error:
         raise StorageError(
             f"{repo} could not be written on the Hub ({error}); log in with `hf auth login`, and check the network and "
             "that the repository is yours. Nothing was changed there"

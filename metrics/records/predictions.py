@@ -2,9 +2,9 @@
 
 Every number that this project prints, plots, publishes or ranks is computed from predictions. The columns of each task
 type are in ``schema``. The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `task_type`
-(one of ``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing), `model` (name, family,
-revision, dtype, preprocessing …) and `run` (versions of the code and the libraries, device, processes, seed, counts,
-seconds).
+(one of ``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing; for a download from the
+Hub `hub`, its repo and revision), `model` (name, family, revision, dtype, preprocessing …) and `run` (versions of the
+code and the libraries, date in ISO 8601, device, processes, seed, counts, seconds).
 
 Version 2 had no `caption_key` in its rows. Version 1 had the schema "vl-assay/sheet", the key `kind` for `task_type`,
 and "answers" for "vqa". Both are still read.

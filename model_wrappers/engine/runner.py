@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -598,6 +599,8 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
         benchmark["blind_parts"] = {part.name: blind_levels(data) for part, data in parts if data.examples}
     if task.is_partial:
         benchmark["limit"] = task.limit
+    if task.hub:
+        benchmark["hub"] = task.hub
     about = asdict(model.info)
     if isinstance(model, TextScorer):
         about |= {"is_baseline": True, "sees_images": False}
@@ -608,6 +611,7 @@ def _facts(run: _Run, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
     """How the scores were computed, for the metadata of the predictions."""
     return {
         "code": code_version(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,

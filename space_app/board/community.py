@@ -1,4 +1,7 @@
-"""What others report on the Hub for the published datasets: shown apart, as it is neither recomputed nor checked here.
+"""What others report on the Hub for a benchmark: shown apart, as it is neither recomputed nor checked here.
+
+The Hub has a leaderboard for each dataset that it lists as a benchmark. Read are those of our own dataset and of those
+to which the benchmark's card links. A search by name would find others: CoLA is also a benchmark of grammar.
 
 Anybody can write such a result into the repository of their model, so everything in it is untrusted: rows are bounded
 in number and length, and those that cannot be shown are counted.
@@ -6,14 +9,17 @@ in number and length, and those that cannot be shown are counted.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ...hub_datasets.core.benchmarks import get_card
 from ...hub_datasets.hub.model_cards import OWNER
 
 MOST_ROWS = 100
+_MOST_DATASETS = 5
 _MOST_CHARACTERS = 200
 _SECONDS = 600  # for so long an answer is kept, and also a failure
 _TIMEOUT = 10.0
@@ -23,13 +29,14 @@ class Reported(NamedTuple):
     """A row of a dataset's leaderboard on the Hub.
 
     Attributes:
-        model: a repository, ``owner/name``.
+        dataset, model: repositories, ``owner/name``.
         value: as reported; on which scale is up to who reports it.
         is_verified: whether the Hub has run it itself.
         source, notes: texts of who reports it, cut to 200 characters; may be empty.
         pull_request: the number of the pull request that adds it, if its model's owner has not merged it.
     """
 
+    dataset: str
     model: str
     value: float
     is_verified: bool
@@ -39,7 +46,7 @@ class Reported(NamedTuple):
 
 
 class Community(NamedTuple):
-    """The rows of a dataset, in the Hub's order, what was left out, and the reason if the Hub could not be read."""
+    """The rows by dataset in the Hub's order, what was left out, and the reason if the Hub could not be read."""
 
     rows: tuple[Reported, ...] = ()
     unreadable: int = 0
@@ -48,10 +55,10 @@ class Community(NamedTuple):
 
 
 def reported_results(benchmark: str, api: Any = None) -> Community:
-    """What the Hub's leaderboard of a benchmark has, at most ten minutes old.
+    """What the Hub's leaderboards of a benchmark have, at most ten minutes old.
 
     Args:
-        benchmark: its name, which is that of its dataset.
+        benchmark: its name.
         api: a `huggingface_hub.HfApi` by default. No token is sent.
     """
     return _read(benchmark, api, int(time.monotonic() // _SECONDS))
@@ -62,22 +69,37 @@ def _read(benchmark: str, api: Any, period: int) -> Community:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
+    api = api or HfApi()
     try:
-        found = (api or HfApi()).get_dataset_leaderboard(
-            f"{OWNER}/{benchmark}", base_model_only=False, token=False, timeout=_TIMEOUT
-        )
+        found = [(dataset, entry) for dataset in _datasets(benchmark) for entry in _leaderboard(dataset, api)]
     except HfHubHTTPError as error:
-        status = error.response.status_code
-        # The Hub lists no leaderboard for it: it has not accepted the dataset as a benchmark, or there is none.
-        return Community() if status in (400, 401, 404) else Community(problem=f"status {status}")
+        return Community(problem=f"status {error.response.status_code}")
     except Exception as error:  # network errors of several libraries, and rows without the fields of the Hub
         return Community(problem=type(error).__name__)
-    rows = [_row(entry) for entry in found[:MOST_ROWS]]
+    rows = [_row(*each) for each in found[:MOST_ROWS]]
     kept = tuple(row for row in rows if row is not None)
     return Community(kept, len(rows) - len(kept), len(found) - len(rows))
 
 
-def _row(entry: Any) -> Reported | None:
+def _datasets(benchmark: str) -> list[str]:
+    """Our dataset, and those of the Hub that the benchmark's card links to, such as its authors'."""
+    linked = re.findall(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]*\w)", get_card(benchmark), re.ASCII)
+    return list(dict.fromkeys([f"{OWNER}/{benchmark}", *linked]))[:_MOST_DATASETS]
+
+
+def _leaderboard(dataset: str, api: Any) -> list[Any]:
+    """The entries of a dataset; none if the Hub has not accepted it as a benchmark, or it is not there."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return api.get_dataset_leaderboard(dataset, base_model_only=False, token=False, timeout=_TIMEOUT)
+    except HfHubHTTPError as error:
+        if error.response.status_code in (400, 401, 404):
+            return []
+        raise
+
+
+def _row(dataset: str, entry: Any) -> Reported | None:
     """A row with bounded texts; None if the model has no valid name or the value is no finite number."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
@@ -91,6 +113,7 @@ def _row(entry: Any) -> Reported | None:
         return None
     source = entry.source if isinstance(entry.source, dict) else {}
     return Reported(
+        dataset,
         entry.model_id,
         value,
         entry.verified is True,

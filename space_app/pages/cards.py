@@ -121,11 +121,12 @@ def reported_html(name: str, api: Any = None) -> Markup:
         f"{found.unreadable:,} have no valid model or value." if found.unreadable else "",
         f"{found.over_limit:,} after the first {MOST_ROWS} are left out." if found.over_limit else "",
     ]
-    link = Markup('<a href="https://huggingface.co/{0}" rel="nofollow noopener" target="_blank">{0}</a>')
+    link = Markup('<a href="https://huggingface.co/{0}{1}" rel="nofollow noopener" target="_blank">{1}</a>')
     lines = [
         (
-            link.format(row.model),
+            link.format("", row.model),
             [
+                [link.format("datasets/", row.dataset)],
                 f"{row.value:.6g}",
                 "yes" if row.is_verified else "no",
                 [row.source],
@@ -135,7 +136,7 @@ def reported_html(name: str, api: Any = None) -> Markup:
         )
         for row in found.rows
     ]
-    heads = ["model", "value", "run by the Hub", "source", "pull request", "notes"]
+    heads = ["model", "dataset", "value", "run by the Hub", "source", "pull request", "notes"]
     return table(heads, lines, title="Reported on the Hub", note=" ".join(filter(None, facts)))
 
 

@@ -12,6 +12,7 @@ import re
 import gradio as gr
 from gradio.utils import get_space
 
+from ...hub_datasets.core.network import hub_errors
 from ...metrics.common.errors import StorageError, SubmissionError
 
 
@@ -53,16 +54,14 @@ def sender(profile: gr.OAuthProfile | None, token: gr.OAuthToken | None = None) 
 
 def _owner(token: str) -> str:
     """The user that a token belongs to, as verified by the Hub."""
-    import httpx
     from huggingface_hub import whoami
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         # With an empty token `whoami` would use the Space's own.
         if not re.fullmatch(r"[\w.-]{8,4000}", token, re.ASCII):
             raise SubmissionError("what was sent is not a Hub token; send one of yours")
         found = whoami(token)
-    except (HfHubHTTPError, httpx.HTTPError, OSError) as error:
+    except hub_errors() as error:
         if getattr(getattr(error, "response", None), "status_code", None) in (401, 403):
             raise SubmissionError("the Hub knows no such token; make a new one, and `hf auth login`") from None
         raise StorageError("the Hub cannot be asked whose token it is; send the same again in some minutes") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from functools import cache
-from types import SimpleNamespace
 
 import pytest
 from space_support import served
@@ -38,19 +37,6 @@ def visit(new_page, shared_space):
         return page
 
     return visit
-
-
-@pytest.fixture
-def online(monkeypatch, tmp_path):
-    """Let huggingface_hub speak to a local server, without waits of its own."""
-    from huggingface_hub import close_session, constants
-    from huggingface_hub.utils import _http
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda seconds: None))
-    yield
-    close_session()
 
 
 @pytest.fixture

@@ -89,5 +89,17 @@ def test_a_renamed_dataset_is_followed_and_none_without_a_leaderboard_is_shown()
         assert asked(hub).problem == "KeyError"
 
 
+@pytest.mark.usefixtures("online")
+def test_datasets_to_which_a_card_links_are_read_too():
+    with hub_with([row(notes="<b>")], "facebook/winoground") as hub:
+        api = HfApi(endpoint=hub.url)
+        found, html = reported_results("winoground", api), reported_html("winoground", api)
+        assert hub.seen["leaderboard"] == 2
+    assert [(each.dataset, each.model) for each in found.rows] == [("facebook/winoground", "owner/model")]
+    assert 'href="https://huggingface.co/datasets/facebook/winoground"' in html
+    assert 'href="https://huggingface.co/owner/model"' in html
+    assert "<b>" not in html
+
+
 def test_offline_nothing_is_shown():
     assert reported_html("toy_scenes") == ""

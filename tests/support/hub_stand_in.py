@@ -1,4 +1,4 @@
-"""A local HTTP server that answers like the part of the Hub's API that storage in dataset repositories needs.
+"""A local HTTP server that answers like the part of the Hub's API that storage in datasets and pull requests need.
 
 It can be told to fail at random: see ``HubStandIn``.
 """
@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -37,6 +38,9 @@ class Commit:
 @dataclass
 class Repository:
     commits: list[Commit] = field(default_factory=list)
+    pulls: list[Repository] = field(default_factory=list)  # of each the branch, which begins with a commit of main
+    title: str = ""  # of a pull request
+    is_open: bool = True
 
     def commit(self, message, added):
         parent, files = (self.commits[-1].sha, self.commits[-1].files) if self.commits else ("0" * 40, {})
@@ -45,7 +49,10 @@ class Repository:
         return self.commits[-1]
 
     def at(self, revision):
-        return next((c for c in reversed(self.commits) if revision in ("main", c.sha)), None)
+        if revision.startswith("refs/pr/"):
+            return self.pulls[int(revision.rpartition("/")[2]) - 1].commits[-1]
+        known = [*(commit for pull in self.pulls for commit in pull.commits), *self.commits]
+        return next((c for c in reversed(known) if revision in ("main", c.sha)), None)
 
 
 class HubStandIn:
@@ -66,8 +73,8 @@ class HubStandIn:
         self.repositories: dict[str, Repository] = {}
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
         self.leaderboards: dict[str, bytes] = {}  # of datasets, as JSON
-        self.renamed: dict[str, str] = {}  # old names of datasets, which are answered with 307
-        self.gated: set[str] = set()  # names of datasets that need a login that was granted access
+        self.renamed: dict[str, str] = {}  # old names of repositories, which are answered with 307
+        self.gated: set[str] = set()  # names of repositories that need a login that was granted access
         self.lock = threading.RLock()
         self.closed = False
         self.pages: list[bytes] = []  # sent in place of the next answers to "info"
@@ -97,6 +104,9 @@ class HubStandIn:
                     return fault
         return None
 
+    def choose_seed(self, seed):
+        self._rng = random.Random(seed)
+
     def choose(self, values):
         with self.lock:
             return self._rng.choice(values)
@@ -125,18 +135,24 @@ def describe_tree(files):
     return sorted(entries + [describe_file(*item) for item in files.items()], key=lambda entry: entry["path"])
 
 
+_API = r"/api/(?:datasets|models)/([^/]+/[^/]+)"
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: HubStandIn
     protocol_version = "HTTP/1.1"
     ROUTES = (
         ("create", "POST", r"/api/repos/create"),
-        ("info", "GET", r"/api/datasets/([^/]+/[^/]+)"),
-        ("tree", "GET", r"/api/datasets/([^/]+/[^/]+)/tree/([^/]+)"),
-        ("paths_info", "POST", r"/api/datasets/([^/]+/[^/]+)/paths-info/([^/]+)"),
-        ("leaderboard", "GET", r"/api/datasets/([^/]+/[^/]+)/leaderboard"),
-        ("preupload", "POST", r"/api/datasets/([^/]+/[^/]+)/preupload/([^/]+)"),
-        ("commit", "POST", r"/api/datasets/([^/]+/[^/]+)/commit/([^/]+)"),
-        ("resolve", "GET", r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"),
+        ("whoami", "GET", r"/api/whoami-v2"),
+        ("validate_yaml", "POST", r"/api/validate-yaml"),
+        ("info", "GET", rf"{_API}(?:/revision/([^/]+))?"),
+        ("tree", "GET", rf"{_API}/tree/([^/]+)"),
+        ("paths_info", "POST", rf"{_API}/paths-info/([^/]+)"),
+        ("leaderboard", "GET", rf"{_API}/leaderboard"),
+        ("discussions", "GET", rf"{_API}/discussions"),
+        ("preupload", "POST", rf"{_API}/preupload/([^/]+)"),
+        ("commit", "POST", rf"{_API}/commit/([^/]+)"),
+        ("resolve", "GET", r"(?:/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"),
     )
 
     def log_message(self, format, *args):
@@ -150,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         for kind, wanted, pattern in self.ROUTES:
             match = re.fullmatch(pattern, address.path)
             if match and method == wanted:
-                return self.answer(kind, [unquote(part) for part in match.groups()])
+                return self.answer(kind, [unquote(part) for part in match.groups() if part is not None])
         return self.send(404, {"error": f"no route for {self.command} {self.path}"})
 
     do_POST = do_HEAD = do_GET
@@ -177,7 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(self.hub.stall)
         with self.hub.lock:
             pages = self.hub.pages if kind == "info" else []
-            answer = (200, pages.pop()) if pages else self.create() if kind == "create" else self.find(kind, *parts)
+            act = partial(self.find, kind, *parts) if parts else getattr(self, kind)
+            answer = (200, pages.pop()) if pages else act()
         if fault == "stalled":
             time.sleep(self.hub.stall)
         if fault in ("lost", "stalled", "late"):
@@ -202,12 +219,13 @@ class _Handler(BaseHTTPRequestHandler):
         if name in self.hub.renamed:
             return 307, b"", {"Location": self.path.replace(name, self.hub.renamed[name])}
         if name in self.hub.gated:
-            return 403, {"error": "Access to this dataset is restricted"}, {"X-Error-Code": "GatedRepo"}
+            return 403, {"error": "Access to this repository is restricted"}, {"X-Error-Code": "GatedRepo"}
         if name not in self.hub.repositories:
             return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
         if commit is None:
             return 404, {"error": f"Invalid rev id: {revision}"}, {"X-Error-Code": "RevisionNotFound"}
+        self.revision = revision
         return getattr(self, kind)(name, commit, *path)
 
     def create(self):
@@ -219,6 +237,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.repositories[name] = Repository()
         self.hub.repositories[name].commit("initial commit", {".gitattributes": b"*.parquet filter=lfs\n"})
         return 200, url
+
+    def whoami(self):
+        return 200, {"type": "user", "name": "me"}
+
+    def validate_yaml(self):
+        asked = json.loads(self.body)
+        assert asked["content"].startswith("---\n")
+        return 200, {"errors": [], "warnings": []}
+
+    def discussions(self, name, commit):
+        assert (self.query["author"], self.query["type"]) == (["me"], ["pull_request"])
+        about = {"author": {"name": "me"}, "isPullRequest": True, "repo": {"name": name, "type": "model"}}
+        about |= {"status": "open", "createdAt": "2026-01-01T00:00:00.000Z"}
+        found = [about | {"num": n, "title": pull.title} for n, pull in self.open_pulls(name)]
+        return 200, {"discussions": found, "count": len(found), "start": 0}
+
+    def open_pulls(self, name):
+        pulls = enumerate(self.hub.repositories[name].pulls, 1)
+        return [(number, pull) for number, pull in pulls if pull.is_open]
 
     def info(self, name, commit):
         return 200, {"id": name, "_id": "0", "sha": commit.sha}
@@ -250,9 +287,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.seen["overtaken"] += 1
             return 412, {"error": "A commit has happened since. Please refresh and try again."}
         added = {each["value"]["path"]: base64.b64decode(each["value"]["content"]) for each in operations}
-        made = self.hub.repositories[name].commit(header["value"]["summary"], added)
+        repository, title, pull = self.hub.repositories[name], header["value"]["summary"], {}
+        if self.revision.startswith("refs/pr/"):
+            branch = repository.pulls[int(self.revision.rpartition("/")[2]) - 1]
+        elif "create_pr" in self.query:
+            repository.pulls.append(branch := Repository([commit], title=title))
+            pull = {"pullRequestUrl": f"{self.hub.url}/{name}/discussions/{len(repository.pulls)}"}
+        else:
+            branch = repository
+        made = branch.commit(title, added)
         url = f"{self.hub.url}/datasets/{name}/commit/{made.sha}"
-        return 200, {"success": True, "commitOid": made.sha, "commitUrl": url}
+        return 200, {"success": True, "commitOid": made.sha, "commitUrl": url} | pull
 
     def resolve(self, name, commit, path):
         headers = {"X-Repo-Commit": commit.sha}

@@ -8,7 +8,7 @@ import json
 from contextlib import contextmanager
 
 import gradio as gr
-import httpx
+import httpx2 as httpx  # that of huggingface_hub
 import huggingface_hub
 import itsdangerous
 import pytest

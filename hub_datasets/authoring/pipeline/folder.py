@@ -31,7 +31,6 @@ from ....metrics.common.storage import new_folder, write_text
 from ...chat.client import KEY_VARIABLE
 from ...core import benchmarks
 from ...core.build import build_with, data_errors
-from ...hub.publish import EVAL_FILE, eval_yaml
 from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
 from ..generate.checks import NEGATIVE_KINDS
@@ -133,14 +132,12 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
 
 
 def build_repository(settings: Settings) -> None:
-    """Build the dataset repository of a benchmark's folder, wherever that is, with its ``eval.yaml``."""
+    """Build the dataset repository of a benchmark's folder, wherever that is."""
     folder, out = settings.folder, settings.repository
     module = load_module(folder, "builder")
     builder = getattr(module, _class_name(folder.name))
     card = (folder / "README.md").read_text(encoding="utf-8")
     build_with(builder, folder.name, card, out, module.KINDS, None, {"with_images": settings.copy_images})
-    text = eval_yaml(out, load_module(folder, "benchmark").BENCHMARK)
-    write_text(out / EVAL_FILE, text or "")
 
 
 def load_module(folder: Path, stem: str) -> ModuleType:

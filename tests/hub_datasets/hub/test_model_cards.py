@@ -12,15 +12,15 @@ from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets import build, report, write_model_card
-from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
-from vl_assay.hub_datasets.hub.publish import eval_yaml
+from vl_assay.hub_datasets import build, get_benchmark, report, write_model_card
+from vl_assay.hub_datasets.hub.model_cards import Source, eval_result_entries, eval_results, predictions_path
+from vl_assay.hub_datasets.hub.publish import plan
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
 from vl_assay.metrics.records.schema import MatchingRow
 
-MODEL = "some/model"
+MODEL, DATE, COMMIT = "some/model", "2026-11-25T10:00:00+00:00", "c" * 40
 # The last line of front matter, as the Hub reads it, is "---" on a line of its own.
 OTHERS = """\
 license: mit  # as given
@@ -42,13 +42,16 @@ tags: [a, 'b']
 BODY = "# Some model\n\nText with --- and a rule:\n\n---\n\nmodel-index: not this one\n"
 
 
-def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcrepe_itm", **changes):
+def result_of(sha="a" * 64, value=0.75, model=MODEL, task="itm", metric="sugarcrepe_itm", hub=None, **changes):
     benchmark = {"name": "toy_scenes", "task": task, "configs": [task], "split": "test", "fingerprint": "f" * 64}
-    scores = {"accuracy": value, "accuracy_interval": [value - 0.1, value + 0.1], "macro_accuracy": value / 3, "n": 8}
+    benchmark |= {"hub": hub} if hub else {}
+    scores = {"accuracy": value, "n": 8}
+    if isinstance(value, float):
+        scores |= {"accuracy_interval": [value - 0.1, value + 0.1], "macro_accuracy": value / 3}
     result = Result(
         model={"name": model},
         benchmark=benchmark | {"rows": 8, "missing": []},
-        run={},
+        run={"date": DATE},
         predictions={"file": "s.parquet", "sha256": sha},
         metric=metric,
         options={"ties": "wrong", "confidence": 0.95, "resamples": 10_000, "seed": 0},
@@ -121,11 +124,10 @@ def test_the_hubs_own_readers_give_the_same_values_back(predictions, tmp_path):
     sugarcrepe = report(predictions / "sugarcrepe.parquet", resamples=200)
     positives = report(predictions / "hard_positives.parquet", resamples=200)
     written = write_model_card(path, [*sugarcrepe, *positives], dataset_owner="me")
-    names = ["README.md", "vl-assay-sugarcrepe.yaml", "vl-assay-hard_positives.yaml"]
-    assert [file.name for file in written] == names
+    assert [file.name for file in written] == ["README.md", "vl-assay-sugarcrepe.yaml"]
     assert entries_of(path) == [*eval_results(sugarcrepe, "me"), *eval_results(positives, "me")]
-    for name, results in (("sugarcrepe", sugarcrepe), ("hard_positives", positives)):
-        assert parsed(tmp_path / ".eval_results" / f"vl-assay-{name}.yaml") == eval_result_entries(results, "me")
+    assert parsed(tmp_path / ".eval_results" / "vl-assay-sugarcrepe.yaml") == eval_result_entries(sugarcrepe, "me")
+    assert eval_result_entries(positives) == []  # two captions are true of an image: no `eval.yaml` asks for one
 
 
 def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_path):
@@ -142,6 +144,38 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_pat
     assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
 
 
+def test_date_revision_and_source_are_in_both_formats_as_the_hub_reads_them(tmp_path):
+    source = Source("someone", "someone/predictions")
+    result = result_of(hub={"repo": "me/toy_scenes", "revision": COMMIT})
+    write_model_card(tmp_path / "README.md", [result], dataset_owner="me", source=source)
+    [new] = parsed(tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml")
+    old = entries_of(tmp_path / "README.md")[0]
+    assert (new.date, new.source_user) == (old.metric_args["date"], old.metric_args["user"]) == (DATE, "someone")
+    assert new.dataset_revision == old.dataset_revision == COMMIT
+    sha = RESULT.predictions["sha256"]
+    url = f"https://huggingface.co/datasets/someone/predictions/blob/main/{predictions_path(sha)}"
+    assert new.source_url == old.source_url == url
+    [elsewhere] = eval_result_entries([result], "other")  # another dataset, of which the revision is not known
+    assert (elsewhere.dataset_revision, elsewhere.source_user) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (result_of(value=float("nan")), r"accuracy of toy_scenes \(itm\) is nan; .* finite numbers from 0 to 1"),
+        (result_of(value=75.0), r"is 75.0; a model's card"),
+        (result_of(value="0.9 %"), r"is '0.9 %'; a model's card"),
+        (result_of(run={"date": "25.11.2026"}), r"s.parquet say the date '25.11.2026'; expected ISO 8601"),
+        (result_of(run={"date": 20261125}), r"say the date 20261125; expected ISO 8601"),
+        (result_of(hub={"repo": "x/y", "revision": "main"}), r"say the dataset .*'main'.*; expected a 40-digit"),
+    ],
+)
+def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(result, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        write_model_card(tmp_path / "README.md", [result])
+    assert files_of(tmp_path) == {}
+
+
 def test_examples_in_no_score_are_counted():
     result = result_of(missing=3)
     assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
@@ -149,27 +183,31 @@ def test_examples_in_no_score_are_counted():
     assert "missing" not in eval_results([RESULT])[0].metric_args
 
 
-def test_each_configuration_has_the_main_score_of_the_tasks_first_metric(predictions, tmp_path):
-    augmented, brittle = report(predictions / "hard_positives.parquet", resamples=200)
-    write_model_card(tmp_path / "README.md", [brittle, augmented])
-    entries = parsed(tmp_path / ".eval_results" / "vl-assay-hard_positives.yaml")
-    parts = augmented.scores["per_category"]
-    assert [(entry.task_id, entry.value) for entry in entries] == [
-        (f"replace_{config}", parts[config]["augmented_accuracy"])
-        for config in ("replace_relations", "replace_attributes")
+def test_all_configurations_together_and_each_have_the_accuracy_that_a_tool_would_measure(predictions, tmp_path):
+    [part] = report(predictions / "sugarcrepe.parquet", resamples=200)  # three of seven configurations
+    by_config = part.scores["per_category"]
+    assert [(entry.task_id, entry.value) for entry in eval_result_entries([part])] == [
+        (f"itm_{config}", by_config[config]["accuracy"]) for config in ("add_att", "add_obj", "replace_att")
     ]
-    low, high = parts["replace_relations"]["augmented_accuracy_interval"]
-    assert (
-        f"95 % interval {100 * low:.1f} – {100 * high:.1f}; n = 6; chance 33.3 %; A tie counts as wrong"
-        in entries[0].notes
-    )
+    configs = list(get_benchmark("sugarcrepe").tasks[0].configs)
+    whole = dataclasses.replace(part, benchmark=part.benchmark | {"configs": configs})
+    first, second, *_ = eval_result_entries([whole])
+    assert (first.task_id, first.value) == ("itm", part.scores["accuracy"])
+    assert (second.task_id, second.value) == ("itm_add_att", by_config["add_att"]["accuracy"])
+    low, high = by_config["add_att"]["accuracy_interval"]
+    interval = f"95 % interval {100 * low:.1f} – {100 * high:.1f}"
+    assert f"{interval}; n = 6; chance 50.0 %; A tie counts as wrong" in second.notes
+    vqa = result_of(task="vqa", metric="yes_no_f1", main_score="macro_f1", options={"confidence": 0.95})
+    assert [entry.value for entry in eval_result_entries([vqa])] == [vqa.scores["accuracy"]]
+    assert eval_result_entries([result_of(task="groups", metric="group_match")]) == []
 
 
 def test_a_card_has_the_numbers_and_the_words_of_the_report(predictions, tmp_path):
-    _, brittle = found = report(predictions / "hard_positives.parquet", resamples=200)
+    _, brittle = report(predictions / "hard_positives.parquet", resamples=200)
     [macro] = [entry for entry in eval_results([brittle]) if entry.metric_type == "macro_brittleness"]
     assert macro.metric_args["higher_is_better"] is False
     assert macro.metric_args["n"] == 12
+    found = report(predictions / "sugarcrepe.parquet", resamples=200)
     found.write(tmp_path)
     text = (tmp_path / "report.md").read_text()
     for result in found:
@@ -182,10 +220,12 @@ def test_a_card_has_the_numbers_and_the_words_of_the_report(predictions, tmp_pat
 def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(predictions, coco, tmp_path):
     configs = ["add_att", "swap_obj"]
     build("sugarcrepe", tmp_path / "sc", configs=configs, data_dir=coco(4, 4), options={"verify": False})
-    tasks = {task["config"]: task["id"] for task in yaml.safe_load(eval_yaml(tmp_path / "sc"))["tasks"]}
+    what = plan(tmp_path / "sc", "me/sc")
+    tasks = yaml.safe_load(what.contents["eval.yaml"].read_text())["tasks"]
     [result] = report(predictions / "sugarcrepe.parquet", resamples=200)
     added, *_ = eval_result_entries([result])
-    assert added.task_id == tasks["add_att"] == "itm_add_att"
+    assert [task["id"] for task in tasks] == ["itm_add_att", "itm_swap_obj"]
+    assert added.task_id == "itm_add_att"
     pretty = DatasetCard.load(tmp_path / "sc" / "README.md").data.pretty_name
     assert pretty == eval_results([result])[0].dataset_name
 

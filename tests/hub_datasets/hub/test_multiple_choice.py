@@ -36,7 +36,7 @@ def exported(toy, tmp_path_factory):
 
 def test_rows_have_the_captions_in_an_order_that_says_nothing(exported):
     [task] = load_examples("toy_scenes/itm", limit=40)
-    rows = load_dataset(str(exported), "itm", split="test")
+    rows = load_dataset(str(exported), "choices_itm", split="test")
     assert len(rows) == len(task.examples)
     for row, example in zip(rows, task.examples, strict=True):
         assert (row["id"], row["category"]) == (example.id, example.category)
@@ -54,12 +54,12 @@ def test_rows_of_an_earlier_export_are_not_served_for_those_of_another(toy, tmp_
     counts = []
     for limit in (3, 5):
         export("toy_scenes/itm", tmp_path / str(limit) / "choices", limit=limit)
-        counts.append(len(load_dataset(str(tmp_path / str(limit) / "choices"), "itm", split="test")))
+        counts.append(len(load_dataset(str(tmp_path / str(limit) / "choices"), "choices_itm", split="test")))
     assert counts == [3, 5]
 
 
 def test_groups_have_a_row_for_each_image_and_questions_yes_and_no(exported):
-    groups = load_dataset(str(exported), "groups", split="test")
+    groups = load_dataset(str(exported), "choices_groups", split="test")
     first, second = groups[0], groups[1]
     assert (first["id"], second["id"]) == (f"{first['id'][:-2]}#0", f"{first['id'][:-2]}#1")
     right = [row["choices"][ord(row["target"]) - ord("A")] for row in (first, second)]
@@ -69,7 +69,10 @@ def test_groups_have_a_row_for_each_image_and_questions_yes_and_no(exported):
 
 def test_the_task_files_name_what_is_there(exported):
     what = yaml.safe_load((exported / "eval.yaml").read_text())
-    assert what["evaluation_framework"] == "inspect-ai"
+    assert list(what) == ["name", "description", "evaluation_framework", "tasks"]
+    assert (what["name"], what["evaluation_framework"]) == ("Toy Scenes", "inspect-ai")
+    assert what["description"].startswith("Does an evaluation measure what it should? Rendered scenes")
+    assert [task["id"] for task in what["tasks"]] == ["itm", "order", "groups", "vqa"]
     for task in what["tasks"]:
         rows = load_dataset(str(exported), task["config"], split=task["split"])
         fields = task["field_spec"]
@@ -103,6 +106,7 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):
     with pytest.raises(StorageError, match="was not written by an export"):
         export("toy_scenes/itm", tmp_path / "mine", limit=5)
     assert (tmp_path / "mine" / "thesis.tex").exists()
-    with pytest.raises(DataError, match="has no task"):
-        export("toy_scenes/retrieval", tmp_path / "none", limit=5)
+    for several_are_true in ("retrieval", "hard_positives"):
+        with pytest.raises(DataError, match="has no task in which one caption is true of each image"):
+            export(f"toy_scenes/{several_are_true}", tmp_path / "none", limit=5)
     assert not (tmp_path / "none").exists()

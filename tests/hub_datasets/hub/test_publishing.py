@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from types import SimpleNamespace
 
 import pytest
 import yaml
 from console import invoke
+from datasets import load_dataset
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
-from vl_assay.hub_datasets.core.benchmarks import config_names, get_card
+from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.hub_datasets.core.repository import read_build
-from vl_assay.hub_datasets.hub.publish import eval_yaml, plan, publish
+from vl_assay.hub_datasets.hub.publish import plan, publish
 from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.metrics.modules.discovery import get_spec
 
 
 class Hub:
@@ -58,8 +59,8 @@ def test_a_dataset_is_published_in_one_commit(dataset):
 
 def test_the_plan_has_sizes_and_needs_no_network(dataset):
     what = plan(dataset, "me/toy")
-    in_folder = sum(path.stat().st_size for path in dataset.rglob("*") if path.is_file())
-    assert sum(size for _, size in what.files) == in_folder + len(what.contents["eval.yaml"])
+    sizes = dict(what.files)
+    assert all(sizes[path.relative_to(dataset).as_posix()] == path.stat().st_size for path in dataset.rglob("*.*t"))
     assert not (dataset / "eval.yaml").exists()
 
 
@@ -70,64 +71,54 @@ def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
     assert [(path, int(size.replace(",", ""))) for size, path in shown[:-1]] == list(plan(dataset, "me/toy").files)
 
 
-def test_eval_yaml_says_what_is_judged_by_default(dataset):
-    content = yaml.safe_load(plan(dataset, "me/toy").contents["eval.yaml"])
-    assert content.pop("description").startswith("Does an evaluation measure what it should? Rendered scenes")
-    assert content == {
-        "name": "Toy Scenes",
-        "evaluation_framework": "vl-assay",
-        "tasks": [{"id": "order", "config": "order", "split": "test"}],
-    }
+def test_a_dataset_has_its_multiple_choice_for_a_framework_that_the_hub_accepts(dataset, tmp_path):
+    what = plan(dataset, "me/toy")
+    for path, content in what.contents.items():  # as a clone of the repository would be
+        (tmp_path / "toy" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "toy" / path).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    [task] = yaml.safe_load((tmp_path / "toy" / "eval.yaml").read_text())["tasks"]
+    assert (task["id"], task["config"], task["scorers"]) == ("order", "choices_order", [{"name": "choice"}])
+    rows = load_dataset(str(tmp_path / "toy"), split="test")  # the only configuration of the dataset needs no name
+    choices = load_dataset(str(tmp_path / "toy"), task["config"], split=task["split"])
+    assert rows["id"][:] == choices["id"][:]
+    assert {"image", "negative_captions"} < {*rows.features}
+    assert {*task["field_spec"]["metadata"], task["field_spec"]["choices"]} < {*choices.features}
+    card = DatasetCard.load(tmp_path / "toy" / "README.md")
+    assert card.text == DatasetCard.load(dataset / "README.md").text
+    assert "dataset_path: me/toy" in (tmp_path / "toy" / "lm_eval" / "toy_scenes_order.yaml").read_text()
 
 
-@pytest.fixture
-def record(tmp_path):
-    """A function that writes what `eval.yaml` is made from: the record of a build, and its card."""
-
-    def write(name, configs):
-        folder = tmp_path / name
-        folder.mkdir()
-        counts = {config: {get_benchmark(name).split: {}} for config in configs}
-        content = {"schema": "vl-assay/build", "version": 1, "benchmark": name, "options": {}, "configs": counts}
-        (folder / "build.json").write_text(json.dumps(content))
-        (folder / "README.md").write_text(get_card(name))
-        return folder
-
-    return write
+def test_what_no_tool_can_ask_has_no_eval_yaml_and_says_why(tmp_path):
+    build("toy_scenes", tmp_path / "toy", configs=["captions"], options={"train_scenes": 0})
+    result = invoke("publish", tmp_path / "toy", "me/toy", "--dry-run")
+    assert "no eval.yaml: other tools cannot run it" in result.output
+    assert " eval.yaml\n" not in result.output
+    (tmp_path / "toy" / "eval.yaml").write_text("name: mine\n")  # one's own is published as it is
+    what = plan(tmp_path / "toy", "me/toy")
+    assert (what.contents["eval.yaml"], what.note) == (tmp_path / "toy" / "eval.yaml", "")
 
 
-@pytest.mark.parametrize("name", benchmark_names())
-def test_eval_yaml_has_an_entry_for_each_default_task_and_configuration(name, record):
-    content = yaml.safe_load(eval_yaml(record(name, config_names(name))) or "")
-    expected = [(task, config) for task in get_benchmark(name).tasks if task.by_default for config in task.configs]
-    assert [task["config"] for task in content["tasks"]] == [config for _, config in expected]
-    assert {task["split"] for task in content["tasks"]} == {get_benchmark(name).split}
-    ids = [task["id"] for task in content["tasks"]]
-    assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"\w+", identifier) for identifier in ids)
-    assert list(content) == ["name", "description", "evaluation_framework", "tasks"]
-    assert 40 < len(content["description"]) < 1000
+# The exceptions are those of which several captions are true of an image, or that choose among images.
+UNASKED = {"hard_positives", "imagecode", "retrieval", "sugarcrepe_pp", "svo_probes", "zero_shot"}
 
 
-@pytest.mark.parametrize(
-    ("name", "configs", "ids"),
-    [
-        ("sugarcrepe", ["swap_obj", "unrefined_swap_obj"], ["itm_swap_obj"]),  # only what was built
-        ("sugarcrepe", ["unrefined_swap_obj"], ["unrefined_unrefined_swap_obj"]),  # not scored by default
-        ("toy_scenes", ["captions"], None),  # no task scores it
-    ],
-)
-def test_eval_yaml_names_what_was_built_and_is_absent_without_a_task(name, configs, ids, record):
-    content = plan(record(name, configs), "me/x").contents.get("eval.yaml")
-    assert (content and [task["id"] for task in yaml.safe_load(content)["tasks"]]) == ids
-
-
-def test_an_eval_yaml_of_ones_own_is_published_as_it_is(record):
-    folder = record("toy_scenes", ["itm"])
-    (folder / "eval.yaml").write_text("name: mine\n")
-    what = plan(folder, "me/toy")
-    assert dict(what.files)["eval.yaml"] == len("name: mine\n")
-    assert what.contents["eval.yaml"] == folder / "eval.yaml"
+def test_ids_of_choices_are_different_and_which_benchmarks_have_none():
+    asked = set()
+    for name in benchmark_names():
+        ids = [id for task in get_benchmark(name).tasks if task.is_multiple_choice for id in task.hub_ids(task.configs)]
+        assert len(set(ids)) == len(ids)
+        assert all(re.fullmatch(r"\w+", identifier) for identifier in ids)
+        asked |= {name} if ids else set()
+        first = {next(iter(task.metrics)) for task in get_benchmark(name).tasks if task.is_multiple_choice}
+        # What the scorer of inspect_ai measures; CREPE's is found at the first rank, a group's has more than one image.
+        measured = {spec.scores[0].name for spec in map(get_spec, first) if spec.task_type != "retrieval"}
+        assert measured <= {"accuracy", "text_score"}
+    assert {*benchmark_names()} - asked == UNASKED
+    [itm, *_] = get_benchmark("sugarcrepe").tasks
+    assert itm.hub_ids(("swap_obj", "add_att")) == {"itm_swap_obj": ("swap_obj",), "itm_add_att": ("add_att",)}
+    assert next(iter(itm.hub_ids(itm.configs).items())) == ("itm", itm.configs)
+    questions = get_benchmark("naturalbench").tasks[0]  # each image has the answers to two of them
+    assert not questions.is_multiple_choice
 
 
 # Cards

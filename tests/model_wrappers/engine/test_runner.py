@@ -161,6 +161,11 @@ def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
     [built] = predict("mock:bag-of-words", [str(repository)], out=tmp_path / "b", progress=False)
     assert scores_of(direct) == scores_of(built)
     assert read_predictions(direct).metadata["benchmark"] == read_predictions(built).metadata["benchmark"]
+    snapshot = tmp_path / "hub" / "datasets--me--sugarcrepe" / "snapshots" / ("c" * 40)  # as `hf download` keeps it
+    snapshot.parent.mkdir(parents=True)
+    repository.rename(snapshot)
+    [downloaded] = predict("mock:bag-of-words", [str(snapshot)], out=tmp_path / "c", progress=False)
+    assert read_predictions(downloaded).metadata["benchmark"]["hub"] == {"repo": "me/sugarcrepe", "revision": "c" * 40}
 
 
 def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):

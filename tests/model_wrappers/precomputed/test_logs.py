@@ -6,9 +6,10 @@ import json
 import zipfile
 
 import pytest
+from console import invoke
 
-from vl_assay.hub_datasets import load_examples
-from vl_assay.hub_datasets.hub.multiple_choice import rows
+from vl_assay.hub_datasets import load_examples, report
+from vl_assay.hub_datasets.hub.multiple_choice import questions
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
@@ -56,7 +57,8 @@ WRITERS = {"a.json": write_json, "a.eval": write_eval, "samples_a.jsonl": write_
 @pytest.fixture(scope="module")
 def exported(toy):
     """The exported rows of each task."""
-    return {name: list(rows(load_examples(f"toy_scenes/{name}", limit=LIMIT)[0])) for name in ("itm", "groups", "vqa")}
+    tasks = {name: load_examples(f"toy_scenes/{name}", limit=LIMIT)[0] for name in ("itm", "groups", "vqa")}
+    return {name: [each.row for each in questions(task)] for name, task in tasks.items()}
 
 
 @pytest.mark.parametrize(("file", "task"), zip(WRITERS, ("itm", "groups", "vqa", "groups"), strict=True))
@@ -73,6 +75,24 @@ def test_a_letter_is_the_choice_at_its_place_in_the_log(file, task, exported, tm
         right = [all(each[n] > each[1 - n] for n, each in enumerate(row.scores)) for row in read.rows]
     assert right == [True] * (LIMIT - 1) + [False]
     assert read.metadata["run"]["no_answer"] == 0
+
+
+@pytest.mark.parametrize(("task", "log"), [("groups", "a.json"), ("vqa", "a.jsonl"), ("itm", "b.json")])
+def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, log, exported, tmp_path):
+    def written(model, name):
+        how = {"out": tmp_path / name, "limit": LIMIT, "progress": False}
+        [path] = predict(model, f"toy_scenes/{task}", **how)
+        result = invoke("export", path, tmp_path / name / log)
+        assert result.exit_code == 0, result.output
+        [result] = report(path)
+        return read_predictions(path).rows, result.scores, tmp_path / name / log
+
+    rows, scores, first = written("mock:bag-of-words", "first")
+    again, scores_again, second = written(f"precomputed:{first}", "again")
+    assert [row.id for row in again] == [row.id for row in rows]
+    assert scores_again == scores
+    third, *_ = written(f"precomputed:{second}", "third")
+    assert third == again
 
 
 def test_what_is_no_letter_is_no_answer_and_a_sample_without_score_is_missing(exported, tmp_path):

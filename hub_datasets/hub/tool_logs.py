@@ -1,0 +1,141 @@
+"""Predictions as a log of another tool: of inspect_ai (``.json``), or lm-eval's samples (``.jsonl``).
+
+A sample is a question of `multiple_choice`, and its answer the letter of the choice with the highest score. A tie for
+the highest is no answer, which is wrong. inspect_ai reads such a log as its own; ``precomputed:LOG`` reads both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any, NamedTuple
+
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import write_text
+from ...metrics.records.predictions import Predictions, file_hash, read_predictions
+from ...metrics.records.results import code_version
+from ...metrics.records.schema import Row
+from ..core.example_data import load_predicted
+from .multiple_choice import Question, questions
+
+
+class _Answer(NamedTuple):
+    """A row of the questions, its scores in the order of the choices (None without an image), and the letter."""
+
+    row: dict[str, Any]
+    scores: list[float] | None
+    letter: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.letter == self.row["target"]
+
+
+def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path | None = None) -> int:
+    """Write predictions as a log, whose name decides on the tool.
+
+    Args:
+        predictions: a file of predictions of a task that can be asked as multiple choice.
+        out: the log; ``.json`` for inspect_ai, ``.jsonl`` for lm-eval.
+        data_dir: the user's own copy of the sources, or a folder that `build` wrote, for the captions.
+
+    Returns:
+        The number of samples with scores. Those without, for want of an image, are errors in inspect_ai's log, and not
+        in lm-eval's, which knows none.
+
+    Raises:
+        DataError: another name, a task that has no choices, or its data are not here, or others.
+        PredictionsError: the predictions cannot be read.
+        StorageError: the log cannot be written.
+    """
+    write = {".json": _inspect_log, ".jsonl": _lm_eval_samples}.get(Path(out).suffix)
+    if write is None:
+        raise DataError(f"{out} is no name of a log; expected .json for inspect_ai or .jsonl for lm-eval")
+    read = read_predictions(predictions)
+    answers = list(_answers(read, data_dir))
+    write_text(Path(out), write(answers, read, file_hash(predictions)))
+    return sum(each.scores is not None for each in answers)
+
+
+def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[_Answer]:
+    tasks = load_predicted(predictions, data_dir, needs_images=False)
+    if not all(task.task.is_multiple_choice for task in tasks):
+        raise DataError(f"{predictions.benchmark} ({predictions.task}) is no task of which each image has one choice")
+    predicted = {row.id: row for row in predictions.rows}
+    for question in (each for task in tasks for each in questions(task)):
+        scores = _scores(question, predicted[question.example.id])
+        yield _Answer(question.row, scores, "" if scores is None else _letter(scores))
+
+
+def _scores(question: Question, predicted: Row) -> list[float] | None:
+    """The scores of the choices, in their order."""
+    if not predicted.is_scored:
+        return None
+    found: Any = predicted
+    values = [found.score, -found.score] if found.task_type == "vqa" else found.scores[question.image]
+    return [float(values[place]) for place in question.order]
+
+
+def _letter(scores: list[float]) -> str:
+    best = max(scores)
+    return ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else ""
+
+
+def _inspect_log(answers: list[_Answer], predictions: Predictions, sha256: str) -> str:
+    """The log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
+    name, scored = f"{predictions.benchmark}_{predictions.task}", [each for each in answers if each.scores is not None]
+    lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}
+    samples = [
+        {
+            **{key: each.row[key] for key in ("id", "choices", "target")},
+            "epoch": 1,
+            "input": each.row["question"],
+            "metadata": {"id": each.row["id"], "category": each.row["category"], "scores": each.scores},
+        }
+        | (
+            {"error": lost}
+            if each.scores is None
+            else {"scores": {"choice": {"value": "C" if each.is_right else "I", "answer": each.letter}}}
+        )
+        for each in answers
+    ]
+    rights = sum(each.is_right for each in scored)
+    metrics = {"mean": {"name": "mean", "value": rights / max(len(scored), 1)}}
+    about = {
+        "created": predictions.metadata.get("run", {}).get("date") or datetime.now(UTC).isoformat(timespec="seconds"),
+        "task": name,
+        "dataset": {"name": name, "samples": len(answers), "sample_ids": [each.row["id"] for each in answers]},
+        "model": predictions.model,
+        "config": {},
+        "packages": {"vl-assay": code_version()},
+        "metadata": {"predictions_sha256": sha256},
+    }
+    results = {
+        "total_samples": len(answers),
+        "completed_samples": len(scored),
+        "scores": [{"name": "choice", "scorer": "choice", "metrics": metrics}],
+    }
+    log = {"version": 2, "status": "success", "eval": about, "results": results, "samples": samples}
+    return json.dumps(log, ensure_ascii=False, allow_nan=False)
+
+
+def _lm_eval_samples(answers: list[_Answer], predictions: Predictions, sha256: str) -> str:
+    """The lines of a file of samples, as lm-eval writes for a task that `export` wrote."""
+    lines = (
+        {
+            "doc_id": number,
+            "doc": each.row,
+            "target": each.row["target"],
+            "resps": [[each.letter]],
+            "filtered_resps": [each.letter],
+            "filter": "letter",
+            "metrics": ["exact_match"],
+            "exact_match": float(each.is_right),
+        }
+        for number, each in enumerate(answers)
+        if each.scores is not None
+    )
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
