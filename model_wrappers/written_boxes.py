@@ -174,4 +174,4 @@ def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
     typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
     prompts = ImagePrompts(processor, prompt, checkpoint, typed=typed)
     preprocessing = image_preprocessing(processor.image_processor) | {"prompt": prompt.text}
-    return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, config, settings, preprocessing))
+    return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, settings, preprocessing))
