@@ -261,6 +261,6 @@ def load(checkpoint: str, options: LoadOptions) -> MdetrDetector:
     model = filled(files, lambda: Mdetr(config), tensors, origin)
     processor = DetrImageProcessorPil(size={"shortest_edge": 800, "longest_edge": 1333}, do_pad=False)
     tokenizer, described = tokenizer_beside(files, *_TOKENIZER)
-    info = files.info(model, config, settings, {**image_preprocessing(processor), "tokenizer": described})
+    info = files.info(model, settings, {**image_preprocessing(processor), "tokenizer": described})
     longest = config.text.max_position_embeddings - _UNUSED_POSITIONS
     return MdetrDetector(Checkpoint(model, tokenizer, processor, info), longest)

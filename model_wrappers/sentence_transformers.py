@@ -150,7 +150,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
     preprocessing = _prepare_with_pillow(model.processor)
-    info = files.info(model, model.config, chosen | used, preprocessing)
+    info = files.info(model, chosen | used, preprocessing)
     if (folder := Path(path).expanduser()).is_dir():
         info = replace(info, revision=folder_hash(folder, "**/*"))
     loaded = SentenceEmbedder(model, info, prompts)

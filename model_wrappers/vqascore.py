@@ -226,7 +226,7 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     once = {True: "once per image", False: "per caption"}
     preprocessing |= {"prompt": caption.text, "vision_tower": once[forward.way.shares]}
     preprocessing["start_of_prompt"] = once[forward.way.continues]
-    info = files.info(model, config, settings, preprocessing)
+    info = files.info(model, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)
 

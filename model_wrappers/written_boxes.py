@@ -169,4 +169,4 @@ def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
     prompt = Prompt(processor, form.template, checkpoint, keeps_end=bool(decoder_start(model)))
     prompts = ImagePrompts(processor, prompt, checkpoint, model)
     preprocessing = image_preprocessing(processor.image_processor) | {"prompt": prompt.text}
-    return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, config, settings, preprocessing))
+    return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, settings, preprocessing))

@@ -264,7 +264,7 @@ def load(checkpoint: str, options: LoadOptions) -> XvlmContrastive | XvlmMatchin
     processor = BlipImageProcessorPil(size={"height": config.pixels, "width": config.pixels})
     tokenizer, described = tokenizer_beside(files, *_TOKENIZER)
     longest = _longest(content.get("config"), config.text.max_position_embeddings)
-    info = files.info(model, config, settings, {**image_preprocessing(processor), "tokenizer": described})
+    info = files.info(model, settings, {**image_preprocessing(processor), "tokenizer": described})
     loaded = Checkpoint(model, tokenizer, processor, info)
     return (XvlmContrastive if settings["head"] == "itc" else XvlmMatching)(loaded, longest)
 

@@ -1,4 +1,7 @@
-"""The leaderboard's commands: `leaderboard` serves it, `submit` sends predictions, `moderate` reviews submissions."""
+"""The leaderboard's commands: `leaderboard` serves it, `submit` sends predictions, `moderate` reviews submissions.
+
+`leaderboard import` adds published tables, `leaderboard rerun` and `leaderboard worker` run submitted models again.
+"""
 
 from __future__ import annotations
 
@@ -110,6 +113,60 @@ def import_(
         tables, problems = imported_tables(opened)
         lines = [*(f"{each.id}  {each.time[:10]}  {each}" for each in tables), *problems]
         typer.echo(printable("\n".join(lines or ["no table was imported"])))
+
+
+@board.command()
+def rerun(
+    context: typer.Context,
+    submission: Annotated[str | None, typer.Argument(help="Its id; by default the re-runs are listed.")] = None,
+    by: Annotated[str, typer.Option(help="The maintainer.")] = "",
+    storage: Location = None,
+) -> None:
+    """Queue a submitted model to be run again by a worker, or list the re-runs.
+
+    The model has to be public on the Hub, at a commit, with safetensors of at most VL_ASSAY_RERUN_LIMIT gigabytes (20
+    by default). The board then shows how many examples come out the same.
+
+    Examples: `vl-assay leaderboard rerun` · `vl-assay leaderboard rerun 0123456789abcdef --by me`
+    """
+    from ..metrics.common.command_line import printable
+    from .reruns.queue import jobs, queue_rerun
+    from .storage import open_storage
+    from .submissions.submissions import utc_now
+
+    opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
+    if submission is not None:
+        job = queue_rerun(opened, submission, by)
+        typer.echo(printable(f"queued: {job.model['checkpoint']} on {', '.join(job.tasks.values())}"))
+        return
+    for job in jobs(opened):
+        name = job.model.get("checkpoint", "?")
+        typer.echo(printable(f"{job.submission}  {job.state(utc_now()):7}  {job.time[:16]}  {name}  {job.problem}"))
+    if not jobs(opened):
+        typer.echo("no model was queued to be run again")
+
+
+@board.command()
+def worker(
+    context: typer.Context,
+    hours: Annotated[float, typer.Option(help="Limit of time for a model.", min=0.01)] = 2.0,
+    storage: Location = None,
+) -> None:
+    """Run the models that `leaderboard rerun` has queued, on this machine, until none is left.
+
+    Each runs in a process without tokens, from downloaded safetensors alone. Benchmarks with sources of your own are
+    looked for in VL_ASSAY_DATA_DIR. A worker that is killed loses its model to another one after this time and half an
+    hour.
+
+    Example: `vl-assay leaderboard worker --storage hf://datasets/OWNER/NAME`
+    """
+    from ..metrics.common.command_line import printable
+    from .reruns.worker import work
+    from .storage import open_storage
+
+    opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
+    count = work(opened, hours, lambda line: typer.echo(printable(line)))
+    typer.echo(f"{count} run; none is queued")
 
 
 @app.command()

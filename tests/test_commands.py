@@ -52,7 +52,7 @@ COMMANDS = (
         "skills",
         "study",
     ),
-    *("submit", "leaderboard import", "study hard-positives", "study order"),
+    *("submit", "leaderboard import", "leaderboard rerun", "leaderboard worker", "study hard-positives", "study order"),
     *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
 )
 
@@ -157,6 +157,28 @@ def test_help_shows_every_text_whole_whatever_signs_are_in_it(name):
     texts = [re.sub(r"[\s`]", "", parameter.help) for parameter in command.params if parameter.help]
     assert texts or getattr(command, "commands", {})  # a group has the options of its commands
     assert [text for text in texts if text not in shown] == []
+
+
+def parsed(command, words):
+    """What a command, or a command of a group, takes from some words; none is run."""
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    return command.make_context(command.name, list(words)).params
+
+
+def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist():
+    from huggingface_hub.cli.hf import app as hf
+
+    lines = re.findall(r"^ *hf (jobs .*)$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.M)
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line.replace("$i", "1"))
+        found = parsed(get_command(hf), words)
+        assert found["script"].endswith(".py")
+        assert words[-len(found["script_args"]) :] == found["script_args"]
+        assert parsed(get_command(build_app()), found["script_args"])
+    with pytest.raises(Exception, match="No such option"):
+        parsed(get_command(build_app()), ["leaderboard", "worker", "--hour", "2"])
 
 
 def test_help_lists_examples_line_by_line_and_the_common_options_first():

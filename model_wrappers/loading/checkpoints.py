@@ -12,6 +12,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
@@ -63,7 +64,7 @@ def load_checkpoint(
     config = files.config(tuple(classes), described)
     model = files.model(classes[config.model_type], unused, changes)
     processor = files.image_processor() if sees_images else None
-    info = files.info(model, config, chosen, image_preprocessing(processor))
+    info = files.info(model, chosen, image_preprocessing(processor))
     return Checkpoint(model, files.tokenizer(), processor, info)
 
 
@@ -158,25 +159,36 @@ class CheckpointFiles:
             )
         return tokenizer
 
-    def info(self, model: Any, config: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
+    def info(self, model: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
         """The description of a loaded model in its predictions.
 
         Of a local folder or file it holds the last part of the path only, since predictions are published. Settings
         that the user chose become part of the name.
         """
         options, path = self.options, Path(self.path).expanduser()
-        of_file = f"sha256:{file_hash(path)}" if path.is_file() else None
         name = Path(self.checkpoint).expanduser().resolve().name if path.exists() else self.checkpoint
         chosen = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
         return ModelInfo(
             name=f"{name} ({chosen})" if chosen else name,
             family=self.family,
             checkpoint=name,
-            revision=str(getattr(config, "_commit_hash", None) or of_file or folder_hash(path)),
+            revision=self._revision(path),
             dtype=options.dtype,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             preprocessing=preprocessing,
             settings={**settings, **({"compile": "true"} if options.compile else {})},
+        )
+
+    def _revision(self, path: Path) -> str:
+        """The hash of a local folder or file, or the commit of a Hub repository, whose files are in the cache."""
+        if path.exists():
+            return f"sha256:{file_hash(path)}" if path.is_file() else folder_hash(path)
+        for file in ("config.json", "modules.json"):
+            cached = try_to_load_from_cache(self.path, file, revision=self.options.revision)
+            if isinstance(cached, str):
+                return Path(cached).parent.name
+        raise ModelError(
+            f"the commit of {self.checkpoint} cannot be told from the cache of huggingface_hub; load it again"
         )
 
     def refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str] = ()) -> None:

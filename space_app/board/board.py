@@ -20,7 +20,7 @@ BEST, TIE = "best", "tie"
 _CSV = (
     *("model", "family", "parameters", "training_data"),
     *("benchmark", "task", "metric", "score", "category", "value", "low", "high", "n"),
-    *("origin", "source", "status", "predictions"),
+    *("origin", "source", "status", "predictions", "rerun", "rerun_same"),
 )
 
 
@@ -257,7 +257,9 @@ class Board:
 
 def _csv_line(entry: Entry) -> list[Any]:
     low, high = entry.interval or (None, None)
-    fields = {**vars(entry), "low": low, "high": high}
+    verdict = {True: "agrees", False: "disagrees"}.get(entry.rerun.agrees) if entry.rerun else ""
+    same = entry.rerun.repetition.same if entry.rerun else None
+    fields = {**vars(entry), "low": low, "high": high, "rerun": verdict, "rerun_same": same}
     values = (fields[name] for name in _CSV)
     return [f"'{value}" if isinstance(value, str) and _is_formula(value) else value for value in values]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ..board.board import Choice
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Entry
 from ..board.views import OVERVIEW, Place, places, view, view_names
+from ..reruns.agreement import summarise
 from .address import View, address_of
 from .common import QUIET, columns_of, csv_button, render
 
@@ -229,12 +230,12 @@ def board_html(
     lines = []
     for row in rows[:most]:
         who = row.model, row.origin
+        entries = [board.entry(column, *who) for column in columns]
         cells = [
             entry and cell(entry, marks[column].get(who, ""), chance[column], intervals)
-            for column in columns
-            for entry in [board.entry(column, *who)]
+            for column, entry in zip(columns, entries, strict=True)
         ]
-        lines.append(_line(row, cells, ranks.get(who)))
+        lines.append(_line(row, cells, ranks.get(who)) | {"rerun": rerun_mark(entries)})
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
     every: dict[str, Any] = {**choice, "with_empty": True}
     left_out = board.row_count(columns, **every) - len(rows)
@@ -258,6 +259,7 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
     """What a cell shows: value, mark, source, and a bar of its interval on the scale from 0 to 100."""
     low, high = entry.interval or (entry.value, entry.value)
     span = interval(entry.interval) if entry.interval else ""
+    source = f"{entry.source}; {entry.rerun}" if entry.rerun else entry.source
     return {
         "value": percent(entry.value),
         "mark": mark,
@@ -266,8 +268,13 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
         "chance": None if chance is None else percent(chance),
         "is_lower_better": not entry.column.is_higher_better,
         "interval": span if with_interval else "",
-        "title": f"95 % interval {span}; {entry.source}" if span else entry.source,
+        "title": f"95 % interval {span}; {source}" if span else source,
     }
+
+
+def rerun_mark(entries: Iterable[Entry | None]) -> tuple[str, bool] | None:
+    """What re-runs say of the predictions behind entries, see ``agreement.summarise``."""
+    return summarise({entry.predictions: entry.rerun for entry in entries if entry and entry.predictions})
 
 
 def _line(row: Entry, cells: Sequence[dict[str, Any] | None], rank: tuple[int, int] | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2,
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
+requests/<id>/reruns/…           re-runs of the model, see ``reruns.queue``
 requests/imports/…               published tables, see ``board.imports``
 results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```
@@ -29,12 +30,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import StorageError, SubmissionError
 from ...metrics.common.storage import json_hash
+from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result, parse_results
 from .protocol import Storage
 
@@ -57,7 +60,7 @@ _COMPUTING = (
         "hub_datasets/core/evaluation.py",
     ),
 )
-_DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
+DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
 # The fields of a stored record, or an error message.
 Record = dict[str, Any] | str
 
@@ -127,6 +130,22 @@ def results_of(storage: Storage, id: str) -> list[Result]:
     return known[path]
 
 
+def read_stored(storage: Storage, path: str) -> Predictions:
+    """The predictions in a file that is named by its SHA-256; they were validated before they were stored.
+
+    Raises:
+        StorageError: there is no such file, or it is damaged.
+        PredictionsError: it cannot be read.
+    """
+    content = storage.read(path)
+    if hashlib.sha256(content).hexdigest() != PurePosixPath(path).stem:
+        raise StorageError(f"the predictions file {path} is damaged")
+    with TemporaryDirectory(prefix="vl-assay-predictions-") as folder:
+        file = Path(folder) / "predictions.parquet"
+        file.write_bytes(content)
+        return read_predictions(file)
+
+
 def records(storage: Storage) -> dict[str, Record]:
     """The records of all submissions by id; for a damaged one an error message."""
     ids = (path.split("/")[1] for path in storage.paths("requests/") if path.endswith("/submission.json"))
@@ -165,8 +184,8 @@ def _record(storage: Storage, id: str) -> Record:
         if not all(isinstance(text, str) for text in texts) or not record["predictions"]:
             raise ValueError("a field has the wrong type")
         datetime.fromisoformat(record["time"]).astimezone(UTC)
-    except _DAMAGE as error:
-        return _unreadable(path, error)
+    except DAMAGE as error:
+        return unreadable(path, error)
     return record
 
 
@@ -212,12 +231,13 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
                 raise ValueError(f"the status {found['status']!r}, the number {found.get('number')!r}")
             if found.get("number", 0) >= latest.get("number", 0):
                 latest = found
-        except _DAMAGE as error:
-            problems.append(_unreadable(path, error))
+        except DAMAGE as error:
+            problems.append(unreadable(path, error))
     return latest, problems
 
 
-def _unreadable(path: str, error: Exception) -> str:
+def unreadable(path: str, error: Exception) -> str:
+    """The message on a file that cannot be read, for one of the errors `DAMAGE`."""
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 

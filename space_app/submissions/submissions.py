@@ -145,7 +145,7 @@ def preview(
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_compare(draft, user, submissions(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
+    return Receipt(id, iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:
@@ -200,7 +200,7 @@ def review(
         raise SubmissionError("a review needs the name of the reviewer; give it, on the command line with --by")
     time = now()
     reason = check_text(reason, "the reason", 500)
-    content = _json({"number": earlier + 1, "time": _iso(time), "by": by, "status": status, "reason": reason})
+    content = to_bytes({"number": earlier + 1, "time": iso(time), "by": by, "status": status, "reason": reason})
     name = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{hashlib.sha256(content).hexdigest()[:8]}"
     storage.add({f"requests/{id}/reviews/{name}.json": content}, f"Review of submission {id}: {status}")
     return get_submission(storage, id)
@@ -223,7 +223,7 @@ def withdraw(
 
 
 def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
-    return hashlib.sha256(_json([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
+    return hashlib.sha256(to_bytes([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
 
 
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
@@ -263,9 +263,9 @@ def _store(
             return
         _check_rate(earlier.values(), user, now())
         flags = [*draft.flags, *_compare(draft, user, submissions(storage))]
-        content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
+        content = {"id": id, "time": iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
-        files[record_path(id)] = _json({**record, "sha256": json_hash(record)})
+        files[record_path(id)] = to_bytes({**record, "sha256": json_hash(record)})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:
@@ -357,9 +357,11 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _iso(time: datetime) -> str:
+def iso(time: datetime) -> str:
+    """A time in the storage: UTC, ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _json(value: Any) -> bytes:
+def to_bytes(value: Any) -> bytes:
+    """A record in the storage: readable JSON."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -133,7 +133,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
             f"{label} has predictions of the type {_shown(task_type)}, but the task {name}/{task_name} is of the type "
             f"{task.task_type}; score it again with `vl-assay predict`"
         )
-    part = _part(task, section.get("configs"))
+    part = part_of(task, section.get("configs"))
     if part is None:
         raise PredictionsError(
             f"{label} has the configurations {_shown(section.get('configs'))}; predictions of {name}/{task_name} have "
@@ -152,7 +152,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
     return data
 
 
-def _part(task: Task, configs: Any) -> str | None:
+def part_of(task: Task, configs: Any) -> str | None:
     """The name for ``load_examples`` of these configurations; None unless they are all or one of the task's."""
     if configs == list(task.configs):
         return task.name

@@ -1,9 +1,10 @@
-"""A local server that acts as the Hub for downloads: dataset repositories of one commit, open, gated or unknown."""
+"""A local server that acts as the Hub for downloads: repositories of one commit, open, gated or unknown."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ COMMIT = "c" * 40
 
 
 class HubServer(FileServer):
-    """Serves ``folder/owner/name`` as the dataset ``owner/name``; see `FileServer` for what it counts and can be told.
+    """Serves ``folder/owner/name`` as the dataset or model ``owner/name``; `FileServer` counts and can be told things.
 
     Attributes:
         gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
@@ -43,6 +44,8 @@ def serving_hub(folder: Path, monkeypatch: Any) -> Iterator[HubServer]:
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / ".cache"))
+        if "transformers.utils.hub" in sys.modules:  # which keeps a client of the first endpoint that it has seen
+            monkeypatch.setattr(sys.modules["transformers.utils.hub"], "_hf_api", None)
         yield server
         server.shutdown()
 
@@ -57,18 +60,23 @@ class _HubHandler(_Handler):
     etag = commit = ""
 
     def do_GET(self) -> None:
-        kind, *parts = self.path.lstrip("/").split("/")
-        if kind == "api":
-            self._info("/".join(parts[1:3]), parts[3], parts[4].partition("?")[0])
+        parts = self._parts()
+        if parts[0] == "api":
+            kind, revision = parts[4:6] if len(parts) > 5 else ("revision", "main")
+            self._info("/".join(parts[2:4]), kind, revision.partition("?")[0])
         elif self._is_allowed("/".join(parts[:2])):
             self._resolve(parts)
             super().do_GET()
 
     def do_HEAD(self) -> None:
-        parts = self.path.lstrip("/").split("/")[1:]
+        parts = self._parts()
         if self._is_allowed("/".join(parts[:2])):
             self._resolve(parts)
             super().do_HEAD()
+
+    def _parts(self) -> list[str]:
+        """The parts of the path; the addresses of models' files begin with the owner."""
+        return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
     def _info(self, repository: str, kind: str, revision: str) -> None:
         """The commit of a revision, or the files in a commit."""
@@ -79,7 +87,9 @@ class _HubHandler(_Handler):
             self._refuse(401, "RepoNotFound")
             return
         files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        answer: Any = {"id": repository, "sha": _commit(revision), "siblings": [{"rfilename": name} for name in files]}
+        siblings = [{"rfilename": name, "size": path.stat().st_size} for name, path in files.items()]
+        is_gated = "auto" if repository in self.server.gated else False
+        answer: Any = {"id": repository, "sha": _commit(revision), "gated": is_gated, "siblings": siblings}
         if kind == "tree":
             entries = {"type": "file", "oid": "0" * 40}
             answer = [entries | {"path": name, "size": path.stat().st_size} for name, path in files.items()]

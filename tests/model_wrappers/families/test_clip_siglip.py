@@ -11,6 +11,7 @@ import pytest
 import tiny_models
 import torch
 import transformers
+from hub_server import COMMIT, serving_hub
 from support import run_quietly
 from transformers import AutoTokenizer
 
@@ -22,6 +23,13 @@ from vl_assay.model_wrappers import DualEncoder, LoadOptions, load_model
 def test_predictions_record_the_preprocessing_of_images(folders):
     assert load_model(str(folders["align"])).info.preprocessing["rescale_offset"] is True
     assert load_model(str(folders["siglip2"])).info.preprocessing["max_num_patches"] == 16
+
+
+def test_a_repository_of_the_hub_is_described_by_its_commit(folders, tmp_path, monkeypatch):
+    shutil.copytree(folders["align"], tmp_path / "ada" / "align")
+    with serving_hub(tmp_path, monkeypatch):
+        for revision in (None, COMMIT, "d" * 40):
+            assert load_model("ada/align", LoadOptions(revision=revision)).info.revision == (revision or COMMIT)
 
 
 def test_siglip_2_is_lower_cased_as_in_training_unless_told_otherwise(folders):

@@ -1,0 +1,130 @@
+"""The worker: runs the queued models, each in a process of its own, and stores their predictions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ...hub_datasets import load_examples
+from ...hub_datasets.core.build import sources_folder
+from ...metrics.common.errors import StorageError, SubmissionError, VLAssayError
+from ..storage.protocol import Storage
+from ..storage.records import read_stored
+from ..submissions.sandbox import readable, without_secrets
+from ..submissions.submissions import utc_now
+from ..submissions.uploads import check_upload
+from .agreement import compare
+from .public_models import FACTS, download
+from .queue import Job, finish, take
+
+_SPARE = timedelta(minutes=30)  # for downloads and uploads, in addition to the limit
+_MOST_ERRORS = 1 << 16
+# Runs `vl-assay` with these words in a folder, with an environment and a limit of seconds; returns what it wrote to
+# stderr if it failed, else "".
+Start = Callable[[Sequence[str], Path, Mapping[str, str], float], str]
+
+
+def run_command(words: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float) -> str:
+    """Run `vl-assay` in a process with children of its own, and end all of them after so many seconds; see `Start`."""
+    errors = folder / "stderr"
+    with errors.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "vl_assay.metrics.common.command_line", *words],
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+        )
+        try:
+            if process.wait(max(seconds, 0)) == 0:
+                return ""
+        except subprocess.TimeoutExpired:
+            return "it took longer than a re-run may take"
+        finally:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+            process.wait()
+    return errors.read_bytes()[-_MOST_ERRORS:].decode(errors="replace") or f"it ended with {process.returncode}"
+
+
+def work(
+    storage: Storage,
+    hours: float,
+    say: Callable[[str], object],
+    *,
+    now: Callable[[], datetime] = utc_now,
+    start: Start = run_command,
+) -> int:
+    """Run jobs until none is queued, and return how many.
+
+    Args:
+        storage: of the leaderboard.
+        hours: the limit of time for a job. The job of a worker that was killed is free again so long after it began,
+            and half an hour.
+        say: called with a line for each job.
+        now: the clock.
+        start: see `Start`.
+
+    Raises:
+        StorageError: the storage cannot be used.
+    """
+    worker, count = uuid.uuid4().hex, 0
+    while job := take(storage, worker, timedelta(hours=hours) + _SPARE, now=now):
+        count += 1
+        say(f"{job.submission}: {job.model['checkpoint']} on {', '.join(job.tasks.values())}")
+        try:
+            predictions, problem = _predict(storage, job, 3600 * hours, say, start), ""
+        except (VLAssayError, OSError) as error:
+            predictions, problem = {}, readable(str(error), 600) or type(error).__name__
+            say(f"{job.submission}: failed: {problem}")
+        try:
+            finish(storage, job, worker, predictions, problem, now=now)
+        except StorageError as error:
+            say(f"{job.submission}: the outcome was not stored: {error}")
+    return count
+
+
+def _predict(
+    storage: Storage, job: Job, seconds: float, say: Callable[[str], object], start: Start
+) -> dict[str, bytes]:
+    """The new predictions for each submitted file, by its SHA-256, validated as an upload and of the same model."""
+    model, end = job.model, time.monotonic() + seconds
+    with TemporaryDirectory(prefix="vl-assay-rerun-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        download(model, folder / "hub")
+        # Nothing but the downloaded files can be loaded, and no token be sent.
+        closed = {"HF_HUB_CACHE": str(folder / "hub"), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}
+        settings = [f"--setting={key}={value}" for key, value in model["settings"].items() if key != "compile"]
+        options = ["--revision", model["revision"], "--dtype", model["dtype"], "--no-cache", *settings]
+        found: dict[str, bytes] = {}
+        for submitted, reference in job.tasks.items():
+            sources = sources_folder(reference.partition("/")[0], os.environ.get("VL_ASSAY_DATA_DIR") or None)
+            load_examples(reference, data_dir=sources)  # builds it, for which the network may be needed
+            given = ["--data-dir", str(sources.absolute())] if sources else []
+            words = ["predict", model["checkpoint"], reference, *options, *given, "--out", str(folder)]
+            errors = start(words, folder, {**without_secrets(), **closed}, end - time.monotonic())
+            if errors:
+                raise SubmissionError(f"{reference}: {errors.strip().splitlines()[-1]}")
+            content = (folder / f"{reference.replace('/', '.')}.parquet").read_bytes()
+            again = check_upload(content, reference)
+            made = {fact: again.metadata["model"].get(fact) for fact in FACTS}
+            if other := [fact for fact in FACTS if made[fact] != model[fact]]:
+                raise SubmissionError(
+                    f"{reference}: `vl-assay predict` has the {other[0]} {made[other[0]]!r}, the submission "
+                    f"{model[other[0]]!r}; only what it loads by the repository's name can be run again"
+                )
+            theirs = read_stored(storage, f"requests/{job.submission}/{submitted}.parquet")
+            say(f"{job.submission}: {reference}: {compare(theirs, again)}")
+            found[submitted] = content
+    return found
