@@ -5,12 +5,11 @@ A row is an image, a question on it, and two answers, of which one is right. The
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ..core.columns import columns
-from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.released_rows import Images, ReleasedRows, Rows, read_list
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 
 _GET = "Get it with `hf download conme/ConMe --local-dir MY_COPY` (https://huggingface.co/conme/ConMe)"
@@ -66,13 +65,7 @@ def options_of(text: str) -> tuple[str, str] | None:
     >>> options_of("[__import__('os').getcwd(), 'b']") is None
     True
     """
-    if len(text) > _LONGEST_OPTIONS:
-        return None
-    try:
-        options = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    is_pair = isinstance(options, list) and len(options) == 2
-    if not is_pair or not all(isinstance(each, str) and each.strip() for each in options):
+    options = read_list(text) if len(text) <= _LONGEST_OPTIONS else None
+    if options is None or len(options) != 2 or not all(each.strip() for each in options):
         return None
     return options[0], options[1]

@@ -7,6 +7,7 @@ checking and finding are done here. A dataset script uses this module too: it im
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -225,6 +226,16 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         if suffix != ".jsonl" and (None in record or None in record.values()):
             raise ValueError(f"{origin}, row {number}: it has not as many fields as the header.")
     return _numbered(records)
+
+
+def read_list(text: str) -> list[str] | None:
+    """A list of texts in Python's notation, as tables have them; None for anything else. Nothing is run."""
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    is_list = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return list(value) if is_list else None
 
 
 def _numbered(records: Iterable[Any]) -> list[tuple[str, str, Any]]:

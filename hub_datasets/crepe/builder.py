@@ -7,7 +7,6 @@ nothing is downloaded.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import datasets
 
 from ..core.columns import columns
 from ..core.crops import box_problem, crop, crop_name
-from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.released_rows import Images, ReleasedRows, Rows, read_list
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 from .configs import PRODUCTIVITY, SYSTEMATICITY
 
@@ -82,10 +81,14 @@ class CREPE(ReleasedRows):
         schema = {**dict.fromkeys(("image_id", "caption", self._negatives), str), **dict.fromkeys(_BOX, object)}
         return {category: Rows(_file(path), schema) for category, path in paths.items()}
 
+    def _read_negatives(self, record: Row) -> list[str] | None:
+        """The hard negatives; an empty field, a missing value, is an empty list."""
+        return read_list(record[self._negatives].strip() or "[]")
+
     def _problem(self, record: Row) -> str | None:
         if not (record["image_id"].isascii() and record["image_id"].isdigit()):
             return f"image_id is {record['image_id']!r}, not a whole number"
-        if _read_list(record[self._negatives]) is None:
+        if self._read_negatives(record) is None:
             return f"{self._negatives} is {_short(record[self._negatives])}, not a list of texts"
         sides: list[Any] = [record.get(side) for side in _BOX]
         if sides == [None] * 4:
@@ -96,7 +99,7 @@ class CREPE(ReleasedRows):
         return f"{problem}: {', '.join(map(_short, sides))}" if problem else None
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
-        negatives = _read_list(record[self._negatives]) or []
+        negatives = self._read_negatives(record) or []
         yield {
             "id": f"{self.config.name}/{part}/{key}",
             "category": part,
@@ -131,16 +134,6 @@ def _file(path: str) -> SourceFile:
     folder, _, name = path.rpartition("/")
     places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
     return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
-
-
-def _read_list(text: str) -> list[str] | None:
-    """A list of texts as Python prints it, None for anything else; an empty field, a missing value, is an empty one."""
-    try:
-        value = ast.literal_eval(text.strip() or "[]")
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    is_list = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    return list(value) if is_list else None
 
 
 def _number(text: str) -> float:

@@ -6,13 +6,12 @@ a row of a retrieval set is a photograph and its captions. The text is exactly a
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ..core.columns import columns
 from ..core.image_archives import COCO_VAL2017
-from ..core.released_rows import Images, ReleasedRows, Rows
+from ..core.released_rows import Images, ReleasedRows, Rows, read_list
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
 _GET = (
@@ -91,11 +90,8 @@ class NegBench(ReleasedRows):
 
 def _captions(text: str) -> list[str]:
     """The captions of a photograph, which the table has as a list in Python's notation."""
-    try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+    found = read_list(text)
+    if not found or not all(each.strip() for each in found):
         raise ValueError(f"captions is {text:.80}, not a list of texts")
     return found
 

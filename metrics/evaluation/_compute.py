@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from ..common.errors import PredictionsError, check_known
 from ..contract.aggregate import RESAMPLES, aggregate, option_names
 from ..contract.spec import Examples, MetricSpec
+from ..functional.checks import linked_codes
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
@@ -207,23 +209,9 @@ def scored_rows(rows: Sequence[Row]) -> list[Row]:
 
 def cluster_numbers(rows: Sequence[Row]) -> list[int]:
     """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
-    first: dict[tuple[str, str], int] = {}
-    roots = list(range(len(rows)))
-
-    def root(index: int) -> int:
-        while roots[index] != index:
-            roots[index] = index = roots[roots[index]]
-        return index
-
-    for index, row in enumerate(rows):
-        shared = [("image", image) for image in row.images]
-        if row.cluster is not None:
-            shared.append(("cluster", f"{row.config}/{row.cluster}"))
-        for key in shared:
-            one, two = sorted((root(first.setdefault(key, index)), root(index)))
-            roots[two] = one
-    numbers: dict[int, int] = {}
-    return [numbers.setdefault(root(index), len(numbers)) for index in range(len(rows))]
+    images = ([("image", image) for image in row.images] for row in rows)
+    own = ([] if row.cluster is None else [("cluster", f"{row.config}/{row.cluster}")] for row in rows)
+    return linked_codes(map(chain, images, own)).tolist()
 
 
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:

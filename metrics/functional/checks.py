@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Hashable, Iterable, Sequence, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,23 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
 def cluster_codes(clusters: Labels | None, n: int) -> NDArray[np.intp]:
     """The number of each example's cluster; without clusters each example is its own."""
     return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
+
+
+def linked_codes(keys: Iterable[Iterable[Hashable]]) -> NDArray[np.intp]:
+    """The number of each example's group: those that share a key, directly or through others, are one.
+
+    >>> linked_codes([["a"], ["b"], ["c", "a"], []]).tolist()
+    [0, 1, 0, 2]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    places: dict[Hashable, int] = {}
+    own = [[places.setdefault(key, len(places)) for key in each] for each in keys]
+    n = len(own)
+    rows, columns = np.repeat(np.arange(n), [len(each) for each in own]), np.array([*chain(*own)], dtype=np.intp)
+    links = coo_array((np.ones(len(rows)), (rows, n + columns)), shape=(n + len(places),) * 2)
+    return connected_components(links, directed=False)[1][:n].astype(np.intp)
 
 
 def _is_missing(label: Any) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from ....metrics.common.errors import DataError
+from ....metrics.functional.checks import linked_codes
 from ..data.pairs import Pair
 from ..text.normalising import normalise
 from .features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts
@@ -62,12 +63,12 @@ def group_pairs(pairs: Sequence[Pair]) -> Groups:
     """
     if not pairs:
         raise DataError("no pairs came; an audit needs at least one")
-    images = [f"image {pair.image}" if pair.image else f"text {normalise(pair.positive)}" for pair in pairs]
-    captions = [[f"text {normalise(text)}" for text in (pair.positive, pair.negative)] for pair in pairs]
-    codes = _components([images, *(list(side) for side in zip(*captions, strict=True))])
+    images = [[f"image {pair.image}" if pair.image else f"text {normalise(pair.positive)}"] for pair in pairs]
+    captions = ([f"text {normalise(text)}" for text in (pair.positive, pair.negative)] for pair in pairs)
+    codes = linked_codes(map(chain, images, captions))
     if np.bincount(codes).max() <= max(len(pairs) / FOLDS, 1):
         return Groups(codes, "image and captions")
-    return Groups(_components([images]), "image")
+    return Groups(linked_codes(images), "image")
 
 
 def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
@@ -276,15 +277,3 @@ def _most_telling(
         told = {"feature": names[column], "weight": float(weights[column]), "differs": float(differs.mean())}
         found.append(told | {"right": float((values[differs] > 0).mean()), "examples": examples})
     return found
-
-
-def _components(keys: Sequence[Sequence[str]]) -> NDArray[np.intp]:
-    """The number of each row's component, where rows are linked that share a key in any column."""
-    n = len(keys[0])
-    places: dict[str, int] = {}
-    columns = [[n + places.setdefault(key, len(places)) for key in column] for column in keys]
-    rows = np.tile(np.arange(n), len(columns))
-    nodes = n + len(places)
-    links = sparse.coo_matrix((np.ones(len(rows)), (rows, np.concatenate(columns))), shape=(nodes, nodes))
-    labels = connected_components(links, directed=False)[1][:n]
-    return np.unique(labels, return_inverse=True)[1]
