@@ -20,7 +20,6 @@ _TEXTS_PER_ITEM = 4
 # Scores in a chunk, of which two are under way: so many that an answer that takes long keeps no thread idle.
 _LEAST, _MOST = 256, 2048
 
-
 # Images by number, each with the numbers of its texts; and the index of each pair among all their scores.
 _Items = tuple[Sequence[tuple[int, Sequence[int] | np.ndarray]], np.ndarray]
 

@@ -24,6 +24,7 @@ from ...metrics.records.results import code_version
 from ..engine.protocol import LoadOptions
 from .checkpoints import CheckpointFiles, loading_errors
 from .published import QUICK, Published, find_published, published_checkpoints
+from .released import translated
 from .weight_files import Weights, cut_positions, mean_with, read_weights
 
 # OpenAI's ViT-B/32, for its tokenizer, which all of these models have; and for CLoVe's mean.
@@ -34,26 +35,26 @@ _RECORD = "conversion.json"
 _HEAD, _WIDEST = 64, 1024
 _MODEL = re.compile(r"ViT-[SMBL]-[\w-]+")
 _POSITIONS = "text_model.embeddings.position_embedding.weight"
-_PARTS = (
-    (r"visual\.class_embedding", "vision_model.embeddings.class_embedding"),
-    (r"visual\.conv1\.weight", "vision_model.embeddings.patch_embedding.weight"),
-    (r"visual\.positional_embedding", "vision_model.embeddings.position_embedding.weight"),
-    (r"visual\.ln_pre\.", "vision_model.pre_layrnorm."),  # the misspelling is the library's
-    (r"visual\.ln_post\.", "vision_model.post_layernorm."),
-    (r"visual\.transformer\.resblocks\.", "vision_model.encoder.layers."),
-    (r"transformer\.resblocks\.", "text_model.encoder.layers."),
-    (r"token_embedding\.", "text_model.embeddings.token_embedding."),
-    (r"positional_embedding", "text_model.embeddings.position_embedding.weight"),
-    (r"ln_final\.", "text_model.final_layer_norm."),
+_TRANSPOSED = ("visual.proj", "text_projection")
+# Names of open_clip, and those of `CLIPModel`.
+_NAMES = (
+    (r"^visual\.class_embedding", "vision_model.embeddings.class_embedding"),
+    (r"^visual\.conv1\.weight", "vision_model.embeddings.patch_embedding.weight"),
+    (r"^visual\.positional_embedding", "vision_model.embeddings.position_embedding.weight"),
+    (r"^visual\.ln_pre\.", "vision_model.pre_layrnorm."),  # the misspelling is the library's
+    (r"^visual\.ln_post\.", "vision_model.post_layernorm."),
+    (r"^visual\.transformer\.resblocks\.", "vision_model.encoder.layers."),
+    (r"^visual\.proj$", "visual_projection.weight"),
+    (r"^transformer\.resblocks\.", "text_model.encoder.layers."),
+    (r"^token_embedding\.", "text_model.embeddings.token_embedding."),
+    (r"^positional_embedding", "text_model.embeddings.position_embedding.weight"),
+    (r"^ln_final\.", "text_model.final_layer_norm."),
+    (r"^text_projection$", "text_projection.weight"),
+    (r"\.attn\.out_proj\.", ".self_attn.out_proj."),
+    (r"\.ln_([12])\.", r".layer_norm\1."),
+    (r"\.mlp\.c_fc\.", ".mlp.fc1."),
+    (r"\.mlp\.c_proj\.", ".mlp.fc2."),
 )
-_LAYERS = {
-    ".attn.out_proj.": ".self_attn.out_proj.",
-    ".ln_1.": ".layer_norm1.",
-    ".ln_2.": ".layer_norm2.",
-    ".mlp.c_fc.": ".mlp.fc1.",
-    ".mlp.c_proj.": ".mlp.fc2.",
-}
-_PROJECTIONS = {"visual.proj": "visual_projection.weight", "text_projection": "text_projection.weight"}
 
 
 class Conversion(NamedTuple):
@@ -105,12 +106,12 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights by the names of `CLIPModel`: joint projections of attention are cut in three, projections transposed."""
     converted: dict[str, Tensor] = {}
     for name, tensor in state.items():
-        new = _new_name(name)
+        new = translated(name, _NAMES)
         if ".attn.in_proj_" in new:
             for letter, part in zip("qkv", tensor.chunk(3), strict=True):
                 converted[new.replace(".attn.in_proj_", f".self_attn.{letter}_proj.")] = part
         else:
-            converted[new] = tensor.T if name in _PROJECTIONS else tensor
+            converted[new] = tensor.T if name in _TRANSPOSED else tensor
     return {name: tensor.float().contiguous() for name, tensor in converted.items()}
 
 
@@ -154,18 +155,6 @@ def _tower(name: str, state: Mapping[str, Tensor], width: int, activation: str) 
         "num_attention_heads": width // _HEAD,
         "hidden_act": activation,
     }
-
-
-def _new_name(name: str) -> str:
-    if name in _PROJECTIONS:
-        return _PROJECTIONS[name]
-    for old, new in _PARTS:
-        if re.match(old, name):
-            name = re.sub(f"^{old}", new, name)
-            break
-    for old, new in _LAYERS.items():
-        name = name.replace(old, new)
-    return name
 
 
 def _activation(checkpoint: Path, row: Published | None, model: str | None) -> str:

@@ -32,14 +32,20 @@ class Origin(NamedTuple):
 
 
 def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> Origin:
-    """The origin of a weight, each pattern of `names` replaced in turn.
+    """The origin of a weight by its `translated` name.
 
     The file has queries, keys and values in one tensor where `projection` finds one of their letters in the name.
     """
     joined = re.search(projection, name)
+    name = translated(name, names)
+    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
+
+
+def translated(name: str, names: Sequence[tuple[str, Any]]) -> str:
+    """A name with each pattern of `names` replaced in turn."""
     for ours, theirs in names:
         name = re.sub(ours, theirs, name)
-    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
+    return name
 
 
 def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:

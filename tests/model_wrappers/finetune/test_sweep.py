@@ -7,8 +7,7 @@ import json
 import pytest
 import sources_retrieval
 from console import invoke
-from finetune_support import COLOURS, make_training_set, same_bits, short, stop_at, weights
-from PIL import Image
+from finetune_support import make_labelled, make_training_set, same_bits, short, stop_at, weights
 
 from vl_assay.metrics.common.errors import DataError, TrainingError, UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model
@@ -29,13 +28,8 @@ def evaluation(tmp_path_factory):
 @pytest.fixture
 def squares(tmp_path):
     """A table of captions of plain colours, and a folder of images by label."""
-    rows = ["caption,image"]
-    for colour, pixel in COLOURS.items():
-        (tmp_path / "labelled" / colour).mkdir(parents=True)
-        for number in range(2):
-            name = f"labelled/{colour}/{number}.png"
-            Image.new("RGB", (32, 32 + number), pixel).save(tmp_path / name)
-            rows.append(f"a {colour} square,{name}")
+    images = sorted(make_labelled(tmp_path / "labelled").glob("*/*.png"))
+    rows = ["caption,image", *(f"a {file.parent.name} square,{file.relative_to(tmp_path)}" for file in images)]
     (tmp_path / "squares.csv").write_text("\n".join(rows))
     return tmp_path
 
