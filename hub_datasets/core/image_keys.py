@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 # The key of an image that is not there.
 MISSING = ""
-_ROWS_AT_ONCE = 200
+_ROWS_AT_ONCE, _ROWS_OF_A_THREAD = 200, 25
 
 
 class ImageKey(NamedTuple):
@@ -36,7 +37,7 @@ class ImageKey(NamedTuple):
 NO_IMAGE = ImageKey(MISSING, "")
 
 
-def content_key(content: bytes) -> str:
+def content_key(content: bytes | pa.Buffer) -> str:
     """SHA-256 of an image's file, its first 32 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:32]
 
@@ -78,8 +79,12 @@ def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
     chosen = dataset.select_columns(list(columns)).with_format("arrow")
     with ThreadPoolExecutor() as pool:
         for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
-            found = [pool.map(_key, table[column]) for column in columns]
-            yield from map(list, zip(*found, strict=True))
+            parts = [table.slice(start, _ROWS_OF_A_THREAD) for start in range(0, len(table), _ROWS_OF_A_THREAD)]
+            yield from chain.from_iterable(pool.map(_keys, parts))
+
+
+def _keys(table: pa.Table) -> list[list[ImageKey]]:
+    return [[_key(image) for image in row] for row in zip(*table.columns, strict=True)]
 
 
 def _key(image: pa.StructScalar) -> ImageKey:

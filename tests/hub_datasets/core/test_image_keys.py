@@ -47,6 +47,7 @@ def test_a_key_is_the_hash_of_the_file_beside_its_name(dataset, tmp_path):
     expected = [hashlib.sha256(file).hexdigest()[:32] for file in FILES[:2]]
     assert [row[0] for row in keys] == [ImageKey(expected[0], "0.jpg"), ImageKey(expected[1], "1.jpg"), NO_IMAGE]
     assert [row[1].key for row in keys] == [MISSING] * 3
+    assert [row[::-1] for row in image_keys(dataset, ["image_1", "image"], tmp_path, ["this"])] == keys
     assert image_keys(dataset, [], tmp_path, ["this"]) == [[], [], []]
 
 
