@@ -14,6 +14,7 @@ import numpy as np
 
 from ...metrics.common.errors import UnknownNameError
 from ...metrics.common.model_sizes import NOT_STATED, SIZES, size_class
+from ..reruns.agreement import Rerun, summarise
 from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
 
 BEST, TIE = "best", "tie"
@@ -163,6 +164,17 @@ class Board:
     def _counts(self) -> dict[Column, int]:
         models = {key for key, row in self._rows.items() if not row.is_reference}
         return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
+
+    @cached_property
+    def reruns(self) -> dict[_Key, tuple[str, bool]]:
+        """What re-runs say of all predictions of a model, by model and origin, see ``agreement.summarise``."""
+        files: dict[_Key, dict[str, Rerun | None]] = {}
+        for cells in self._cells.values():
+            for key, entry in cells.items():
+                if entry.predictions:
+                    files.setdefault(key, {})[entry.predictions] = entry.rerun
+        found = {key: summarise(reruns) for key, reruns in files.items()}
+        return {key: mark for key, mark in found.items() if mark}
 
     def models(self, origin: str | None = None) -> list[str]:
         """The names of all models, or of those with rows of an origin, in the order of the entries."""

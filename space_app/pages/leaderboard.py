@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from ..board.board import Choice
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Entry
 from ..board.views import OVERVIEW, Place, places, view, view_names
-from ..reruns.agreement import summarise
 from .address import View, address_of
 from .common import QUIET, columns_of, csv_button, render
 
@@ -230,12 +229,12 @@ def board_html(
     lines = []
     for row in rows[:most]:
         who = row.model, row.origin
-        entries = [board.entry(column, *who) for column in columns]
         cells = [
             entry and cell(entry, marks[column].get(who, ""), chance[column], intervals)
-            for column, entry in zip(columns, entries, strict=True)
+            for column in columns
+            for entry in [board.entry(column, *who)]
         ]
-        lines.append(_line(row, cells, ranks.get(who)) | {"rerun": rerun_mark(entries)})
+        lines.append(_line(row, cells, ranks.get(who)) | {"rerun": board.reruns.get(who)})
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
     every: dict[str, Any] = {**choice, "with_empty": True}
     left_out = board.row_count(columns, **every) - len(rows)
@@ -270,11 +269,6 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
         "interval": span if with_interval else "",
         "title": f"95 % interval {span}; {source}" if span else source,
     }
-
-
-def rerun_mark(entries: Iterable[Entry | None]) -> tuple[str, bool] | None:
-    """What re-runs say of the predictions behind entries, see ``agreement.summarise``."""
-    return summarise({entry.predictions: entry.rerun for entry in entries if entry and entry.predictions})
 
 
 def _line(row: Entry, cells: Sequence[dict[str, Any] | None], rank: tuple[int, int] | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
 from .address import View, address_of
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
-from .leaderboard import cell, rerun_mark, size_text
+from .leaderboard import cell, size_text
 
 _Section = tuple[str, list[tuple[Place, Entry]]]
 
@@ -97,7 +97,7 @@ def profile_html(catalogue: Catalogue, name: str) -> Markup:
         facts=facts,
         tags=list(dict.fromkeys(entry.origin for entry in own)),
         origins=ORIGINS,
-        rerun=rerun_mark(own),
+        rerun=board.reruns.get((name, RECOMPUTED)),
         summary=summary,
         sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, own)],
     )

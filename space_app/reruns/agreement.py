@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.repetition import Repetition, repetition
 
-# In float32 all of 1,000 examples were repeated with another batch size; in bfloat16 99.7 % of them.
+# With another batch size demo-clip repeats 1,000 of 1,000 toy_scenes/groups in float32, and 997 in bfloat16.
 LEAST_SAME, LEAST_SAME_IN_HALF = 0.99, 0.97
 
 

@@ -18,11 +18,13 @@ from huggingface_hub import constants
 from submission_support import MemoryStorage, changed
 
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
+from vl_assay.metrics.records.repetition import Repetition
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.views import places
 from vl_assay.space_app.pages.leaderboard import board_html
 from vl_assay.space_app.pages.model import profile_html, provenance_html
+from vl_assay.space_app.reruns.agreement import Rerun, summarise
 from vl_assay.space_app.reruns.public_models import public_files
 from vl_assay.space_app.reruns.queue import FAILED, MOST_CLAIMS, QUEUED, RUNNING, finish, jobs, queue_rerun, take
 from vl_assay.space_app.reruns.worker import run_command, work
@@ -182,6 +184,16 @@ def test_a_submission_is_queued_once_and_by_somebody(place, storage):
     review(storage, place.id, "withdrawn", "", "me")
     with pytest.raises(SubmissionError, match="is withdrawn; one that has results can be run again"):
         queue_rerun(storage, place.id, "me")
+
+
+def test_the_mark_of_a_model_is_that_of_its_worst_file_and_says_what_was_left_out():
+    def rerun(same, dtype="float32"):
+        return Rerun(Repetition(same, 10_000, 0.0), dtype, "cpu", "")
+
+    assert summarise({"a": rerun(1.0), "b": rerun(0.9899)}) == ("re-run disagrees: 98.9 % the same", False)
+    assert summarise({"a": rerun(0.9999), "b": None}) == ("re-run: 99.9 % the same, 1 of 2 tasks", True)
+    assert summarise({"a": rerun(0.98, "bfloat16")}) == ("re-run: 98.0 % the same", True)
+    assert summarise({"a": None}) is None
 
 
 def test_a_command_has_no_secrets_and_is_ended_in_time(tmp_path, monkeypatch):
