@@ -67,7 +67,9 @@ def remote_cola(server, tmp_path, monkeypatch):
     annotations.write_text(json.dumps(sources_cola.rows(f"{server.url}/vg")), encoding="utf-8")
     sources_cola.write_images(tmp_path / "remote" / "vg")
     url, checksum = f"{server.url}/{sources_cola.ANNOTATIONS}", f"sha256:{sha256(annotations)}"
-    monkeypatch.setattr(cola, "ANNOTATIONS", replace(cola.ANNOTATIONS, url=url, checksum=checksum))
+    [(part, rows)] = cola.Cola.ROWS.items()
+    there = replace(cola.ANNOTATIONS, url=url, checksum=checksum)
+    monkeypatch.setattr(cola.Cola, "ROWS", {part: replace(rows, file=there)})
     return partial(build, "cola")
 
 
