@@ -57,10 +57,13 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     decided: dict[str, Any] = {}
     if isinstance(model, TwoPrecisions):
         precise = _Encoder(model.precise, plan, pipeline, tokens)
-        see, read = (
-            partial(_once_each, precise.see, "float32-images"),
-            partial(_once_each, precise.read, "float32-captions"),
-        )
+
+        def see(numbers: np.ndarray) -> np.ndarray:
+            return precise.see(numbers, f"float32-images-{choice_key(numbers)}")
+
+        def read(numbers: np.ndarray) -> np.ndarray:
+            return precise.read(numbers, f"float32-captions-{choice_key(numbers)}")
+
         scores, decided = decide(pairs, scores, images[place[pairs.anchor]], see, read)
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)

@@ -1,16 +1,15 @@
 """float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
 
-Everything is computed in bfloat16, and a sample of the examples in float32 too. The difference of two scores that
-decides an example is off by the difference of two rounding errors; `BOUND` times its root mean square over the sample,
-of examples with as many images and captions, is the bound below which a decision is open. Open ones are computed again
-in two stages: first the captions in float32, after which only the images' rounding is left, whose bound is measured
-apart and is lower; then the images of those that are still open. What lies within rounding of float32 itself is
-re-checked in float64, as always.
+Everything is computed in bfloat16. The difference of two scores that decides an example is off by the difference of two
+rounding errors; `BOUND` times its root mean square is the bound below which a decision is open. It is measured, for
+examples with as many images and captions, on those that are closest to a tie, which are computed again anyhow: how far
+bfloat16 is off does not depend on how close an example is. Open ones are computed again in two stages: first the
+captions in float32, after which only the images' rounding is left, whose bound is lower; then the images of those that
+are still open. What lies within rounding of float32 itself is re-checked in float64, as always.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -25,14 +24,14 @@ from .protocol import DualEncoder, LoadOptions
 AUTO = "auto"
 # Errors are nearly normal: beyond five standard deviations lies one decision in two million.
 BOUND = 5
-SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth
+SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth; a quarter of it for the images
 
 _FACTS = (
     "bfloat16_bound",
     "bfloat16_bound_of_images",
     "scores_with_float32_captions",
     "scores_with_float32_images",
-    "margins_in_sample",
+    "examples_in_sample",
     "margins_that_bfloat16_turns",
 )
 
@@ -100,8 +99,9 @@ def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read
         pairs: with examples alone.
         scores: (p,), in bfloat16.
         images: for each pair its image's embedding (p, d) in bfloat16.
-        see, read: embeddings (n, d) in float32 of images and texts with these numbers, which may repeat.
+        see, read: embeddings (n, d) in float32 of images and texts with these numbers, ascending.
     """
+    see, read = _remembering(see), _remembering(read)
     found = scores.copy()
     facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
@@ -120,44 +120,50 @@ def _decide_alike(
     pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
-    examples = _sample(pairs.anchor[:: int(pairs.shapes[0].prod())])
-    chosen = pairs.of_examples(examples)
-    sample = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], pairs.shapes[examples], [])
-    texts = read(sample.text)
-    true, mixed = dots(see(sample.anchor), texts), dots(images[chosen], texts)
-    margins = [sample.differences(each) for each in (scores[chosen], mixed, true)]
-    bound, bound_of_images = (
-        BOUND * max((float(np.sqrt(np.mean((own - exact) ** 2))) for own, exact in zip(each, margins[2], strict=True)))
-        for each in margins[:2]
-    )
-    bound_of_images = min(bound, bound_of_images)
+    count = len(pairs.shapes)
+    gaps = np.hstack([np.abs(each).reshape(count, -1) for each in pairs.differences(scores)]).min(axis=1)
+    closest = np.argsort(gaps, kind="stable")[: np.clip(count // 16, *SAMPLE)]
+
+    def rms_errors(examples: np.ndarray, rough: Rows, better: Rows) -> np.ndarray:
+        places = pairs.of_examples(examples)
+        sample = Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
+        differences = (sample.differences(each(places)) for each in (rough, better))
+        return np.array([np.sqrt(np.mean((one - other) ** 2)) for one, other in zip(*differences, strict=True)])
+
+    def with_captions(places: np.ndarray) -> np.ndarray:
+        return dots(images[places], read(pairs.text[places]))
+
+    def with_both(places: np.ndarray) -> np.ndarray:
+        return dots(see(pairs.anchor[places]), read(pairs.text[places]))
+
+    of_captions = rms_errors(closest, scores.__getitem__, with_captions)
+    of_images = rms_errors(closest[: max(SAMPLE[0], len(closest) // 4)], with_captions, with_both)
+    bound, bound_of_images = (BOUND * float(each.max()) for each in (np.hypot(of_captions, of_images), of_images))
 
     found = scores.copy()
     near = pairs.near_ties(scores, bound)
-    rows = read(pairs.text[near])
-    found[near] = dots(images[near], rows)
+    found[near] = with_captions(np.flatnonzero(near))
     open_ = near & pairs.near_ties(found, bound_of_images)
-    found[open_] = dots(see(pairs.anchor[open_]), rows[open_[near]])
-    rough, exact = (np.sign(np.concatenate(each)) for each in (margins[0], margins[2]))
-    values = (bound, bound_of_images, int(near.sum()), int(open_.sum()), len(exact), int((rough != exact).sum()))
+    found[open_] = with_both(np.flatnonzero(open_))
+    turned = sum(
+        int((np.sign(one) != np.sign(other)).sum())
+        for one, other in zip(pairs.differences(scores), pairs.differences(found), strict=True)
+    )
+    values = (bound, bound_of_images, int(near.sum()), int(open_.sum()), len(closest), turned)
     return found, dict(zip(_FACTS, values, strict=True))
 
 
-def _sample(images: np.ndarray) -> np.ndarray:
-    """Numbers of the examples that are computed in both precisions, from the (first) image of each: `SAMPLE`.
+def _remembering(rows: Rows) -> Rows:
+    """`rows` that computes those of each number once."""
+    known: dict[int, np.ndarray] = {}
 
-    They are those of as few images as have enough, since images cost the most, but of the least number at least.
-    """
-    size = int(np.clip(len(images) // 16, *SAMPLE))
-    distinct = np.unique(images)
-    wanted = max(SAMPLE[0], math.ceil(size * len(distinct) / len(images)))
-    examples = np.flatnonzero(np.isin(images, _spread(distinct, wanted)))
-    return _spread(examples, size)
+    def look_up(numbers: np.ndarray) -> np.ndarray:
+        new = np.setdiff1d(numbers, np.fromiter(known, np.int64, len(known)))
+        if len(new):
+            known.update(zip(new.tolist(), rows(new), strict=True))
+        return np.stack([known[number] for number in numbers.tolist()]) if len(numbers) else np.empty((0, 0))
 
-
-def _spread(values: np.ndarray, count: int) -> np.ndarray:
-    """So many of the values, evenly spaced."""
-    return values[np.unique(np.linspace(0, len(values) - 1, count).round().astype(int))]
+    return look_up
 
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:
@@ -166,7 +172,7 @@ def describe(facts: Mapping[str, Any], scores: int) -> str:
     return (
         f"bfloat16 decides differences above {facts['bfloat16_bound']:.2g}; of the scores {captions:.1f} % have their "
         f"captions in float32, {images:.1f} % their images too. It alone would turn "
-        f"{facts['margins_that_bfloat16_turns']} of {facts['margins_in_sample']} differences of a sample"
+        f"{facts['margins_that_bfloat16_turns']} differences"
     )
 
 

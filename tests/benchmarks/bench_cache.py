@@ -1,10 +1,10 @@
 """Look-ups in a large cache of embeddings: milliseconds each, and the memory that they take beside their result.
 
-    python tests/benchmarks/bench_cache.py [--rows 200000] [--width 512]
+    python tests/benchmarks/bench_cache.py [--rows 2000000] [--width 512]
 
-The cache gets `--rows` embeddings in shards of 10,000, and then a run asks for every fourth of them at once, and for as
-many that are not there. Memory is the peak of the process less that before, as a share of the rows found. Exits with 1
-when a goal is missed.
+The cache gets `--rows` embeddings in shards of 100,000, and then a run asks for every fourth of them at once, and for
+as many that are not there. Memory is the peak of the process less that before, as a share of the rows found. Exits with
+1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.protocol import ModelInfo
 
-SHARD = 10_000
+SHARD = 100_000
 
 
 def keys_of(first: int, last: int, step: int = 1) -> list[str]:
@@ -38,7 +38,7 @@ def peak() -> int:
 
 def main() -> int:
     """Measure, print, and return the exit status."""
-    options = read_options(__doc__, rows=200_000, width=512)
+    options = read_options(__doc__, rows=2_000_000, width=512)
     rng = np.random.default_rng(0)
 
     def new_run(folder: Path) -> object:

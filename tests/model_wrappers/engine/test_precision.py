@@ -70,7 +70,7 @@ def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_pa
     decisions = [[np.argmax(row.scores) for row in found.rows] for found in (ours, theirs)]
     assert decisions[0] == decisions[1]
     assert ours.metadata["model"]["dtype"] == "auto"
-    assert ours.metadata["run"]["margins_in_sample"] > 0
+    assert ours.metadata["run"]["examples_in_sample"] > 0
     bound = ours.metadata["run"]["bfloat16_bound"]
     assert f"what differs by {bound:.2g} or less is decided in float32" in to_markdown(auto.report())
     assert "bfloat16" not in to_markdown(whole.report())
