@@ -188,7 +188,7 @@ def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype:
     benchmarks = [f"sugarcrepe/{category}" for category in sorted({category for category, _ in pairs})]
     predict("mock:constant", benchmarks, out=work / f"warm-{dtype}", data_dir=folder, options=options, progress=False)
     model: Any = load_model(str(checkpoint), LoadOptions(dtype=dtype))
-    watch = Stopwatch(model.module, "get_image_features", "get_text_features")
+    watch = Stopwatch(model, "see", "read", "read_shared")
     rounds = iter(range(1000))
 
     def measure() -> Times:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -24,7 +25,8 @@ class FileServer(ThreadingHTTPServer):
         cut: files of which only half of what was asked for is sent, before the connection ends.
         altered: files of which the last byte that is sent is another.
         moved: the new addresses of files that were moved.
-        has_ranges: whether parts of files are sent; `seconds`: how long each answer takes.
+        has_ranges: whether parts of files are sent; `seconds`: how long each answer takes; `limit`: how many
+            requests for a file are answered before the others wait.
     """
 
     daemon_threads = True
@@ -35,7 +37,7 @@ class FileServer(ThreadingHTTPServer):
         self.down: dict[str, list[int]] = {}
         self.cut, self.altered = set[str](), set[str]()
         self.moved: dict[str, str] = {}
-        self.has_ranges, self.seconds = True, 0.0
+        self.has_ranges, self.seconds, self.limit = True, 0.0, math.inf
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -62,6 +64,8 @@ class _Handler(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         server, name = self.server, self.path.rsplit("/", 1)[-1]
         time.sleep(server.seconds)
+        while server.requests["GET", name] >= server.limit:
+            time.sleep(0.002)
         if self._fails("GET"):
             return
         if name in server.moved:
