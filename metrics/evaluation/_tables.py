@@ -242,7 +242,7 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     shown = [f"{words(name)} ± {percent(value)}" for name, value in spread.items() if value is not None]
     yield f"Standard deviation over 90 % subsets, in points: {', '.join(shown)}." if shown else ""
     if bound := result.run.get("bfloat16_bound"):
-        yield f"Computed in bfloat16; what differs by {bound:.2g} or less is decided in float32 (dtype auto)."
+        yield f"Computed in bfloat16; what that may turn, up to {bound:.2g} apart, is decided in float32 (dtype auto)."
     for why, count in result.left_out.items():
         yield f"{count:,} examples are in no score: {why}."
     if result.missing:

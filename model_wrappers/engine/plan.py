@@ -114,19 +114,19 @@ class Pairs:
                 found.append((matrices.take(one, axis) - matrices.take(other, axis)).ravel())
         return found or [np.empty(0)]
 
-    def near_ties(self, scores: np.ndarray, margin: float, *, across_images: bool = True) -> np.ndarray:
-        """Mask (p,) of the pairs of examples with two scores within `margin`.
+    def near_ties(self, scores: np.ndarray, margin: float | np.ndarray, *, across_images: bool = True) -> np.ndarray:
+        """Mask (p,) of the pairs of examples with two scores within `margin`, or within that of each example (e,).
 
         As in the metrics, the texts of one image are compared and, with `across_images`, the images of one text. The
         margin is relative for scores above 1, as rounding is. Pools are ignored: in 10^8 scores some are always close.
         """
-        near = np.zeros(len(scores), bool)
+        near, margins = np.zeros(len(scores), bool), np.broadcast_to(margin, len(self.shapes))
         for rows, columns in np.unique(self.shapes, axis=0):
             of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
             places = self.starts[of_shape, None] + np.arange(rows * columns)
             matrices = scores[places].reshape(-1, rows, columns)
             close = np.zeros(len(of_shape), bool)
-            limits = margin * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
+            limits = margins[of_shape] * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
             for axis in (1, 2) if across_images else (2,):
                 if matrices.shape[axis] > 1:
                     gaps = np.diff(np.sort(matrices, axis=axis), axis=axis)

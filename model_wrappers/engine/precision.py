@@ -1,17 +1,19 @@
 """float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
 
-Everything is computed in bfloat16. The difference of two scores that decides an example is off by the difference of two
-rounding errors; `BOUND` times its root mean square is the bound below which a decision is open. It is measured, for
-examples with as many images and captions, on those that are closest to a tie, which are computed again anyhow: how far
-bfloat16 is off does not depend on how close an example is. Open ones are computed again in two stages: first the
-captions in float32, after which only the images' rounding is left, whose bound is lower; then the images of those that
-are still open. What lies within rounding of float32 itself is re-checked in float64, as always.
+Everything is computed in mixed precision, whose matrix products are in bfloat16. The difference of two scores that
+decides an example is off by the rounding of the captions' embeddings and by that of the image's; the latter reaches it
+in proportion to the distance of the two captions. Both are measured on samples that are computed again in float32, for
+examples with as many images and captions; `BOUND` times their root mean square is the bound below which a decision is
+open. Open ones are computed again in two stages: first the captions in float32, after which only the images' rounding
+is left; then the images of those that are still open. What lies within rounding of float32 itself is re-checked in
+float64, as always.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +24,13 @@ from .plan import Pairs
 from .protocol import DualEncoder, LoadOptions
 
 AUTO = "auto"
-# Errors are nearly normal: beyond five standard deviations lies one decision in two million.
+# Errors are nearly normal: beyond five standard deviations lies one in two million.
 BOUND = 5
-SAMPLE = 32, 256  # the least and the most examples, of which it is a sixteenth; a quarter of it for the images
+# Two samples, each with its least and its most examples and the part of all that it is: those closest to a tie, which
+# are mostly computed again anyhow (a quarter of them with the images), and others, as captions that are close may be
+# off by less.
+CLOSEST = 32, 256, 16
+OTHERS = 32, 128, 32
 
 _FACTS = (
     "bfloat16_bound",
@@ -39,7 +45,7 @@ Rows = Callable[[np.ndarray], np.ndarray]
 
 
 class TwoPrecisions:
-    """A dual encoder in bfloat16, with the same in float32 for what bfloat16 cannot decide."""
+    """A dual encoder in mixed precision, with the same in float32 for what that cannot decide."""
 
     def __init__(self, fast: DualEncoder, precise: DualEncoder) -> None:
         self.fast, self.precise = fast, precise
@@ -61,28 +67,36 @@ class TwoPrecisions:
         return self.fast.prepare_captions(captions)
 
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in bfloat16; with `exact` in float64 by the weights of float32."""
+        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_images(images, exact=True) if exact else self.fast.encode_images(images)
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in bfloat16; with `exact` in float64 by the weights of float32."""
+        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_captions(captions, exact=True) if exact else self.fast.encode_captions(captions)
 
 
 def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: LoadOptions) -> TwoPrecisions:
-    """A model in bfloat16 and in float32, by `load`.
+    """A model in mixed precision and in float32, by `load`.
 
     Raises:
-        ModelError: it is no dual encoder; or as `load_model`.
+        ModelError: it is no dual encoder of torch; or as `load_model`.
     """
-    fast = load(name, replace(options, dtype="bfloat16"))
-    if not isinstance(fast, DualEncoder):
+    fast = load(name, options)
+    if not isinstance(fast, DualEncoder) or not hasattr(fast, "mix"):
         raise ModelError(
-            f"dtype auto re-computes what bfloat16 cannot decide, from embeddings, which {fast.info.name} does not "
-            "give; take float32, bfloat16 or float16"
+            "dtype auto re-computes what bfloat16 cannot decide, from embeddings in two precisions, which "
+            f"{fast.info.name} does not give; take float32, bfloat16 or float16"
         )
-    precise = load(name, replace(options, dtype="float32"))
-    return TwoPrecisions(fast, precise)
+    fast.mix()
+    fast.info = replace(fast.info, dtype="mixed")
+    return TwoPrecisions(fast, load(name, options))
+
+
+class Rough(NamedTuple):
+    """Embeddings in mixed precision: for each pair its image's and its text's, both (p, d)."""
+
+    images: np.ndarray
+    texts: np.ndarray
 
 
 class Decided(NamedTuple):
@@ -92,65 +106,111 @@ class Decided(NamedTuple):
     facts: dict[str, Any]
 
 
-def decide(pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows) -> Decided:
-    """Replace the scores of bfloat16 by those of float32 where a decision is open.
+def decide(pairs: Pairs, rough: Rough, see: Rows, read: Rows) -> Decided:
+    """The scores of mixed precision, replaced by those of float32 where a decision is open.
 
     Args:
         pairs: with examples alone.
-        scores: (p,), in bfloat16.
-        images: for each pair its image's embedding (p, d) in bfloat16.
+        rough: their embeddings in mixed precision.
         see, read: embeddings (n, d) in float32 of images and texts with these numbers, ascending.
     """
     see, read = _remembering(see), _remembering(read)
-    found = scores.copy()
+    found = dots(*rough)
     facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
         if shape.prod() < 2:
             continue
         of_shape = np.flatnonzero((pairs.shapes == shape).all(axis=1))
         chosen = pairs.of_examples(of_shape)
-        group = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], pairs.shapes[of_shape], [])
-        found[chosen], counts = _decide_alike(group, scores[chosen], images[chosen], see, read)
+        alike = Rough(rough.images[chosen], rough.texts[chosen])
+        found[chosen], counts = _decide_alike(_part(pairs, of_shape), alike, see, read)
         for name, value in counts.items():
             facts[name] = max(facts[name], value) if "bound" in name else facts[name] + value
     return Decided(found, facts)
 
 
-def _decide_alike(
-    pairs: Pairs, scores: np.ndarray, images: np.ndarray, see: Rows, read: Rows
-) -> tuple[np.ndarray, dict[str, Any]]:
+def _decide_alike(pairs: Pairs, rough: Rough, see: Rows, read: Rows) -> tuple[np.ndarray, dict[str, Any]]:
     """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
-    count = len(pairs.shapes)
-    gaps = np.hstack([np.abs(each).reshape(count, -1) for each in pairs.differences(scores)]).min(axis=1)
-    closest = np.argsort(gaps, kind="stable")[: np.clip(count // 16, *SAMPLE)]
-
-    def rms_errors(examples: np.ndarray, rough: Rows, better: Rows) -> np.ndarray:
-        places = pairs.of_examples(examples)
-        sample = Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
-        differences = (sample.differences(each(places)) for each in (rough, better))
-        return np.array([np.sqrt(np.mean((one - other) ** 2)) for one, other in zip(*differences, strict=True)])
 
     def with_captions(places: np.ndarray) -> np.ndarray:
-        return dots(images[places], read(pairs.text[places]))
+        return dots(rough.images[places], read(pairs.text[places]))
 
     def with_both(places: np.ndarray) -> np.ndarray:
         return dots(see(pairs.anchor[places]), read(pairs.text[places]))
 
-    of_captions = rms_errors(closest, scores.__getitem__, with_captions)
-    of_images = rms_errors(closest[: max(SAMPLE[0], len(closest) // 4)], with_captions, with_both)
-    bound, bound_of_images = (BOUND * float(each.max()) for each in (np.hypot(of_captions, of_images), of_images))
-
+    scores = dots(*rough)
+    bounds, bounds_of_images, sampled = _bounds(pairs, scores, rough.texts, with_captions, with_both)
     found = scores.copy()
-    near = pairs.near_ties(scores, bound)
+    near = pairs.near_ties(scores, bounds)
     found[near] = with_captions(np.flatnonzero(near))
-    open_ = near & pairs.near_ties(found, bound_of_images)
+    open_ = near & pairs.near_ties(found, bounds_of_images)
     found[open_] = with_both(np.flatnonzero(open_))
-    turned = sum(
-        int((np.sign(one) != np.sign(other)).sum())
-        for one, other in zip(pairs.differences(scores), pairs.differences(found), strict=True)
-    )
-    values = (bound, bound_of_images, int(near.sum()), int(open_.sum()), len(closest), turned)
+    sides = zip(pairs.differences(scores), pairs.differences(found), strict=True)
+    turned = sum(int((np.sign(one) != np.sign(other)).sum()) for one, other in sides)
+    values = (float(bounds.max()), float(bounds_of_images.max()), int(near.sum()), int(open_.sum()), sampled, turned)
     return found, dict(zip(_FACTS, values, strict=True))
+
+
+def _bounds(
+    pairs: Pairs, scores: np.ndarray, texts: np.ndarray, with_captions: Rows, with_both: Rows
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Of each example (e,) the bounds of what is open, and of what still is when captions are in float32; and a count.
+
+    Args:
+        pairs: of examples of one shape.
+        scores: (p,), in mixed precision.
+        texts: (p, d), in mixed precision.
+        with_captions, with_both: scores of the pairs at some places, with captions, and images too, in float32.
+
+    Returns:
+        Both bounds, and the number of examples by which they were measured.
+    """
+
+    def errors(examples: np.ndarray, one: Rows, other: Rows) -> list[np.ndarray]:
+        places, sample = pairs.of_examples(examples), _part(pairs, examples)
+        return [a - b for a, b in zip(*(sample.differences(each(places)) for each in (one, other)), strict=True)]
+
+    count, (rows, columns) = len(pairs.shapes), pairs.shapes[0]
+    distances = _distances(pairs, texts)
+    gaps = np.hstack([np.abs(each).reshape(count, -1) for each in pairs.differences(scores)]).min(axis=1)
+    if columns > 1:
+        gaps[distances.max(axis=1) == 0] = np.inf  # texts that are the same show no error
+    closest = np.argsort(gaps, kind="stable")[: _size(count, *CLOSEST)]
+    others = np.unique(np.linspace(0, count - 1, _size(count, *OTHERS)).astype(np.int64))
+    of_captions = max(
+        _rms(each) for examples in (closest, others) for each in errors(examples, scores.__getitem__, with_captions)
+    )
+    few = closest[: max(CLOSEST[0], len(closest) // 4)]
+    of_images = errors(few, with_captions, with_both)
+    limits = [np.full(count, _rms(each)) for each in of_images]
+    if columns > 1:  # the first differences are those of texts
+        across = np.repeat(distances[few, None], rows, axis=1).ravel()
+        apart = across > 0
+        limits[0] = _rms(of_images[0][apart] / across[apart]) * distances.max(axis=1)
+    bounds_of_images = BOUND * np.max(limits, axis=0)
+    return np.hypot(BOUND * of_captions, bounds_of_images), bounds_of_images, len(np.union1d(closest, others))
+
+
+def _part(pairs: Pairs, examples: np.ndarray) -> Pairs:
+    """The pairs of these examples alone."""
+    places = pairs.of_examples(examples)
+    return Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
+
+
+def _size(count: int, least: int, most: int, part: int) -> int:
+    return min(count, max(least, min(most, count // part)))
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+
+
+def _distances(pairs: Pairs, texts: np.ndarray) -> np.ndarray:
+    """Of examples of one shape the distances (e, k) of every two texts, by the embeddings (p, d) of each pair's."""
+    rows, columns = pairs.shapes[0]
+    own = texts.reshape(len(pairs.shapes), rows, columns, -1)[:, 0]
+    found = [np.linalg.norm(own[:, one] - own[:, other], axis=1) for one, other in combinations(range(columns), 2)]
+    return np.stack(found, axis=1) if found else np.empty((len(own), 0))
 
 
 def _remembering(rows: Rows) -> Rows:

@@ -573,7 +573,7 @@ def _refuse_to_overwrite(paths: list[Path], tasks: list[TaskData], model: AnyMod
 def _load_options(model: str | AnyModel, processes: Processes, config: RunConfig) -> LoadOptions:
     on_cpu = not isinstance(model, str) or model.startswith(("mock:", "endpoint:"))
     device = "cpu" if on_cpu else default_device(processes.rank)
-    dtype = "bfloat16" if config.dtype == AUTO else config.dtype
+    dtype = "float32" if config.dtype == AUTO else config.dtype
     return LoadOptions(device, dtype, config.revision, dict(config.settings or {}), config.compile)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -15,6 +15,8 @@ from PIL import Image
 
 from ..engine.protocol import ModelInfo
 
+# Layers that are matrix products, nearly all of a model's work.
+_PRODUCTS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.MultiheadAttention)
 # The setting of a `RerankingModel`.
 CANDIDATES = {"candidates": ("256", "128", "all")}
 
@@ -117,6 +119,7 @@ class DualEncoderMixin(TorchModel, ABC):
     """
 
     shares_prefixes: bool = False
+    _is_mixed: bool = False
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
@@ -146,14 +149,29 @@ class DualEncoderMixin(TorchModel, ABC):
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
-        return _normalised(self.embed_images(images, exact=exact), exact)
+        with self._precision():
+            return _normalised(self.embed_images(images, exact=exact), exact)
 
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
         """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
-        if self.shares_prefixes and not exact and len(captions) > 1:
-            return _normalised(self.read_shared(self._model, captions), exact)
-        return _normalised(self.embed_captions(captions, exact=exact), exact)
+        with self._precision():
+            if self.shares_prefixes and not exact and len(captions) > 1:
+                return _normalised(self.read_shared(self._model, captions), exact)
+            return _normalised(self.embed_captions(captions, exact=exact), exact)
+
+    def mix(self) -> None:
+        """Encode in mixed precision from now on: matrix products in bfloat16, all else as the weights are, in float32.
+
+        Half of what bfloat16 is off is lost where layers add to what was before them, which is as fast in float32.
+        """
+        for part in self._model.modules():
+            if isinstance(part, _PRODUCTS):
+                part.to(torch.bfloat16)  # else they would be converted for each batch
+        self._is_mixed = True
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self._is_mixed else nullcontext()
 
 
 class FusedModel(ImageTextModel, ABC):

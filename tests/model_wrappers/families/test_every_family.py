@@ -217,6 +217,20 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, 
             np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2", "tipsv2", "blip", "flava", "xvlm"],
+)
+def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
+    model = load(name, folders[name], settings={"head": "itc"} if name in ("blip", "xvlm") else {})
+    expected = score(model, images, CAPTIONS, PAIRS)
+    model.mix()
+    found = score(model, images, CAPTIONS, PAIRS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.05)
+    assert (found != expected).any()
+    assert {own.dtype for own in model.module.parameters()} == {torch.bfloat16, torch.float32}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, folders):
     other = "vilt" if family == "clip" else "clip"

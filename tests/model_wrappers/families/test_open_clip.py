@@ -196,6 +196,11 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(library, tmp_pat
         model = load_negclip(tmp_path, dtype=dtype)
         assert {p.dtype for p in model.module.parameters()} == {getattr(torch, dtype)}
         assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
+    model = load_negclip(tmp_path)
+    whole = embeddings(model, images, CAPTIONS)
+    model.mix()
+    for mixed, single in zip(embeddings(model, images, CAPTIONS), whole, strict=True):
+        assert 0 < np.abs(mixed - single).max() < 0.05
     with pytest.raises(UnknownNameError, match="unknown dtype 'int8'"):
         load_negclip(tmp_path, dtype="int8")
 
