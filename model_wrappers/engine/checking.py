@@ -236,7 +236,7 @@ def _reference_tokenizer(name: str, model: Model) -> Any:
     family, _, checkpoint = name.partition(":")
     path = checkpoint_path(checkpoint if family == model.info.family else name)
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, revision=model.info.revision)
     except (OSError, ValueError, KeyError):
         return None
 
