@@ -122,7 +122,7 @@ def test_the_loss_is_that_of_boxes_and_phrases_by_hand(pictures):
     )
     thing, fits = torch.tensor([[0, 0, 0.5, 0.5]]), torch.tensor([[1.0, 0.0]])
     batch = Batch(torch.zeros(pictures, 3, 8, 8), [thing] * pictures, [fits] * pictures, ["a star", "a ring"])
-    # Focal loss of what is wanted: 0.3 · (1/4)² · ln 4/3 for 3/4; of the others 0.7 · p² · -ln(1 - p) for 1/2, 1/2, 1/4.
+    # Focal loss of what is wanted: 0.3 · (1/4)² · ln 4/3 for 3/4; of the rest 0.7 · p² · -ln(1 - p) for 1/2, 1/2, 1/4.
     classes = 0.3 / 16 * math.log(4 / 3) + 2 * 0.7 / 4 * math.log(2) + 0.7 / 16 * math.log(4 / 3)
     # The box is off by 1/4 at one side; the intersection is half of the union, which fills the hull: 1 - 1/2.
     expected = 2 * classes + 5 * 1 / 4 + 2 * 1 / 2
