@@ -59,7 +59,7 @@ _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
     "accelerate", "datasets", "numpy", "pillow",
 )  # fmt: skip
-# On CPUs larger batches do not fit the cache and are slower: with ViT-B/32 on 2 cores 17 images/s at 32, 12 at 64.
+# On CPUs larger batches are slower: with ViT-B/32 on 2 cores 18 images/s at 32, 16 at 64.
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
 AnyModel = Model | PredictionsSource
