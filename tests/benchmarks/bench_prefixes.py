@@ -25,7 +25,7 @@ from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
 from vl_assay.model_wrappers.loading.prefixes import grow
 
-BATCH, ROUNDS = 32, 2  # the runner's own batch on a CPU
+BATCH, ROUNDS = 32, 4  # the runner's own batch on a CPU
 CAPTIONS_OF_AN_IMAGE = 7.6  # of SugarCrepe: 11,844 different ones of 1,560 images
 
 
