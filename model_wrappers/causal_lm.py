@@ -73,7 +73,7 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
         dict.fromkeys(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, AutoModelForCausalLM),
         SETTINGS,
         described="such as gpt2, llama, qwen2",
-        sees_images=False,
+        processor_class=None,
     )
     model, tokenizer = loaded.model, loaded.tokenizer
     start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id

@@ -59,7 +59,7 @@ def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
         dict.fromkeys(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, AutoModelForSequenceClassification),
         SETTINGS,
         described="such as distilbert, bert, roberta",
-        sees_images=False,
+        processor_class=None,
     )
     return ColaGrammar(loaded, _acceptable(checkpoint, loaded.model.config.id2label))
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from PIL import Image
 from ..metrics.common.errors import ModelError
 from .engine.families import checkpoint_path, import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import CheckpointFiles, folder_hash, image_preprocessing, loading_errors, torch_dtype
+from .loading.checkpoints import CheckpointFiles, image_preprocessing, loading_errors, torch_dtype
 from .loading.torch_models import DualEncoderMixin, pad_right
 
 MODEL_TYPES = ()
@@ -137,22 +136,20 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     """
     chosen = choose("sentence_transformers", options, SETTINGS)
     library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
+    files = CheckpointFiles("sentence_transformers", checkpoint, options, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
     with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
-        if not library.util.is_sentence_transformer_model(path, revision=options.revision):
+        if not library.util.is_sentence_transformer_model(path, revision=files.commit, cache_folder=files.cache_dir):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
         with _complete():
             model = library.SentenceTransformer(
-                path, revision=options.revision, device=options.device, model_kwargs={"dtype": torch_dtype(options)}
+                path, revision=files.commit, device=options.device, model_kwargs={"dtype": torch_dtype(options)}
             )
         _refuse_unfit(model)
-    files = CheckpointFiles("sentence_transformers", checkpoint, options)
     model = files.ready(model.to(torch_dtype(options)))
     prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
     preprocessing = _prepare_with_pillow(model.processor)
     info = files.info(model, chosen | used, preprocessing)
-    if (folder := Path(path).expanduser()).is_dir():
-        info = replace(info, revision=folder_hash(folder, "**/*"))
     loaded = SentenceEmbedder(model, info, prompts)
     loaded.check(_TWO)
     if (model.max_seq_length or _LONG) < _LONG:

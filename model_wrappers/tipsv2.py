@@ -7,7 +7,6 @@ normalised. `transformers` prepares them with torchvision only; here Pillow does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from PIL.Image import Resampling
 from transformers import Tipsv2Model
 from transformers.image_processing_backends import PilBackend
 
-from .engine.families import checkpoint_path
 from .engine.protocol import LoadOptions
-from .loading.checkpoints import image_preprocessing, load_checkpoint, loading_errors
+from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_right
 
 MODEL_TYPES = ("tipsv2",)
@@ -56,9 +54,5 @@ class Tipsv2(DualEncoderMixin, ImageTextModel):
 
 def load(checkpoint: str, options: LoadOptions) -> Tipsv2:
     """Load a checkpoint; raises as `load_checkpoint`."""
-    loaded = load_checkpoint("tipsv2", checkpoint, options, {"tipsv2": Tipsv2Model}, sees_images=False)
-    with loading_errors(checkpoint, "tipsv2"):
-        path, revision = checkpoint_path(checkpoint), options.revision or "main"
-        processor = Tipsv2ImageProcessorPil.from_pretrained(path, revision=revision)
-    info = replace(loaded.info, preprocessing=image_preprocessing(processor))
-    return Tipsv2(loaded._replace(image_processor=processor, info=info))
+    classes = {"tipsv2": Tipsv2Model}
+    return Tipsv2(load_checkpoint("tipsv2", checkpoint, options, classes, processor_class=Tipsv2ImageProcessorPil))

@@ -67,7 +67,7 @@ class Vera(TextModel):
 
 def load(checkpoint: str, options: LoadOptions) -> Vera:
     """Load Vera; raises as `load_checkpoint`, also for a T5 that is not Vera."""
-    loaded = load_checkpoint("vera", checkpoint, options, _CLASSES, SETTINGS, sees_images=False)
+    loaded = load_checkpoint("vera", checkpoint, options, _CLASSES, SETTINGS, processor_class=None)
     rows = loaded.model.shared.weight.detach()
     if len(rows) <= _WEIGHT or not 0 < float(rows[_TEMPERATURE, 0]) < float("inf"):
         temperature = f"a temperature of {float(rows[_TEMPERATURE, 0]):.3g}" if len(rows) > _WEIGHT else "no such row"

@@ -70,6 +70,8 @@ _LONGEST = (
 
 def pytest_xdist_auto_num_workers(config):
     """One process more than there are cores: a quarter of the time tests wait for pages, servers and processes."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # pytest-xdist reads it
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
 
 

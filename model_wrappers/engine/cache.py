@@ -145,7 +145,7 @@ def open_cache(
     """The cache of a model; it stores nothing if `keep` is False."""
     if not keep:
         return EmbeddingCache(None, store, processes)
-    _limit()
+    _limit()  # raises before anything is encoded
     versions = {
         name: libraries[name] for name in sorted(libraries) if name not in ("vl-assay", "datasets", "accelerate")
     }

@@ -22,7 +22,7 @@ from ...metrics.records.schema import DetectionRow, MatchingRow, Row, VQARow
 from .embeddings import NEAR_TIE
 from .estimate import changed_decisions, peak_memory, sample, score_alone
 from .families import checkpoint_path, load_model
-from .pairs import NEAR_TIE_OF_LOGITS
+from .pairs import IMAGE_COST, NEAR_TIE_OF_LOGITS
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .protocol import (
@@ -49,8 +49,6 @@ _SAMPLES = {
 _TOGETHER = 16
 # Scores of boxes are probabilities, which are not re-checked.
 _BOX_TOLERANCE = 1e-4
-# An image with captions read together costs as much as so many captions.
-_IMAGE_COST = 4
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,7 @@ def _reference_tokenizer(name: str, model: Model) -> Any:
     family, _, checkpoint = name.partition(":")
     path = checkpoint_path(checkpoint if family == model.info.family else name)
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, revision=model.info.revision)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -257,13 +255,13 @@ def _cost(reference: str, model: Model, pipeline: Pipeline, plan: ScoringPlan) -
             if rows is None or images is None:
                 return None
             stages = {"detection": {"boxes": rows}, "vqa": {"questions": rows}}.get(
-                task.task_type, {"images": images, "captions": 2 * rows, "pairs": _IMAGE_COST * images + 2 * rows}
+                task.task_type, {"images": images, "captions": 2 * rows, "pairs": IMAGE_COST * images + 2 * rows}
             )
             wanted = {stage: wanted.get(stage, 0) + stages.get(stage, 0) for stage in {**wanted, **stages}}
     sampled = {
         "images": len(plan.captions.images()),
         "captions": len(plan.captions.texts),
-        "pairs": _IMAGE_COST * len(plan.captions.images()) + len(plan.captions),
+        "pairs": IMAGE_COST * len(plan.captions.images()) + len(plan.captions),
         "boxes": len(plan.queries),
         "questions": len(plan.questions),
     }

@@ -58,31 +58,19 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     decided: dict[str, Any] = {}
     if isinstance(model, TwoPrecisions):
         precise = _Encoder(model.precise, plan, pipeline, tokens)
-
-        def see(numbers: np.ndarray) -> np.ndarray:
-            return precise.see(numbers, f"float32-images-{choice_key(numbers)}")
-
-        def read(numbers: np.ndarray) -> np.ndarray:
-            return precise.read(numbers, f"float32-captions-{choice_key(numbers)}")
-
-        scores, decided = decide(pairs, rough, see, read)
+        scores, decided = decide(
+            pairs,
+            rough,
+            lambda numbers: precise.see(numbers, f"float32-images-{choice_key(numbers)}"),
+            lambda numbers: precise.read(numbers, f"float32-captions-{choice_key(numbers)}"),
+        )
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
-
-    def recheck_captions(numbers: np.ndarray) -> np.ndarray:
-        exact = partial(model.encode_captions, exact=True)
-        return _recheck(pipeline, "captions", numbers, tokens.__getitem__, exact)
-
-    def load_image(number: int) -> Any:
-        return pipeline.decoder.prepare(model, plan, number).image
-
+    encoder = _Encoder(model, plan, pipeline, tokens)
     if near.any():
-        scores[near] = dots(
-            _recheck(pipeline, "images", pairs.anchor[near], load_image, partial(model.encode_images, exact=True)),
-            recheck_captions(pairs.text[near]),
-        )
+        scores[near] = dots(encoder.recheck_images(pairs.anchor[near]), encoder.recheck_captions(pairs.text[near]))
     if near_texts.any():
-        sides = recheck_captions(np.concatenate([text_pairs.anchor[near_texts], text_pairs.text[near_texts]]))
+        sides = encoder.recheck_captions(np.concatenate([text_pairs.anchor[near_texts], text_pairs.text[near_texts]]))
         similarities[near_texts] = dots(*np.split(sides, 2))
     pools = [
         pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
@@ -115,7 +103,7 @@ def embed(
 
 
 class _Encoder(NamedTuple):
-    """Embeds images and texts of a plan, by their numbers, in a stage."""
+    """Embeds images and texts of a plan, by their numbers; near-ties again in float64."""
 
     model: DualEncoder
     plan: ScoringPlan
@@ -126,7 +114,7 @@ class _Encoder(NamedTuple):
         return self.pipeline.run(
             stage,
             cut(len(numbers), math.ceil(chunk_size(len(numbers), 8, IMAGES_PER_CHUNK))),
-            lambda place: self.pipeline.decoder.prepare(self.model, self.plan, int(numbers[place])).image,
+            lambda place: self._load_image(int(numbers[place])),
             lambda batch: self._one_row_each(batch, self.model.encode_images(batch)),
         )
 
@@ -140,16 +128,21 @@ class _Encoder(NamedTuple):
             shares_prefixes=getattr(self.model, "shares_prefixes", False),
         )
 
+    def recheck_images(self, numbers: np.ndarray) -> np.ndarray:
+        encode = partial(self.model.encode_images, exact=True)
+        return _recheck(self.pipeline, "images", numbers, self._load_image, encode)
+
+    def recheck_captions(self, numbers: np.ndarray) -> np.ndarray:
+        encode = partial(self.model.encode_captions, exact=True)
+        return _recheck(self.pipeline, "captions", numbers, self.tokens.__getitem__, encode)
+
+    def _load_image(self, number: int) -> Any:
+        return self.pipeline.decoder.prepare(self.model, self.plan, number).image
+
     def _one_row_each(self, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
         if rows.ndim != 2 or len(rows) != len(batch):
             raise ModelError(f"{self.model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
         return rows
-
-
-def _once_each(encode: Callable[[np.ndarray, str], np.ndarray], stage: str, numbers: np.ndarray) -> np.ndarray:
-    """Rows for items by their numbers, which may repeat; each is computed once."""
-    chosen, place = np.unique(numbers, return_inverse=True)
-    return encode(chosen, f"{stage}-{choice_key(chosen)}")[place]
 
 
 def score_text_only(model: TextScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
@@ -208,13 +201,10 @@ def _recheck(
     load: Callable[[int], Any],
     compute: Callable[[list[Any]], np.ndarray],
 ) -> np.ndarray:
-    """Rows for items, by their numbers; each item is computed once, in a batch of one, in float64."""
-
-    def run(chosen: np.ndarray, stage: str) -> np.ndarray:
-        chunks = cut(len(chosen), _RECHECKED_PER_CHUNK)
-        return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)
-
-    return _once_each(run, f"recheck-{what}", numbers)
+    """Rows for items, by their numbers, which may repeat; each is computed once, in a batch of one, in float64."""
+    chosen, place = np.unique(numbers, return_inverse=True)
+    stage, chunks = f"recheck-{what}-{choice_key(chosen)}", cut(len(chosen), _RECHECKED_PER_CHUNK)
+    return pipeline.run(stage, chunks, lambda i: load(int(chosen[i])), compute, batch_size=1)[place]
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:

@@ -32,8 +32,6 @@ PHASES = {
     "boxes": "detection",
     "recheck": "float64 re-check of near-ties",
 }
-
-
 # The types of tasks whose rows hold single decisions.
 _COMPARED = ("matching", "text_similarity", "vqa")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import metadata
 from importlib.util import find_spec
@@ -197,7 +197,12 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
     if separator and not Path(name).exists():
         return get_family(family).load(checkpoint, options)
     path = checkpoint_path(name)
-    model_type = _model_type(path, options)
+    file = _config_file(path, options)
+    model_type = _model_type(file)
+    if not Path(path).expanduser().is_dir():
+        options = replace(
+            options, revision=file.parent.name
+        )  # the commit: the branch may move before the rest is loaded
     declared: dict[str, FamilyConstants] = {}
     for known in family_names():
         declared[known] = family_constants(known)
@@ -212,15 +217,19 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
     )
 
 
-def _model_type(path: str, options: LoadOptions) -> str:
-    """The ``model_type`` of a checkpoint's ``config.json``."""
+def _config_file(path: str, options: LoadOptions) -> Path:
+    """``config.json`` of a local folder, or of a Hub repository in a cache whose folders are named by their commits."""
     folder = Path(path).expanduser()
-    if folder.is_dir():
-        file = folder / "config.json"
-        if not file.is_file():
-            raise ModelError(f"{path} has no config.json: not a transformers checkpoint folder")
-    else:
-        file = _download_config(path, options)
+    if not folder.is_dir():
+        return _download_config(path, options)
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ModelError(f"{path} has no config.json: not a transformers checkpoint folder")
+    return file
+
+
+def _model_type(file: Path) -> str:
+    """The ``model_type`` of a checkpoint's ``config.json``."""
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["model_type"])
     except (ValueError, KeyError, TypeError):

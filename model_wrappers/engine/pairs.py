@@ -23,7 +23,7 @@ NEAR_TIE_OF_LOGITS = 1e-4
 # The texts of one image are split into items of this size, since retrieval has thousands.
 _TEXTS_PER_ITEM = 256
 # Cost of encoding an image, in texts.
-_IMAGE_COST = 4
+IMAGE_COST = 4
 
 
 class _Item(NamedTuple):
@@ -73,15 +73,9 @@ def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline
 def score_by_choice(model: ChoiceModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
     """Scores of all captions of a plan by a `ChoiceModel`, which reads those of an example and image at once."""
     pairs = plan.captions
-    rows = [
-        range(start + row * columns, start + (row + 1) * columns)
-        for start, (images, columns) in zip(pairs.starts.tolist(), pairs.shapes.tolist(), strict=True)
-        for row in range(images)
-    ]
-    keys = [(int(pairs.anchor[row[0]]), tuple(pairs.text[row].tolist())) for row in rows]
+    asked = pairs.by_example()
 
-    def load(key: tuple[int, tuple[int, ...]]) -> _Item:
-        image, texts = key
+    def load(image: int, texts: Sequence[int]) -> _Item:
         choices = model.prepare_choices([pairs.texts[text] for text in texts])
         return _Item(pipeline.decoder.prepare(model, plan, image).image, choices)
 
@@ -96,17 +90,17 @@ def score_by_choice(model: ChoiceModel, plan: ScoringPlan, pipeline: Pipeline) -
     def run(stage: str, wanted: Sequence[tuple[int, tuple[int, ...]]], **options: Any) -> dict[Any, np.ndarray]:
         chunks = cut(len(wanted), int(chunk_size(len(wanted), 4, IMAGES_PER_CHUNK)))
         ends = np.cumsum([len(texts) for _, texts in wanted])
-        found = pipeline.run(stage, chunks, lambda number: load(wanted[number]), rows=int(ends[-1]), **options)
+        found = pipeline.run(stage, chunks, lambda number: load(*wanted[number]), rows=int(ends[-1]), **options)
         return dict(zip(wanted, np.split(found[:, 0], ends[:-1]), strict=True))
 
-    known = run("pairs", list(dict.fromkeys(keys)), compute=compute)
-    scores = np.concatenate([known[key] for key in keys])
+    known = run("pairs", list(dict.fromkeys(item for _, item in asked)), compute=compute)
+    scores = np.concatenate([known[item] for _, item in asked])
     near = pairs.near_ties(scores, NEAR_TIE_OF_LOGITS)
-    left = list(dict.fromkeys(key for key, row in zip(keys, rows, strict=True) if near[row].any()))
+    left = list(dict.fromkeys(item for row, item in asked if near[row].any()))
     if left:
         stage = f"recheck-pairs-{choice_key(np.flatnonzero(near))}"
         known |= run(stage, left, compute=partial(compute, exact=True), batch_size=1)
-        scores = np.concatenate([known[key] for key in keys])
+        scores = np.concatenate([known[item] for _, item in asked])
     return Scores(scores, [], {"rechecked_pairs": int(near.sum())})
 
 
@@ -179,10 +173,10 @@ def _run(
         return _Item(load(anchor), [texts[text] for text in own])
 
     count = sum(len(own) for _, own in items)
-    costs = [_IMAGE_COST + len(own) for _, own in items]
+    costs = [IMAGE_COST + len(own) for _, own in items]
     found = pipeline.run(
         stage,
-        cut_by_cost(costs, chunk_size(sum(costs), 4 * (_IMAGE_COST + 2), IMAGES_PER_CHUNK * (_IMAGE_COST + 2))),
+        cut_by_cost(costs, chunk_size(sum(costs), 4 * (IMAGE_COST + 2), IMAGES_PER_CHUNK * (IMAGE_COST + 2))),
         load_item,
         compute,
         batch_size=batch_size,

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from ._decoding import Decoder
 from .chunks import Chunk, ChunkStore, Claims, Save, cut, run_chunks, run_part
+from .decoding import Decoder
 from .distributed import Processes
 from .progress import Progress
 from .protocol import RemoteModel

@@ -98,6 +98,15 @@ class Pairs:
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
 
+    def by_example(self) -> list[tuple[range, tuple[int, tuple[int, ...]]]]:
+        """For each image of each example, in order, its pairs, and the image with the numbers of their texts."""
+        rows = [
+            range(start + row * columns, start + (row + 1) * columns)
+            for start, (images, columns) in zip(self.starts.tolist(), self.shapes.tolist(), strict=True)
+            for row in range(images)
+        ]
+        return [(row, (int(self.anchor[row[0]]), tuple(self.text[row].tolist()))) for row in rows]
+
     def of_examples(self, examples: np.ndarray) -> np.ndarray:
         """The indices of the pairs of these examples, in their order."""
         sizes = self.shapes.prod(axis=1)

@@ -183,7 +183,7 @@ def predict_on_ray(
     arguments = {"model": model, "benchmarks": benchmarks, "seeds": seeds, "config": alone}
     with cluster(_STORE) as ray:
         job = partial(predict_part, **arguments)
-        record, files = _Run(ray, job, out, gpus, Progress(show=config.progress)).finished()
+        record, files = _Driver(ray, job, out, gpus, Progress(show=config.progress)).finished()
     for name, content in files.items():
         write_atomically(out / name, content)
     ChunkStore(out / UNFINISHED / record.identity).remove()
@@ -206,8 +206,8 @@ def parse_engine(engine: str) -> float:
     return gpus
 
 
-class _Run:
-    """The driver's view of a run: its board and its workers."""
+class _Driver:
+    """Starts the board and the workers of a run, and waits for them."""
 
     def __init__(self, ray: Any, job: Callable[..., PredictionFiles], out: Path, gpus: float, bars: Progress) -> None:
         self._ray, self._job, self._gpus, self._bars = ray, job, gpus, bars

@@ -69,12 +69,10 @@ def _by_example(pairs: Pairs) -> _Items:
     """Items with all texts of an example, each once; models that compare texts are given no pools."""
     starts: dict[tuple[int, tuple[int, ...]], int] = {}
     places, count = np.empty(len(pairs.anchor), np.int64), 0
-    for start, (rows, columns) in zip(pairs.starts.tolist(), pairs.shapes.tolist(), strict=True):
-        for first in range(start, start + rows * columns, columns):
-            key = int(pairs.anchor[first]), tuple(pairs.text[first : first + columns].tolist())
-            if key not in starts:
-                starts[key], count = count, count + columns
-            places[first : first + columns] = np.arange(starts[key], starts[key] + columns)
+    for row, item in pairs.by_example():
+        if item not in starts:
+            starts[item], count = count, count + len(row)
+        places[row] = np.arange(starts[item], starts[item] + len(row))
     return list(starts), places
 
 

@@ -38,7 +38,7 @@ from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import Predictions, prediction_files, read_predictions, write_predictions
 from ...metrics.records.results import code_version
 from ...metrics.records.schema import Row
-from .cache import open_cache
+from .cache import EmbeddingCache, open_cache
 from .chunks import ChunkStore
 from .distributed import Processes, available_cpus, default_device, join
 from .estimate import Estimate, changed_decisions, estimate
@@ -59,7 +59,7 @@ _LIBRARIES = (
     "torch", "torchvision", "transformers", "tokenizers", "open_clip_torch",
     "accelerate", "datasets", "numpy", "pillow",
 )  # fmt: skip
-# On CPUs larger batches do not fit the cache and are slower: with ViT-B/32 on 2 cores 17 images/s at 32, 12 at 64.
+# On CPUs larger batches are slower: with ViT-B/32 on 2 cores 18 images/s at 32, 16 at 64.
 BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 128}
 
 AnyModel = Model | PredictionsSource
@@ -225,52 +225,49 @@ def predict_part(
     merged: RunRecord | None = None,
 ) -> PredictionFiles:
     """See `predict`; `part` is computed alone, and `merged` is the run whose finished chunks are to be used."""
-    run = _Run(config, join(), list(dict.fromkeys(seeds)), part)
-    with run.processes.raise_on_all_ranks():
-        references = _checked(model, benchmarks, out, run)
-    key = _key(model, references, out, run.seeds, config) if run.processes.world == 1 and part is None else None
+    context = _Context(config, join(), list(dict.fromkeys(seeds)), part)
+    with context.processes.raise_on_all_ranks():
+        _check_arguments(model, out, config)
+        references = _checked_references(benchmarks, context)
+    key = _key(model, references, out, context) if context.processes.world == 1 and part is None else None
     if finished := finished_files(key):
-        run.bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
+        context.bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
         return PredictionFiles(finished, metrics_of, captions_of, parts_in)
-    loaded = _load(model, run)
-    with run.clock("data"):
-        run.bars.say(f"loading {', '.join(references)}")
-        plan = ScoringPlan(_load_seeds(references, loaded, run))
-    _check_plan(loaded, plan, run)
+    loaded = _load(model, context)
+    with context.clock("data"):
+        context.bars.say(f"loading {', '.join(references)}")
+        plan = ScoringPlan(_load_seeds(references, loaded, context))
+    _check_task_types(plan, config)
+    if isinstance(loaded, RemoteModel):
+        _connect(loaded, plan, context)
     out = Path(out) if out is not None else default_folder(loaded.info.name)
-    paths = [out / f"{_predictions_name(task, with_seed=bool(run.seeds))}.parquet" for task in plan.tasks]
-    with run.processes.raise_on_all_ranks():
+    paths = [out / f"{_predictions_name(task, with_seed=bool(context.seeds))}.parquet" for task in plan.tasks]
+    record = _record(loaded, plan, model=str(model), benchmarks=references, seeds=context.seeds, config=config)
+    with context.processes.raise_on_all_ranks():
         _refuse_to_overwrite(paths, plan.tasks, loaded)
-    if getattr(loaded, "is_shared", False):
-        run.processes = replace(run.processes, together=True)
-    libraries = _libraries()
-    record = _record(loaded, plan, libraries, model=str(model), benchmarks=references, seeds=run.seeds, config=config)
-    with run.processes.raise_on_all_ranks():
         if merged is not None:
             merged.check_same_run(replace(record, stages=merged.stages))
         folder = out / UNFINISHED / record.identity
         store = ChunkStore(folder) if part is None else part.open(record, folder)
-    pipeline = _pipeline(loaded, store, run)
-    results, found = _scores(model, loaded, plan, pipeline, store, libraries, run)
-    run.processes.wait()  # until every process has read all chunks
-    with run.processes.raise_on_all_ranks():
-        if run.processes.is_main and part is not None:
+    pipeline = _pipeline(loaded, store, context)
+    with context.clock("scores"), closing(pipeline.decoder):
+        results, found = _scores(loaded, plan, pipeline, store, context, is_named=isinstance(model, str))
+    context.processes.wait()  # until every process has read all chunks
+    with context.processes.raise_on_all_ranks():
+        if context.processes.is_main and part is not None:
             part.close(replace(record, stages=pipeline.chunks), store)
-        elif run.processes.is_main:
+        elif context.processes.is_main:
             if config.check_precision:
-                found |= _compare_with_float32(str(model), loaded, plan, pipeline, run)
-            facts = {**found, **_facts(run, plan, pipeline), "libraries": libraries, "device": _device(loaded)}
-            run.bars.say("writing predictions")
-            for number, (path, task) in enumerate(zip(paths, plan.tasks, strict=True)):
-                write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
+                found |= _compare_with_float32(str(model), loaded, plan, pipeline, context)
+            _write(paths, loaded, results, found | _facts(loaded, plan, pipeline, context), context)
             store.remove()
             record_files(key, paths)
     return PredictionFiles([] if part is not None else paths, metrics_of, captions_of, parts_in)
 
 
 @dataclass
-class _Run:
-    """What the steps of a run share."""
+class _Context:
+    """What the steps of a run share: how it was started, where it prints, and the seconds of its phases."""
 
     config: RunConfig
     processes: Processes
@@ -289,110 +286,124 @@ class _Run:
         self.seconds[phase] = round(time.perf_counter() - start, 3)
 
 
-def _checked(model: str | AnyModel, benchmarks: str | Iterable[str], out: str | Path | None, run: _Run) -> list[str]:
-    """The benchmarks as a list, after what can be checked before anything is loaded."""
+def _check_arguments(model: str | AnyModel, out: str | Path | None, config: RunConfig) -> None:
+    """Raise for a model or folder that is wrong, as far as that can be known before the model is loaded."""
     if not isinstance(model, str):
-        if run.config.check_precision:
+        if config.check_precision:
             raise ModelError("check_precision loads the model again, in float32: name it by a text")
-        if run.config.dtype == AUTO:
+        if config.dtype == AUTO:
             raise ModelError("dtype auto loads the model in two precisions: name it by a text")
     check_writable(default_folder("") if out is None else Path(out))
     if isinstance(model, str):
         check_model(model)
+
+
+def _checked_references(benchmarks: str | Iterable[str], context: _Context) -> list[str]:
+    """The benchmarks as a list; raises for one that is unknown, has no seed to choose, or lacks its sources."""
     references = _references(benchmarks)
-    for reference in references if run.seeds else ():
+    for reference in references if context.seeds else ():
         name = reference.partition("/")[0]
         if name not in benchmark_names() or "seed" not in option_names(name):
             raise DataError(f"{reference} has no seed to choose; give seeds for benchmarks that are drawn at random")
-    check_sources(references, data_dir=run.config.data_dir, options=run.config.options)
+    check_sources(references, data_dir=context.config.data_dir, options=context.config.options)
     return references
 
 
-def _load(model: str | AnyModel, run: _Run) -> Any:
+def _load(model: str | AnyModel, context: _Context) -> Any:
     """The model, if it can do what the configuration asks of it."""
-    with run.clock("model"), run.processes.raise_on_all_ranks():
+    config = context.config
+    with context.clock("model"), context.processes.raise_on_all_ranks():
         loaded: Any = model
         if isinstance(model, str):
-            run.bars.say(f"loading {model}")
-            options = _load_options(model, run.processes, run.config)
-            is_auto = run.config.dtype == AUTO
-            loaded = load_in_two(load_model, model, options) if is_auto else load_model(model, options)
-    if run.config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
+            context.bars.say(f"loading {model}")
+            options = _load_options(model, context.processes, config)
+            loaded = load_in_two(load_model, model, options) if config.dtype == AUTO else load_model(model, options)
+    if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
         raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
-    if run.part is not None:
+    if context.part is not None:
         refuse_computed(loaded, "nothing to compute in parts")
+    if getattr(loaded, "is_shared", False):
+        context.processes = replace(context.processes, together=True)
     return loaded
 
 
-def _check_plan(loaded: AnyModel, plan: ScoringPlan, run: _Run) -> None:
-    """Raise if the precision does not suit a task, or a server would be sent too much; connect to the server."""
-    if run.config.dtype == AUTO and (other := [task for task in plan.tasks if task.task.task_type != "matching"]):
+def _check_task_types(plan: ScoringPlan, config: RunConfig) -> None:
+    """Raise for a task whose decisions the precision of the run does not know."""
+    if config.dtype == AUTO and (other := [task for task in plan.tasks if task.task.task_type != "matching"]):
         raise ModelError(
             f"dtype auto decides the examples of matching tasks, and {other[0].benchmark}/{other[0].task.name} is "
             f"{other[0].task.task_type}; leave it out, or take float32 or bfloat16"
         )
-    if isinstance(loaded, RemoteModel):
-        with run.processes.raise_on_all_ranks():
-            run.bars.say(f"to be sent: {plan_requests(loaded, plan)}")
-            loaded.connect()
 
 
-def _record(
-    loaded: AnyModel, plan: ScoringPlan, libraries: dict[str, str], *, config: RunConfig, **of: Any
-) -> RunRecord:
+def _connect(model: RemoteModel, plan: ScoringPlan, context: _Context) -> None:
+    """Tell what will be sent to a server, which is an error over the model's limit, and connect to it."""
+    with context.processes.raise_on_all_ranks():
+        context.bars.say(f"to be sent: {plan_requests(model, plan)}")
+        model.connect()
+
+
+def _record(loaded: AnyModel, plan: ScoringPlan, *, config: RunConfig, **of: Any) -> RunRecord:
     """What the chunks of a run depend on, with a hash of it that names their folder, and the arguments of the run."""
     # Each process of a machine has another GPU, and all have the same chunks.
     kind = _device(loaded).partition(":")[0]
-    about = {"model": asdict(loaded.info), "library": libraries, "the": {"device": kind, "data": plan.fingerprint()}}
+    data = {"device": kind, "data": plan.fingerprint()}
+    about = {"model": asdict(loaded.info), "library": _libraries(), "the": data}
     identity = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
     return RunRecord(identity, **of, config=asdict(config), stages={}, about=about)
 
 
-def _pipeline(loaded: AnyModel, store: ChunkStore, run: _Run) -> Pipeline:
-    device, workers = _device(loaded), run.config.workers
+def _pipeline(loaded: AnyModel, store: ChunkStore, context: _Context) -> Pipeline:
+    device, workers = _device(loaded), context.config.workers
     if workers is None:
         workers = min(8, available_cpus() - 1) if device.startswith("cuda") else 0
-    batch_size = run.config.batch_size or _batch_size(device)
-    return Pipeline(loaded.info.name, store, run.processes, run.bars, batch_size, workers, run.part)
+    batch_size = context.config.batch_size or _batch_size(device)
+    return Pipeline(loaded.info.name, store, context.processes, context.bars, batch_size, workers, context.part)
 
 
 def _scores(
-    model: str | AnyModel,
-    loaded: Any,
-    plan: ScoringPlan,
-    pipeline: Pipeline,
-    store: ChunkStore,
-    libraries: dict[str, str],
-    run: _Run,
+    loaded: Any, plan: ScoringPlan, pipeline: Pipeline, store: ChunkStore, context: _Context, *, is_named: bool
 ) -> tuple[Results, dict[str, Any]]:
     """The results for everything in a plan, and counts for the metadata."""
-    with run.clock("scores"), closing(pipeline.decoder):
-        if isinstance(loaded, PredictionsSource):
-            with run.processes.raise_on_all_ranks():
-                results, found = loaded.results(plan)
-            run.bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
-            return results, found
-        run.bars.say(plan.summary())
-        is_cached = isinstance(model, str) if run.config.cache is None else run.config.cache
-        # What is cached is not the same on every machine, and the chunks are of what is left.
-        keep = is_cached and isinstance(loaded, DualEncoder) and run.part is None
-        info = loaded.fast.info if isinstance(loaded, TwoPrecisions) else loaded.info
-        embeddings = open_cache(info, _device(loaded), libraries, store, run.processes, keep=keep)
-        results, found = score_plan(loaded, plan, pipeline, embeddings)
-        if isinstance(loaded, TwoPrecisions):
-            run.bars.say(describe(found, len(plan.captions)))
+    if isinstance(loaded, PredictionsSource):
+        with context.processes.raise_on_all_ranks():
+            results, found = loaded.results(plan)
+        context.bars.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in found.items()))
         return results, found
+    context.bars.say(plan.summary())
+    results, found = score_plan(loaded, plan, pipeline, _cache(loaded, store, context, is_named=is_named))
+    if isinstance(loaded, TwoPrecisions):
+        context.bars.say(describe(found, len(plan.captions)))
+    return results, found
 
 
-def _compare_with_float32(model: str, loaded: Any, plan: ScoringPlan, pipeline: Pipeline, run: _Run) -> dict[str, int]:
+def _cache(loaded: Any, store: ChunkStore, context: _Context, *, is_named: bool) -> EmbeddingCache:
+    """The cache of the model's embeddings, which by default only a model that `is_named` uses."""
+    is_cached = is_named if context.config.cache is None else context.config.cache
+    # What is cached is not the same on every machine, and the chunks are of what is left.
+    keep = is_cached and isinstance(loaded, DualEncoder) and context.part is None
+    info = loaded.fast.info if isinstance(loaded, TwoPrecisions) else loaded.info
+    return open_cache(info, _device(loaded), _libraries(), store, context.processes, keep=keep)
+
+
+def _compare_with_float32(
+    model: str, loaded: Any, plan: ScoringPlan, pipeline: Pipeline, context: _Context
+) -> dict[str, int]:
     """Counts of the decisions that differ between the model and its float32 version."""
-    options = replace(_load_options(model, run.processes, run.config), dtype="float32")
-    size = run.config.check_precision
+    options = replace(_load_options(model, context.processes, context.config), dtype="float32")
+    size = context.config.check_precision
     exact: Any = load_model(model, options)
     found = changed_decisions(loaded, exact, plan.tasks, batch_size=pipeline.batch_size, size=size)
     changed, compared = found["precision_changes"], found["precision_sample"]
-    run.bars.say(f"{changed} of {compared} decisions differ between {run.config.dtype} and float32")
+    context.bars.say(f"{changed} of {compared} decisions differ between {context.config.dtype} and float32")
     return found
+
+
+def _write(paths: Sequence[Path], loaded: AnyModel, results: Results, facts: dict[str, Any], context: _Context) -> None:
+    """Write the predictions of each task of a plan."""
+    context.bars.say("writing predictions")
+    for number, (path, task) in enumerate(zip(paths, results.plan.tasks, strict=True)):
+        write_predictions(path, _predictions(loaded, task, results.rows(number), facts))
 
 
 score = predict  # its older name
@@ -456,7 +467,7 @@ def plan(
     if isinstance(model, str):
         loaded = load_model(model, _load_options(model, Processes(), config))
     refuse_computed(loaded, "nothing to predict")
-    tasks = _load_data(references, loaded, _Run(config, Processes(), [], None), config.options)
+    tasks = _load_data(references, loaded, _Context(config, Processes(), [], None), config.options)
     if isinstance(loaded, RemoteModel):
         return plan_requests(loaded, ScoringPlan(tasks))
     return estimate(loaded, tasks, batch_size=config.batch_size or _batch_size(_device(loaded)), devices=devices)
@@ -483,25 +494,24 @@ def default_folder(model: str) -> Path:
     return Path("vl-assay-results") / re.sub(r"[^\w.-]+", "--", model).strip(".-")
 
 
-def _key(
-    model: str | AnyModel, references: list[str], out: str | Path | None, seeds: list[int], config: RunConfig
-) -> str | None:
+def _key(model: str | AnyModel, references: list[str], out: str | Path | None, context: _Context) -> str | None:
     """The key of a run for `finished_files`; None if it is to be computed in any case."""
+    config = context.config
     if not isinstance(model, str) or config.cache is False:
         return None
     # What the device follows from; torch, which chooses it, takes longer to import than the look-up.
     gpus = sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))
     device = [platform.machine(), os.environ.get("CUDA_VISIBLE_DEVICES"), gpus]
-    about = {**asdict(config), "progress": None, "seeds": seeds, "libraries": _libraries(), "device": device}
+    about = {**asdict(config), "progress": None, "seeds": context.seeds, "libraries": _libraries(), "device": device}
     return run_key(model, references, None if out is None else Path(out), about)
 
 
-def _load_seeds(references: list[str], model: AnyModel, run: _Run) -> list[TaskData]:
+def _load_seeds(references: list[str], model: AnyModel, context: _Context) -> list[TaskData]:
     """The tasks for each seed of the builders, or with the default seed if there are none."""
-    options = run.config.options
-    if not run.seeds:
-        return _load_data(references, model, run, options)
-    by_seed = [_load_data(references, model, run, {**(options or {}), "seed": seed}) for seed in run.seeds]
+    options = context.config.options
+    if not context.seeds:
+        return _load_data(references, model, context, options)
+    by_seed = [_load_data(references, model, context, {**(options or {}), "seed": seed}) for seed in context.seeds]
     # Tasks that do not depend on the seed are predicted once.
     tasks: dict[tuple[str, str, str], TaskData] = {}
     for task in (task for same in zip(*by_seed, strict=True) for task in same):
@@ -509,7 +519,9 @@ def _load_seeds(references: list[str], model: AnyModel, run: _Run) -> list[TaskD
     return [*tasks.values()]
 
 
-def _load_data(references: list[str], model: AnyModel, run: _Run, options: Mapping[str, Any] | None) -> list[TaskData]:
+def _load_data(
+    references: list[str], model: AnyModel, context: _Context, options: Mapping[str, Any] | None
+) -> list[TaskData]:
     """All tasks that suit the model; the main process first, so that no two build the same dataset."""
     tasks: list[TaskData] = []
     needs_images = not isinstance(model, PredictionsSource)
@@ -519,17 +531,17 @@ def _load_data(references: list[str], model: AnyModel, run: _Run, options: Mappi
             f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py: a method or an "
             "attribute of theirs is missing"
         )
-    for turn in (run.processes.is_main, not run.processes.is_main):
-        with run.processes.raise_on_all_ranks():
+    for turn in (context.processes.is_main, not context.processes.is_main):
+        with context.processes.raise_on_all_ranks():
             if turn:
                 for reference in references:
                     found = load_examples(
                         reference,
                         task_types=task_types,
-                        data_dir=run.config.data_dir,
+                        data_dir=context.config.data_dir,
                         options=options,
                         needs_images=needs_images,
-                        limit=run.config.limit,
+                        limit=context.config.limit,
                     )
                     _refuse_other_types(reference, found, model.info.name, task_types)
                     tasks += found
@@ -607,7 +619,7 @@ def _predictions(model: AnyModel, task: TaskData, rows: list[Row], facts: dict[s
     return Predictions(rows, {"task_type": task.task.task_type, "benchmark": benchmark, "model": about, "run": facts})
 
 
-def _facts(run: _Run, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
+def _facts(loaded: AnyModel, plan: ScoringPlan, pipeline: Pipeline, context: _Context) -> dict[str, Any]:
     """How the scores were computed, for the metadata of the predictions."""
     return {
         "code": code_version(),
@@ -615,13 +627,15 @@ def _facts(run: _Run, plan: ScoringPlan, pipeline: Pipeline) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
-        "processes": run.processes.world,
+        "processes": context.processes.world,
         "batch_size": pipeline.batch_size,
         "seed": None,  # nothing in scoring is drawn at random
         "images": len(plan.images),
         "captions": len(plan.captions.texts),
-        "seconds": run.seconds,
+        "seconds": context.seconds,
         "stages": pipeline.seconds,
+        "libraries": _libraries(),
+        "device": _device(loaded),
     }
 
 

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from huggingface_hub import try_to_load_from_cache
+from huggingface_hub import is_offline_mode, resolve_revision
+from huggingface_hub.errors import RevisionResolutionError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
 
@@ -29,6 +31,9 @@ _PREPROCESSING = (
     *("size", "crop_size", "resample", "image_mean", "image_std", "do_center_crop", "do_resize", "do_pad"),
     *("rescale_factor", "rescale_offset", "include_top", "patch_size", "max_num_patches"),
 )
+# Of a folder, the files that a model is loaded from, and what `finetune` adds when it has measured the model.
+_LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja")
+_RECORDS = "training"
 
 
 def load_checkpoint(
@@ -39,7 +44,7 @@ def load_checkpoint(
     settings: Mapping[str, Sequence[str]] | None = None,
     *,
     described: str = "",
-    sees_images: bool = True,
+    processor_class: Any = AutoImageProcessor,
     unused: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
@@ -51,7 +56,7 @@ def load_checkpoint(
             one without the heads.
         settings: the settings of the family and their values; see `choose`.
         described: what messages say instead of the model types, if these are many.
-        sees_images: whether there is an image processor to load.
+        processor_class: of the image processor; None for a model that sees no images.
         unused, changes: see `CheckpointFiles.model`.
 
     Raises:
@@ -63,36 +68,52 @@ def load_checkpoint(
     files = CheckpointFiles(family, checkpoint, options)
     config = files.config(tuple(classes), described)
     model = files.model(classes[config.model_type], unused, changes)
-    processor = files.image_processor() if sees_images else None
+    processor = files.image_processor(processor_class) if processor_class else None
     info = files.info(model, chosen, image_preprocessing(processor))
     return Checkpoint(model, files.tokenizer(), processor, info)
 
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """The parts of one checkpoint; the arguments are those of a family's ``load``.
+    """The parts of one checkpoint, all from one commit; the first arguments are those of a family's ``load``.
 
     Each method raises `ModelError`, with the checkpoint's name, if the part is missing or damaged.
+
+    Args:
+        family, checkpoint, options: as given to ``load``.
+        cache_dir: where files of the Hub are kept; None for the folder of huggingface_hub.
     """
 
     family: str
     checkpoint: str
     options: LoadOptions
+    cache_dir: str | None = None
 
     @property
     def path(self) -> str:
         """The folder or Hub repository."""
         return checkpoint_path(self.checkpoint)
 
+    @cached_property
+    def commit(self) -> str | None:
+        """The commit of a Hub repository, asked for once, as a branch may move; None for a local folder or file."""
+        revision = self.options.revision
+        if Path(self.path).expanduser().exists():
+            if revision is not None:
+                raise ModelError(
+                    f"{self.checkpoint} is a folder, which has no revision {revision!r}; leave it out, or name a "
+                    "repository"
+                )
+            return None
+        with loading_errors(self.checkpoint, self.family):
+            return resolve_revision(
+                self.path, revision=revision, cache_dir=self.cache_dir, local_files_only=is_offline_mode()
+            ).resolved
+
     def config(self, model_types: Sequence[str], described: str = "") -> Any:
         """The configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
-        revision = self.options.revision
-        if revision is not None and Path(self.path).expanduser().is_dir():
-            raise ModelError(
-                f"{self.checkpoint} is a folder, which has no revision {revision!r}; leave it out, or name a repository"
-            )
         with loading_errors(self.checkpoint, self.family):
-            config = AutoConfig.from_pretrained(self.path, revision=revision)
+            config = AutoConfig.from_pretrained(self.path, revision=self.commit)
         if config.model_type not in model_types:
             right = " or ".join(families_of(config.model_type)) or "no family here"
             raise ModelError(
@@ -113,7 +134,7 @@ class CheckpointFiles:
         with loading_errors(self.checkpoint, self.family), _without_warnings():
             model, loading = model_class.from_pretrained(
                 self.path,
-                revision=self.options.revision or "main",
+                revision=self.commit or "main",
                 dtype=torch_dtype(self.options),
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # refused below with their names, which transformers only logs
@@ -134,11 +155,12 @@ class CheckpointFiles:
                 part.compile(dynamic=True)
         return model
 
-    def image_processor(self) -> Any:
+    def image_processor(self, processor_class: Any = AutoImageProcessor) -> Any:
         """The image processor for Pillow where there is one: that for torchvision gives other pixels."""
+        backend = {"backend": "pil"} if processor_class is AutoImageProcessor else {}
         with loading_errors(self.checkpoint, self.family):
             try:
-                return AutoImageProcessor.from_pretrained(self.path, revision=self.options.revision, backend="pil")
+                return processor_class.from_pretrained(self.path, revision=self.commit, **backend)
             except ImportError as error:
                 raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
 
@@ -146,7 +168,7 @@ class CheckpointFiles:
         """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
         with loading_errors(self.checkpoint, self.family):
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.options.revision)
+                tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.commit)
             except ImportError as error:
                 raise ModelError(
                     f"the tokenizer of {self.checkpoint} needs a library, most often SentencePiece: "
@@ -172,23 +194,11 @@ class CheckpointFiles:
             name=f"{name} ({chosen})" if chosen else name,
             family=self.family,
             checkpoint=name,
-            revision=self._revision(path),
+            revision=self.commit or (f"sha256:{file_hash(path)}" if path.is_file() else folder_hash(path)),
             dtype=options.dtype,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             preprocessing=preprocessing,
             settings={**settings, **({"compile": "true"} if options.compile else {})},
-        )
-
-    def _revision(self, path: Path) -> str:
-        """The hash of a local folder or file, or the commit of a Hub repository, whose files are in the cache."""
-        if path.exists():
-            return f"sha256:{file_hash(path)}" if path.is_file() else folder_hash(path)
-        for file in ("config.json", "modules.json"):
-            cached = try_to_load_from_cache(self.path, file, revision=self.options.revision)
-            if isinstance(cached, str):
-                return Path(cached).parent.name
-        raise ModelError(
-            f"the commit of {self.checkpoint} cannot be told from the cache of huggingface_hub; load it again"
         )
 
     def refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str] = ()) -> None:
@@ -225,7 +235,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
     """Turn what `transformers` raises into a `ModelError` that names the checkpoint."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError, RevisionResolutionError) as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
         raise ModelError(
@@ -257,10 +267,13 @@ def _without_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def folder_hash(folder: Path, pattern: str = "*") -> str:
-    """A hash over the weights, configurations and vocabulary among the files of a local folder that fit a pattern."""
+def folder_hash(folder: Path) -> str:
+    """A hash over the weights, configurations, templates and vocabulary in a local folder and its subfolders.
+
+    Hidden files and the records of fine-tuning are left out.
+    """
     digest = hashlib.sha256()
-    for file in sorted(folder.glob(pattern)):
-        if file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
-            digest.update(str(file.relative_to(folder)).encode() + b"\0" + bytes.fromhex(file_hash(file)))
+    for file in sorted(path.relative_to(folder) for path in folder.rglob("*")):
+        if file.suffix in _LOADED and not file.parts[0].startswith(".") and file.parts[0] != _RECORDS:
+            digest.update(str(file).encode() + b"\0" + bytes.fromhex(file_hash(folder / file)))
     return f"sha256:{digest.hexdigest()}"

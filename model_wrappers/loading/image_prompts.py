@@ -187,7 +187,7 @@ def load_processor(files: CheckpointFiles, config: Any) -> Any:
     """
     image_processor, tokenizer = files.image_processor(), files.tokenizer()
     with loading_errors(files.checkpoint, files.family):
-        facts, _ = ProcessorMixin.get_processor_dict(files.path, revision=files.options.revision)
+        facts, _ = ProcessorMixin.get_processor_dict(files.path, revision=files.commit)
         named = facts.get("processor_class") or tokenizer.init_kwargs.get("processor_class")
         whole: Any = processor_class_from_name(named) if named else None
         if whole is None and type(config) in PROCESSOR_MAPPING:

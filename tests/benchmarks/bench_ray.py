@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import check_goals, read_options, workplace
+from ray_support import ENVIRONMENT, NODES, joined_nodes
 from sources_sugarcrepe import make_sugarcrepe
 from support import REFERENCES, UNVERIFIED, Recorder
 
@@ -27,7 +27,6 @@ from vl_assay.model_wrappers import RunConfig
 from vl_assay.model_wrappers.engine.ray_engine import predict_on_ray
 from vl_assay.model_wrappers.engine.runner import predict_part
 
-NODES = 3
 # An image has four captions here, so a chunk of either costs the same.
 WAITS = {"images": 1.0, "captions": 0.25}
 
@@ -59,41 +58,25 @@ def run(out: Path, wait: float, config: RunConfig, kill_at: float = float("inf")
         The seconds from the first finished chunk on, as starting takes its time; how many chunks were finished at each
         look; and the rows of the predictions.
     """
-    import ray
-    from ray.cluster_utils import Cluster
+    finished, start = [0], 0.0
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=128 << 20) for _ in range(NODES)]
-    finished, is_over, start = [0], threading.Event(), 0.0
-
-    def look() -> None:
+    def is_due() -> bool:
         nonlocal start
-        while not is_over.wait(0.02) and finished[-1] < kill_at:
-            finished.append(len(list(out.rglob("*.npy"))))
-            start = start or (time.monotonic() if finished[-1] else 0.0)
-        if finished[-1] >= kill_at:
-            cluster.remove_node(nodes[0], allow_graceful=False)
+        finished.append(len(list(out.rglob("*.npy"))))
+        start = start or (time.monotonic() if finished[-1] else 0.0)
+        return finished[-1] >= kill_at
 
-    watcher = threading.Thread(target=look)
-    try:
-        ray.init(address=cluster.address, log_to_driver=False)
-        watcher.start()
+    with joined_nodes(is_due):
         chosen = {"model": str(wait), "benchmarks": REFERENCES, "seeds": [], "config": config}
         files = predict_on_ray(waiting_part, out=out, **chosen)
         seconds = time.monotonic() - start
-        is_over.set()
-        watcher.join()
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
     return seconds, finished, [read_predictions(file).rows for file in files]
 
 
 def main() -> int:
     """Measure and print; the exit status."""
     arguments = read_options(__doc__, rows=640, wait=0.08)
-    os.environ |= {"RAY_AUTH_TOKEN": "0" * 64, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # nodes import what the benchmarks share
+    os.environ |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(sys.path)}  # nodes import what the benchmarks share
     with workplace() as work:
         coco = make_sugarcrepe(work / "coco", arguments.rows, arguments.rows)
         config = RunConfig(data_dir=coco, options=UNVERIFIED, progress=False)

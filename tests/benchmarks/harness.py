@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,12 @@ def seconds_of(work: Callable[[], object]) -> float:
 def least_seconds(work: Callable[[], object], repeats: int = 2) -> float:
     """The least wall-clock time of several runs, which other processes disturb least, in seconds."""
     return min(seconds_of(work) for _ in range(repeats))
+
+
+def least_in_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The least of the seconds that each way returns; they take turns, so that a slower machine slows all alike."""
+    taken = [{name: way() for name, way in ways.items()} for _ in range(rounds)]
+    return {name: min(seconds[name] for seconds in taken) for name in ways}
 
 
 def read_options(doc: str | None, **defaults: Any) -> argparse.Namespace:

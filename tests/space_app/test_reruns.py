@@ -156,7 +156,7 @@ def test_a_failure_is_stored_with_its_reason_and_marks_nothing(place, storage):
     ("change", "message"),
     [
         ({"checkpoint": "my-clip"}, "of no public model of the Hub at a commit .checkpoint 'my-clip'"),
-        ({"checkpoint": "/root/clip"}, "of no public model"),
+        ({"checkpoint": "/models/clip"}, "of no public model"),
         ({"checkpoint": "-o/clip"}, "of no public model"),
         ({"checkpoint": ["ada/clip"]}, "of no public model"),
         ({"revision": "main"}, "of no public model.*revision 'main'"),

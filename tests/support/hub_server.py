@@ -1,8 +1,9 @@
-"""A local server that acts as the Hub for downloads: repositories of one commit, open, gated or unknown."""
+"""A local server that acts as the Hub for downloads: repositories with the same files at every commit."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from file_server import FileServer, _Handler
-from huggingface_hub import constants
+from huggingface_hub import constants, hf_api
 
 COMMIT = "c" * 40
 
@@ -23,6 +24,7 @@ class HubServer(FileServer):
 
     Attributes:
         gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
+        is_moving: whether a branch is at another commit each time that it is asked for.
     """
 
     TOKEN = "hf_of_a_reader"
@@ -31,7 +33,15 @@ class HubServer(FileServer):
         super().__init__(folder)
         self.folder = folder
         self.gated, self.revisions = set[str](), list[str]()
+        self.is_moving = False
         self.RequestHandlerClass: Any = partial(_HubHandler, directory=str(folder))
+        self._moves = itertools.count(1)
+
+    def commit(self, revision: str) -> str:
+        """The commit of a revision: itself, if it is a full hash."""
+        if len(revision) == len(COMMIT):
+            return revision
+        return f"{next(self._moves):040x}" if self.is_moving else COMMIT
 
 
 @contextmanager
@@ -42,17 +52,13 @@ def serving_hub(folder: Path, monkeypatch: Any) -> Iterator[HubServer]:
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, server.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(hf_api.api, "endpoint", server.url)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / ".cache"))
         if "transformers.utils.hub" in sys.modules:  # which keeps a client of the first endpoint that it has seen
             monkeypatch.setattr(sys.modules["transformers.utils.hub"], "_hf_api", None)
         yield server
         server.shutdown()
-
-
-def _commit(revision: str) -> str:
-    """The commit of a revision: itself, if it is a full hash."""
-    return revision if len(revision) == len(COMMIT) else COMMIT
 
 
 class _HubHandler(_Handler):
@@ -62,8 +68,8 @@ class _HubHandler(_Handler):
     def do_GET(self) -> None:
         parts = self._parts()
         if parts[0] == "api":
-            kind, revision = parts[4:6] if len(parts) > 5 else ("revision", "main")
-            self._info("/".join(parts[2:4]), kind, revision.partition("?")[0])
+            kind, revision, *below = self.path.partition("?")[0].split("/")[5:] or ("revision", "main")
+            self._info("/".join(parts[2:4]), kind, revision, "/".join(below))
         elif self._is_allowed("/".join(parts[:2])):
             self._resolve(parts)
             super().do_GET()
@@ -78,8 +84,8 @@ class _HubHandler(_Handler):
         """The parts of the path; the addresses of models' files begin with the owner."""
         return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
-    def _info(self, repository: str, kind: str, revision: str) -> None:
-        """The commit of a revision, or the files in a commit."""
+    def _info(self, repository: str, kind: str, revision: str, below: str) -> None:
+        """The commit of a revision, or the files in a commit, those below a folder."""
         folder = self.server.folder / repository
         if revision != COMMIT and revision not in self.server.revisions:
             self.server.revisions.append(revision)
@@ -89,10 +95,14 @@ class _HubHandler(_Handler):
         files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
         siblings = [{"rfilename": name, "size": path.stat().st_size} for name, path in files.items()]
         is_gated = "auto" if repository in self.server.gated else False
-        answer: Any = {"id": repository, "sha": _commit(revision), "gated": is_gated, "siblings": siblings}
+        answer: Any = {"id": repository, "sha": self.server.commit(revision), "gated": is_gated, "siblings": siblings}
         if kind == "tree":
             entries = {"type": "file", "oid": "0" * 40}
-            answer = [entries | {"path": name, "size": path.stat().st_size} for name, path in files.items()]
+            answer = [
+                entries | {"path": name, "size": path.stat().st_size}
+                for name, path in files.items()
+                if name.startswith(below)
+            ]
         content = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -115,7 +125,7 @@ class _HubHandler(_Handler):
 
     def _resolve(self, parts: list[str]) -> None:
         """The path in the folder of ``owner/name/resolve/revision/path``."""
-        self.commit = _commit(parts[3])
+        self.commit = self.server.commit(parts[3])
         self.path = "/" + "/".join([*parts[:2], *parts[4:]])
         path = Path(self.translate_path(self.path))
         self.etag = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+NODES = 3
+# Read by Ray when it is imported, and by the nodes.
+ENVIRONMENT = {"RAY_AUTH_TOKEN": "0" * 64, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+
 
 @contextmanager
-def nodes_of_which_one_is_killed(folder, pattern, monkeypatch):
-    """Join such a cluster; the node goes when three files of that pattern are below the folder."""
-    ray = pytest.importorskip("ray", reason="needs pip install 'vl-assay[ray]'")
+def joined_nodes(is_due: Callable[[], bool]) -> Iterator[threading.Event]:
+    """Join such a cluster; a node is killed, and the event set, once `is_due`, which is asked all the time, is true."""
+    import ray
     from ray.cluster_utils import Cluster
 
-    for name, value in {"RAY_AUTH_TOKEN": "0" * 64, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}.items():
-        monkeypatch.setenv(name, value)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=128 << 20) for _ in range(3)]
-    killed = []
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=128 << 20) for _ in range(NODES)]
+    killed, is_over = threading.Event(), threading.Event()
 
-    def kill_one():
-        end = time.monotonic() + 120
-        while time.monotonic() < end and not killed:
-            if len(list(folder.rglob(pattern))) >= 3:
+    def watch() -> None:
+        while not is_over.wait(0.01):
+            if is_due():
                 cluster.remove_node(nodes[0], allow_graceful=False)
-                killed.append(time.monotonic())
-            time.sleep(0.01)
+                killed.set()
+                return
 
+    watcher = threading.Thread(target=watch)
     try:
         ray.init(address=cluster.address, log_to_driver=False)
-        thread = threading.Thread(target=kill_one)
-        thread.start()
-        yield
-        thread.join()
+        watcher.start()
+        try:
+            yield killed
+        finally:
+            is_over.set()
+            watcher.join()
     finally:
         ray.shutdown()
         cluster.shutdown()
-    assert killed, "the run ended before a node was killed"
+
+
+@contextmanager
+def nodes_of_which_one_is_killed(folder: Path, pattern: str, monkeypatch: Any) -> Iterator[None]:
+    """Join such a cluster; the node goes when three files of that pattern are below the folder."""
+    pytest.importorskip("ray", reason="needs pip install 'vl-assay[ray]'")
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with joined_nodes(lambda: len(list(folder.rglob(pattern))) >= 3) as killed:
+        yield
+    assert killed.is_set(), "the run ended before a node was killed"
     assert not Path("~/.ray/auth_token").expanduser().exists()

@@ -116,12 +116,18 @@ class Recipe:
         return {**asdict(self), "weights": self.weights._asdict(), "betas": list(self.betas)}
 
 
-def _read_recipes() -> dict[str, Recipe]:
-    """The recipes of ``recipes.toml`` by name."""
-    given = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+def read_recipes(text: str) -> dict[str, Recipe]:
+    """Recipes by name from TOML; one may be ``like`` another before it, whose values it has but for its own.
+
+    Raises:
+        UnknownNameError: there is no recipe of that name before it.
+    """
     found: dict[str, Recipe] = {}
-    for name, values in given.items():
-        base = found.get(values.pop("like", "")) or Recipe(name, "", "", Weights())
+    for name, values in tomllib.loads(text).items():
+        like = values.pop("like", None)
+        if like is not None:
+            check_known(f"recipe, which {name} is like,", [like], found)
+        base = found[like] if like else Recipe(name, "", "", Weights())
         gaps = f"{values.pop('gaps', base.gaps)} {values.pop('more_gaps', '')}".strip()
         weights = Weights(**values.pop("weights")) if "weights" in values else base.weights
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
@@ -129,7 +135,7 @@ def _read_recipes() -> dict[str, Recipe]:
     return found
 
 
-RECIPES = _read_recipes()
+RECIPES = read_recipes(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def get_recipe(name: str) -> Recipe:

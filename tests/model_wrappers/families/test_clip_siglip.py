@@ -32,6 +32,16 @@ def test_a_repository_of_the_hub_is_described_by_its_commit(folders, tmp_path, m
             assert load_model("ada/align", LoadOptions(revision=revision)).info.revision == (revision or COMMIT)
 
 
+@pytest.mark.parametrize("name", ["ada/clip", "clip:ada/clip", "tipsv2:ada/tipsv2", "vqascore:ada/llava"])
+def test_all_of_a_model_is_of_the_recorded_commit_though_the_branch_moves(name, folders, tmp_path, monkeypatch):
+    kind = name.rpartition("/")[2]
+    shutil.copytree(folders[kind], tmp_path / "ada" / kind)
+    with serving_hub(tmp_path, monkeypatch) as hub:
+        hub.is_moving = True
+        revision = load_model(name).info.revision
+    assert [path.name for path in (tmp_path / ".cache").glob("models--*/snapshots/*")] == [revision]
+
+
 def test_siglip_2_is_lower_cased_as_in_training_unless_told_otherwise(folders):
     capital = ["A Cat"]
     for kind in ("siglip", "siglip2"):
@@ -153,6 +163,18 @@ def test_the_revision_of_a_folder_changes_with_its_configuration(tiny_clip, tmp_
     config.write_text(config.read_text().replace("quick_gelu", "gelu"))
     one, other = (load_model(str(folder)).info.revision for folder in (tiny_clip, tmp_path / "other"))
     assert one != other
+
+
+def test_the_revision_of_a_folder_changes_with_a_template_below_it_and_with_no_record_of_training(tiny_clip, tmp_path):
+    folder = shutil.copytree(tiny_clip, tmp_path / "own")
+    before = load_model(str(folder)).info.revision
+    for name in ("training/run.json", ".cache/tree.json", "train.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    assert load_model(str(folder)).info.revision == before
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "short.jinja").write_text("{{ messages }}")
+    assert load_model(str(folder)).info.revision != before
 
 
 def test_truncated_captions_are_counted(tiny_clip, coco, tmp_path):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -99,6 +102,31 @@ def test_matching_gives_each_thing_a_patch_of_its_own_where_the_cost_is_least():
     # A patch that is sure of the phrase outweighs one with a slightly better box.
     logits[0, 1] = 9
     assert match(logits, boxes, things, torch.eye(2)).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("pictures", [1, 2])
+def test_the_loss_is_that_of_boxes_and_phrases_by_hand(pictures):
+    import torch
+
+    from vl_assay.model_wrappers.demo_owlvit.train import Batch, loss_of
+
+    # Two patches and two phrases in each picture. The first phrase fits the one thing, in the corner (0, 0, 1/2, 1/2);
+    # the first patch draws half of it, and is sure of that phrase with 3/4.
+    logits = torch.tensor([[math.log(3), 0], [0, -math.log(3)]]).expand(pictures, 2, 2)
+    boxes = torch.tensor([[0.25, 0.125, 0.5, 0.25], [0.75, 0.75, 0.5, 0.5]]).expand(pictures, 2, 4)
+    model = SimpleNamespace(
+        owlvit=SimpleNamespace(get_text_features=lambda **_: SimpleNamespace(pooler_output=torch.zeros(2, 3))),
+        image_embedder=lambda pixel_values: (torch.zeros(pictures, 1, 2, 3), None),
+        class_predictor=lambda patches, queries: (logits, None),
+        box_predictor=lambda patches, grid: boxes,
+    )
+    thing, fits = torch.tensor([[0, 0, 0.5, 0.5]]), torch.tensor([[1.0, 0.0]])
+    batch = Batch(torch.zeros(pictures, 3, 8, 8), [thing] * pictures, [fits] * pictures, ["a star", "a ring"])
+    # Focal loss of what is wanted: 0.3 · (1/4)² · ln 4/3 for 3/4; of the rest 0.7 · p² · -ln(1 - p) for 1/2, 1/2, 1/4.
+    classes = 0.3 / 16 * math.log(4 / 3) + 2 * 0.7 / 4 * math.log(2) + 0.7 / 16 * math.log(4 / 3)
+    # The box is off by 1/4 at one side; the intersection is half of the union, which fills the hull: 1 - 1/2.
+    expected = 2 * classes + 5 * 1 / 4 + 2 * 1 / 2
+    assert float(loss_of(model, lambda *_, **__: {}, batch)) == pytest.approx(expected)
 
 
 def test_a_step_of_the_recipe_lowers_the_loss_and_its_scenes_are_its_own():

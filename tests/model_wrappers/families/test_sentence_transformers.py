@@ -10,6 +10,8 @@ import pytest
 import torch
 import transformers
 from bare_forwards import score
+from hub_server import serving_hub
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 from tiny_models import bert_words, save_parts, tiny_clip, tiny_llava
 
@@ -115,6 +117,20 @@ def test_the_revision_covers_the_weights_of_every_module(places, tmp_path):
     [dense] = folder.glob("*_Dense/model.safetensors")
     save_file({name: tensor + 1 for name, tensor in load_file(dense).items()}, dense, {"format": "pt"})
     assert load(folder).info.revision != load(places / "clip").info.revision
+
+
+@pytest.mark.parametrize("home", [None, "sentences"])
+def test_all_of_a_model_of_the_hub_is_of_the_recorded_commit(home, places, tmp_path, monkeypatch):
+    shutil.copytree(places / "clip", tmp_path / "ada" / "clip")
+    if home:
+        monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / home))
+    with serving_hub(tmp_path, monkeypatch) as hub:
+        hub.is_moving = True
+        revision = load("ada/clip").info.revision
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        assert load("ada/clip").info.revision == revision
+    snapshots = tmp_path.glob("**/models--ada--clip/snapshots/*")
+    assert [(path.parents[2].name, path.name) for path in snapshots] == [(home or ".cache", revision)]
 
 
 def test_a_model_that_would_give_other_scores_than_its_authors_is_refused(places, library, tmp_path):

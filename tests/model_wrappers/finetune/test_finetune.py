@@ -32,7 +32,7 @@ from vl_assay.model_wrappers.finetune.data.training_set import read_training_set
 from vl_assay.model_wrappers.finetune.train import loop
 from vl_assay.model_wrappers.finetune.train.checkpoints import write_folder
 from vl_assay.model_wrappers.finetune.train.losses import Weights
-from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
+from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe, read_recipes
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
 from vl_assay.model_wrappers.finetune.train.training import finetune
 
@@ -329,6 +329,15 @@ def test_recipes_are_those_of_the_papers():
         assert bool(recipe.positives) == recipe.uses_positives
     assert RECIPES["swap-only"].negatives == RECIPES["swap-only"].positives == ("swap",)
     assert RECIPES["replace-only"].negatives == RECIPES["replace-only"].positives == ("replace",)
+
+
+def test_a_recipe_like_one_that_is_not_there_is_refused_with_those_that_are():
+    one = '[coco]\nsource = "ARO"\nepochs = 3\n'
+    recipes = read_recipes(f'{one}[own]\nlike = "coco"\nseed = 1')
+    assert recipes["own"] == replace(recipes["coco"], name="own", seed=1)
+    for like in ("cocoo", "own", ""):
+        with pytest.raises(errors.UnknownNameError, match=f"unknown recipe, which own is like, '{like}'.*coco"):
+            read_recipes(f'{one}[own]\nlike = "{like}"')
 
 
 def test_a_recipe_takes_other_values():
