@@ -200,9 +200,8 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
     file = _config_file(path, options)
     model_type = _model_type(file)
     if not Path(path).expanduser().is_dir():
-        options = replace(
-            options, revision=file.parent.name
-        )  # the commit: the branch may move before the rest is loaded
+        # The commit: the branch may move before the rest is loaded.
+        options = replace(options, revision=file.parent.name)
     declared: dict[str, FamilyConstants] = {}
     for known in family_names():
         declared[known] = family_constants(known)
