@@ -262,7 +262,7 @@ def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, pr
 def export(
     benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, the folder of a build, or predictions.")],
     out: Annotated[
-        Path, typer.Argument(help="The folder to write, in place of an earlier export; of predictions the log.")
+        Path, typer.Argument(help="The folder to write, in place of an earlier one; of predictions the log.")
     ],
     repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,

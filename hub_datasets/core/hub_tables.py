@@ -75,7 +75,7 @@ class HubTable:
         return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
-        """The files in a user's folder, in order; empty if there are none.
+        """The files in a user's folder, in order; empty if there are none, or only empty ones.
 
         Raises:
             ValueError: some of several are missing.
@@ -86,7 +86,7 @@ class HubTable:
         places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
         for place in places:
             paths = sorted(folder.glob(place))
-            if paths:
+            if any(path.stat().st_size for path in paths):
                 return _all_shards(paths, self.page)
         return []
 

@@ -145,7 +145,7 @@ class ReleasedRows(ReleasedImages):
         missing = [file for file in own if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
             raise FileNotFoundError(
-                f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}: "
+                f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}, or empty: "
                 f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
             )
         return [row for name, part in parts.items() for row in self._read_part(name, part, dl_manager)]

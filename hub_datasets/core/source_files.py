@@ -64,9 +64,9 @@ class SourceFile:
     remedy: str = ""
 
     def find(self, folder: Path | None) -> Path | None:
-        """The user's own copy in `folder`, if there is one."""
-        places = [] if folder is None else [folder / place for place in (self.name, *self.places)]
-        return next((path for path in places if path.is_file()), None)
+        """The user's own copy in `folder`, if there is one; an empty file, as of an interrupted copy, is none."""
+        path = folder and first_file(folder / place for place in (self.name, *self.places))
+        return Path(path) if path else None
 
     def read(self, folder: Path | None, dl_manager: Any = None, *, verify: bool = True) -> tuple[bytes, str]:
         """The content of the file, and its path or address for messages.
@@ -88,7 +88,7 @@ class SourceFile:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
         if not self.url:
-            raise FileNotFoundError(f"{self.name} is missing from {folder}. {self.remedy}.")
+            raise FileNotFoundError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
         copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
         return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
 

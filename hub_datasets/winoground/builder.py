@@ -54,7 +54,7 @@ TABLE = HubTable(
     _REVISION,
 )
 # The older layout: texts, in which images are named without a suffix, and an archive of these.
-_EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",))
+_EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=f"Get it from {TABLE.page}")
 _ARCHIVE = SourceFile("data/images.zip", ("images.zip",))
 _OWN_COPY = (
     f"pass data_dir, a folder that holds {TABLE.files}, or {_EXAMPLES.name} with {_ARCHIVE.name} or data/images/"

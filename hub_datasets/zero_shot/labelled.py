@@ -13,7 +13,7 @@ from typing import Any
 import datasets
 from datasets.exceptions import DatasetNotFoundError
 
-from ..core.source_files import is_inner_path, read_bytes
+from ..core.source_files import first_file, is_inner_path, read_bytes
 from .class_names import class_names
 from .labelled_sets import LabelledSet
 
@@ -63,7 +63,7 @@ def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> L
     place = next((root / each for each in wanted if (root / each).is_dir()), root)
     if choice.split and place == root:
         raise FileNotFoundError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
-    files = _table(place / TABLE) if (place / TABLE).is_file() else _label_folders(place)
+    files = _table(place / TABLE) if first_file([place / TABLE]) else _label_folders(place)
     if not files:
         raise FileNotFoundError(
             f"{place} has neither {TABLE} (file_name, label) nor folders of images, one for each label. "

@@ -81,9 +81,18 @@ def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_pa
     assert file.read(tmp_path, verify=False)[0] == b"altered"
 
 
-def test_a_file_without_an_address_that_is_missing_is_an_error_with_its_remedy(tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"a\.txt is missing from {tmp_path}\. Ask the authors\."):
-        SourceFile("a.txt", remedy="Ask the authors").read(tmp_path)
+def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its_remedy(tmp_path):
+    file = SourceFile("data/a.txt", ("a.txt",), remedy="Ask the authors")
+    (tmp_path / "data").mkdir()
+    for empty in (None, tmp_path / "a.txt", tmp_path / "data" / "a.txt"):
+        if empty:
+            empty.write_bytes(b"")
+        with pytest.raises(
+            FileNotFoundError, match=rf"data/a\.txt is missing from {tmp_path}, or empty\. Ask the authors\."
+        ):
+            file.read(tmp_path)
+    (tmp_path / "a.txt").write_bytes(b"whole")  # behind the empty one
+    assert file.read(tmp_path) == (b"whole", str(tmp_path / "a.txt"))
 
 
 class Downloads:
