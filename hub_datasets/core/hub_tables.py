@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .downloads import DownloadError
+from .downloads import DownloadError, NoFilesError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
@@ -95,7 +95,7 @@ class HubTable:
 
         Raises:
             PermissionError: the user has no access.
-            DownloadError: they cannot be fetched.
+            DownloadError: they cannot be fetched; `NoFilesError` if there are none.
         """
         revision = revision or self.revision
         remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
@@ -103,7 +103,7 @@ class HubTable:
         if paths := self.find(folder):
             return paths
         problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
-        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
+        raise NoFilesError(self.page, problem, f"pass another revision, or {remedy}")
 
 
 def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:

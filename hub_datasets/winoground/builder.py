@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.columns import GROUP, columns
-from ..core.downloads import DownloadError
+from ..core.downloads import NoFilesError
 from ..core.hub_tables import HubConfig, HubTable, download_snapshot
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
@@ -109,7 +109,7 @@ class Winoground(ReleasedRows):
     def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
         try:
             yield from super()._read_files(part, dl_manager)
-        except DownloadError:
+        except NoFilesError:
             revision, names = self.config.revision, [_EXAMPLES.name, _ARCHIVE.name]
             older = download_snapshot(TABLE.repository, revision, names, dl_manager, _OWN_COPY)
             if not _EXAMPLES.find(older):

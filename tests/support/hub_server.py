@@ -61,7 +61,9 @@ class _HubHandler(_Handler):
 
     def do_GET(self) -> None:
         parts = self._parts()
-        if parts[0] == "api":
+        if parts[0] == "api" and parts[1] not in ("datasets", "models"):  # what the library asks about itself
+            self._refuse(404, "EntryNotFound")
+        elif parts[0] == "api":
             kind, revision = parts[4:6] if len(parts) > 5 else ("revision", "main")
             self._info("/".join(parts[2:4]), kind, revision.partition("?")[0])
         elif self._is_allowed("/".join(parts[:2])):

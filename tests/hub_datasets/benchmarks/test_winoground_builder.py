@@ -124,6 +124,16 @@ def test_a_revision_without_parquet_is_read_in_its_older_layout(small, hub, tmp_
     assert builder.sources == ["rows and images: https://huggingface.co/datasets/facebook/winoground/tree/main"]
 
 
+def test_only_a_repository_without_parquet_is_asked_for_its_older_layout(small, hub, monkeypatch):
+    def fail(*args, **options):
+        hub.calls.append(options["allow_patterns"])
+        raise ConnectionResetError("the server is down")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    small.error(ConnectionError, "the server is down")
+    assert hub.calls == [["data/test-*.parquet"]]
+
+
 def test_a_revision_with_neither_layout_is_an_error(small, hub):
     small.error(
         ConnectionError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
