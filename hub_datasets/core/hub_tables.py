@@ -61,6 +61,11 @@ class HubTable:
         return f"{constants.ENDPOINT}/datasets/{self.repository}"
 
     @property
+    def remedy(self) -> str:
+        """How to get the files, a sentence without a full stop."""
+        return f"Get it from {self.page}"
+
+    @property
     def source(self) -> str:
         """The address of the dataset at its revision."""
         return self.at(self.revision)

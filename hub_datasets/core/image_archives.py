@@ -122,11 +122,6 @@ def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> Image
     return found
 
 
-def has_own(images: ImagePaths, folders: Sequence[Path]) -> bool:
-    """Whether the user has any of the images, or a folder for them; the last folder is that of everything."""
-    return any(images.values()) or any(folder.is_dir() for folder in folders[:-1])
-
-
 def _kept(archive: ImageArchive) -> dict[str, Path]:
     """The files that were fetched from an archive, by the names of their images."""
     try:

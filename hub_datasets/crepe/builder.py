@@ -16,7 +16,7 @@ import datasets
 
 from ..core.columns import columns
 from ..core.crops import box_problem, crop, crop_name
-from ..core.released_rows import Images, ReleasedRows, Rows, read_list
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 from .configs import PRODUCTIVITY, SYSTEMATICITY
 
@@ -78,18 +78,12 @@ class CREPE(ReleasedRows):
             kind = PRODUCTIVITY[name]
             stem = f"prod_hard_negatives/{kind}/prod_vg_hard_negs_{kind}_complexity_"
             paths = {str(number): f"{stem}{number}.csv" for number in COMPLEXITIES}
-        schema = {**dict.fromkeys(("image_id", "caption", self._negatives), str), **dict.fromkeys(_BOX, object)}
-        return {category: Rows(_file(path), schema) for category, path in paths.items()}
-
-    def _read_negatives(self, record: Row) -> list[str] | None:
-        """The hard negatives; an empty field, a missing value, is an empty list."""
-        return read_list(record[self._negatives].strip() or "[]")
+        schema = {"image_id": str, "caption": str, self._negatives: [str], **dict.fromkeys(_BOX, object)}
+        return {category: Rows(_file(path), schema, lists=(self._negatives,)) for category, path in paths.items()}
 
     def _problem(self, record: Row) -> str | None:
         if not (record["image_id"].isascii() and record["image_id"].isdigit()):
             return f"image_id is {record['image_id']!r}, not a whole number"
-        if self._read_negatives(record) is None:
-            return f"{self._negatives} is {_short(record[self._negatives])}, not a list of texts"
         sides: list[Any] = [record.get(side) for side in _BOX]
         if sides == [None] * 4:
             return None
@@ -99,7 +93,7 @@ class CREPE(ReleasedRows):
         return f"{problem}: {', '.join(map(_short, sides))}" if problem else None
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
-        negatives = self._read_negatives(record) or []
+        negatives = record[self._negatives]
         yield {
             "id": f"{self.config.name}/{part}/{key}",
             "category": part,

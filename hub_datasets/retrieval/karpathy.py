@@ -26,6 +26,7 @@ from ..core.source_files import (
     first_file,
     is_inner_path,
     parse_json,
+    with_remedy,
 )
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
@@ -216,8 +217,9 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
         name, place = PurePosixPath(record["image"]).name, len(seen)
         return None if seen.setdefault(name, place) == place else f"image {record['image']!r} occurs twice"
 
-    labelled = ((f"entry {place}", record) for place, record in enumerate(parse_json(payload, origin)))
-    records = check_rows(labelled, _SCHEMA, origin, problem)
+    with with_remedy(source.file.remedy):
+        labelled = ((f"entry {place}", record) for place, record in enumerate(parse_json(payload, origin)))
+        records = check_rows(labelled, _SCHEMA, origin, problem)
     if verify:
         check_row_count(len(records), source.images, origin)
         check_row_count(sum(len(record["caption"]) for record in records), source.captions, f"{origin}, by caption,")

@@ -431,6 +431,7 @@ def test_a_damaged_file_is_named(small, content):
         path.write_bytes(content)
     for config in small.configs:
         message = small.error(ValueError, str(small.folder), config)
+        assert re.search(r"https?://|gdown|Expected a CSV file", message)
         assert any(str(path.relative_to(small.folder)) in message for path in small.files())
 
 

@@ -51,9 +51,16 @@ def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
         parse_records(payload, name)
 
 
+def test_an_error_of_a_malformed_file_or_row_says_how_to_get_the_right_one(copy):
+    for content, found in ((b"[", "is not valid JSON"), (b'[{"image": 1}]', "row 0: image is 1")):
+        (copy / "rows.json").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"rows\.json.* {found}.*\. Ask the authors\.$"):
+            places_of(copy)
+
+
 class Photographs(ReleasedRows):
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Photographs", ["photographs"])
-    ROWS: ClassVar = {"photographs": Rows(SourceFile("rows.json"), {"image": str})}
+    ROWS: ClassVar = {"photographs": Rows(SourceFile("rows.json", remedy="Ask the authors"), {"image": str})}
     IMAGES = Images(("first", "second/inside"), "Get them", (ImageArchive("a", "http://127.0.0.1:9/a.zip", "a/"),))
 
     def _columns(self) -> dict[str, Any]:
