@@ -108,7 +108,7 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
     for archive in archives:
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            with _told(archive, remedy):
+            with _as_download_errors(archive, remedy):
                 found |= _fetch(archive, missing)
     return found
 
@@ -298,7 +298,7 @@ def _size(url: str) -> tuple[int, bool]:
 
 
 @contextmanager
-def _told(archive: ImageArchive, remedy: str) -> Iterator[None]:
+def _as_download_errors(archive: ImageArchive, remedy: str) -> Iterator[None]:
     """Failures as a `DownloadError` that names the archive, but for those of the own disk."""
     try:
         yield

@@ -198,25 +198,25 @@ def check_rows(
     for label, row in rows:
         found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
         if found is None:
-            wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
+            wrong = [name for name, kind in schema.items() if not _has_type(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
-            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_came(row, schema)}.")
+            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
         checked.append({name: row.get(name) for name in schema})
     return checked
 
 
-def _came(row: Any, schema: Mapping[str, Any]) -> str:
+def _fields_found(row: Any, schema: Mapping[str, Any]) -> str:
     """The fields of a row that lacks some."""
     is_whole = not isinstance(row, dict) or all(name in row for name in schema)
     return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
-def _is_of(value: object, kind: Any) -> bool:
+def _has_type(value: object, kind: Any) -> bool:
     if isinstance(kind, dict):
-        return isinstance(value, dict) and all(_is_of(value.get(name), each) for name, each in kind.items())
+        return isinstance(value, dict) and all(_has_type(value.get(name), each) for name, each in kind.items())
     if isinstance(kind, list):
-        return isinstance(value, list) and all(_is_of(each, kind[0]) for each in value)
+        return isinstance(value, list) and all(_has_type(each, kind[0]) for each in value)
     return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
 
 

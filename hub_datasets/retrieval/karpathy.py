@@ -28,6 +28,7 @@ from ..core.source_files import (
     parse_json,
     with_remedy,
 )
+from .conditions import SHUFFLES
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
@@ -158,8 +159,7 @@ class KarpathyBuilder(SourceBuilder):
         _check_options(config.seed, {name: getattr(config, name, False) for name in ("allow_identity", "black_edges")})
         if self._is_shuffled:
             # Refuses an unknown tagger or kind of units now.
-            shuffler = load_authoring()
-            shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger, units=config.units)
+            load_authoring().perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
         entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
         self._note("captions", origin, self._folder)
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
