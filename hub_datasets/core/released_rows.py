@@ -103,7 +103,7 @@ class ReleasedImages(SourceBuilder):
         return self._require_images(rows, found, where, images.remedy)
 
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
-        """Images of which the user has none and no folder, and where they are from; None if they are not to be had."""
+        """The images, of which the user has none and no folder, and where they are from; None if nobody offers them."""
         images = self._images()
         mirror = images.mirror
         if not images.archives and not mirror:

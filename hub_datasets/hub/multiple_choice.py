@@ -94,12 +94,10 @@ def export(
 def _refuse_to_overwrite(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise StorageError(f"{out} is a file; name a folder")
-    written = {path for pattern in _WRITTEN for path in out.glob(pattern)}
-    others = sorted(path for path in out.rglob("*") if path.is_file() and path not in written)
-    if others:
-        raise StorageError(
-            f"{out} would be replaced, and {others[0]} was not written by an export; name another folder"
-        )
+    written = {path for pattern in _WRITTEN for path in out.glob(pattern) if (out / EVAL_FILE).is_file()}
+    other = next((path for path in out.rglob("*") if path.is_file() and path not in written), None)
+    if other:
+        raise StorageError(f"{out} would be replaced, and {other} was not written by an export; name another folder")
 
 
 class Question(NamedTuple):

@@ -110,6 +110,9 @@ def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):
             export("toy_scenes/itm", tmp_path / "mine", limit=5)
         assert file.read_text() == "x"
         file.rename(tmp_path / file.name)
+    (tmp_path / "mine" / "eval.yaml").unlink()
+    with pytest.raises(StorageError, match="was not written by an export"):
+        export("toy_scenes/itm", tmp_path / "mine", limit=5)
     with pytest.raises(StorageError, match="is a file; name a folder"):
         export("toy_scenes/itm", tmp_path / "journal.jsonl", limit=5)
     for several_are_true in ("retrieval", "hard_positives"):
