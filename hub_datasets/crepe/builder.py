@@ -90,7 +90,7 @@ class CREPE(ReleasedRows):
         if None in sides:
             return f"it has no column {', '.join(side for side in _BOX if record.get(side) is None)}"
         problem = box_problem([_number(side) for side in sides])
-        return f"{problem}: {', '.join(map(_short, sides))}" if problem else None
+        return f"{problem}: {', '.join(f'{side!r:.60}' for side in sides)}" if problem else None
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
         negatives = record[self._negatives]
@@ -148,7 +148,3 @@ def _defects(caption: str, negatives: list[str]) -> list[str]:
         "repeated_negative": len(set(texts)) < len(texts),
     }
     return [name for name, is_there in found.items() if is_there]
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
