@@ -261,7 +261,9 @@ def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, pr
 @app.command(rich_help_panel=_DATASETS)
 def export(
     benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, the folder of a build, or predictions.")],
-    out: Annotated[Path, typer.Argument(help="The folder to write, replaced as a whole; of predictions the log.")],
+    out: Annotated[
+        Path, typer.Argument(help="The folder to write, in place of an earlier one; of predictions the log.")
+    ],
     repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,
     limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,

@@ -40,12 +40,12 @@ def leaderboard(
     if context.invoked_subcommand is not None:
         return
     from ..metrics.common.errors import DataError
-    from ..metrics.common.imports import no_collections
+    from ..metrics.common.imports import gc_paused
     from ..metrics.common.serving import check_address
     from .storage import open_storage
 
     try:
-        with no_collections():
+        with gc_paused():
             from .app import serve
     except ModuleNotFoundError as error:
         raise DataError(f"the leaderboard needs a library ({error.name}): pip install 'vl-assay[space]'") from error

@@ -18,7 +18,8 @@ from ..core.columns import columns
 from ..core.crops import crop, crop_name
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import ImagePaths, Row, data_folder, make_configs, read_bytes
-from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, load_authoring, perturb
+from ..retrieval.conditions import SHUFFLES
+from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, perturb
 from .release import DRIVE_IDS, annotation_file, problem, released_rows, to_row
 
 # Successive rows often share a box: its crop is made once for them.
@@ -104,7 +105,7 @@ class ARO(KarpathyBuilder, ReleasedRows):
 
     def _order_rows(self, entries: list[Row]) -> Iterator[Row]:
         """The rows of all captions of each image (ARO, section 2.2); a row depends on its caption and options alone."""
-        for entry, made in perturb(entries, load_authoring().SHUFFLES, self.config):
+        for entry, made in perturb(entries, SHUFFLES, self.config):
             for index, (text, caption) in enumerate(zip(entry["captions"], made.captions, strict=True)):
                 found = {name: texts[index] for name, texts in made.perturbed.items() if texts[index] is not None}
                 negatives = itertools.cycle(list(found.values()) or [caption])

@@ -1,10 +1,10 @@
 """How the rows of COCO-Counterfactuals are scored and evaluated: as groups, by Winoground's three scores."""
 
 from .. import Benchmark
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 BENCHMARK = Benchmark(
-    tasks=(group_task("pairs", skills="object"),),
+    tasks=(group_task("pairs", "group_match", skills="object"),),
     summary="one noun changed, generated",
     source="--data-dir: Intel/COCO-Counterfactuals from the Hub (hf download)",
 )

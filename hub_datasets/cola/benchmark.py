@@ -1,10 +1,10 @@
 """How the rows of Cola are scored and evaluated: Winoground's three scores, of which the image score is Cola's own."""
 
 from .. import Benchmark
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 BENCHMARK = Benchmark(
-    tasks=(group_task("groups", configs=("multiobjects",), skills="binding"),),
+    tasks=(group_task("groups", "group_match", configs=("multiobjects",), skills="binding"),),
     summary="attributes of the right object",
     source="github.com/arijitray1993/COLA and its 218 images on cs-people.bu.edu, or --data-dir",
 )

@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 
 from ..core.columns import GROUP, columns
 from ..core.downloads import DownloadError, download, request_error
-from ..core.released_rows import ReleasedRows, Rows
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
     ImagePaths,
     Row,
     SourceFile,
     VerifiedConfig,
-    find_images,
     is_file_name,
     make_configs,
     read_bytes,
@@ -30,8 +29,6 @@ ANNOTATIONS = SourceFile(
     url="https://raw.githubusercontent.com/arijitray1993/COLA/HEAD/data/COLA_multiobjects_matching_benchmark.json",
     checksum="sha256:e2846dcc958e3277813ca572bce53db96fd5dd65caaa57ccd20dc1ce51d73ec0",
 )
-# The authors' folder, and those of Visual Genome, whose images have the same names.
-_IMAGE_FOLDERS = ("images", "vg_gqa_images", "VG_100K", "VG_100K_2", ".")
 _IMAGE_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG")
 _GONE = (404, 410)
 # The places of a released row, which is a list.
@@ -48,6 +45,8 @@ class Cola(ReleasedRows):
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Cola", ["multiobjects"])
     ROWS: ClassVar = {"multiobjects": Rows(ANNOTATIONS, _SCHEMA)}
+    # The authors' folder, and those of Visual Genome, whose images have the same names.
+    IMAGES = Images(("images", "vg_gqa_images", "VG_100K", "VG_100K_2"), "Put them into images/ of data_dir")
 
     def _columns(self) -> dict[str, Any]:
         return columns(f"id {GROUP}")
@@ -72,13 +71,8 @@ class Cola(ReleasedRows):
         names = {f"filename_{side}": file_name(record[f"url_{side}"]) for side in "01"}
         yield {"id": f"{part}/{key}"} | names | {f"caption_{side}": record[f"caption_{side}"] for side in "01"}
 
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder = self._folder
-        folders = [] if folder is None else [folder / place for place in _IMAGE_FOLDERS]
-        images, where = find_images(self.urls, folders), str(folder)
-        if not any(images.values()) and not any(place.is_dir() for place in folders[:-1]):
-            images, where = _download_images(dl_manager, self.urls), "their URLs"
-        return self._require_images(rows, images, where, f"Put them into {_IMAGE_FOLDERS[0]}/ of data_dir")
+    def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str]:
+        return _download_images(dl_manager, self.urls), "their URLs"
 
 
 def file_name(url: str) -> str:

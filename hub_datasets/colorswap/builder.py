@@ -17,6 +17,7 @@ from ..core.source_files import Row, SourceFile, make_configs
 
 # The names that the images have in the authors' archive.
 IMAGE_NAMES = {f"image_{side}": f"images/img_{{id}}_{side}.png" for side in "12"}
+_GET = "Get the authors' archive with `gdown 1xdG94DQdz_eQVH1lrEeaHVz_BNkrVgb5`"
 COUNTS = {"test": 300, "train": 700}
 _TEXTS = ("caption_1", "caption_2", "image_source", "caption_source")
 _SCHEMA: dict[str, Any] = {"id": int, **dict.fromkeys((*IMAGE_NAMES, *_TEXTS), str)}
@@ -33,16 +34,14 @@ class ColorSwap(ReleasedRows):
     IS_DOWNLOADED = True
     ROWS: ClassVar = {
         name: Rows(
-            SourceFile(f"{name}.json"),
+            SourceFile(f"{name}.json", remedy=_GET),
             _SCHEMA,
             count,
             table=HubTable("stanfordnlp/colorswap", f"data/{name}-*.parquet", IMAGE_NAMES),
         )
         for name, count in COUNTS.items()
     }
-    IMAGES = Images(
-        ("images",), "Get the authors' archive with `gdown 1xdG94DQdz_eQVH1lrEeaHVz_BNkrVgb5` and unpack its images.zip"
-    )
+    IMAGES = Images(("images",), f"{_GET} and unpack its images.zip")
 
     def _columns(self) -> dict[str, Any]:
         return columns(f"id {GROUP} image_source caption_source")

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ..core.columns import columns
-from ..core.released_rows import Images, ReleasedRows, Rows, read_list
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 
 _GET = "Get it with `hf download conme/ConMe --local-dir MY_COPY` (https://huggingface.co/conme/ConMe)"
 _CONFIGS = ("replace_att", "replace_obj", "replace_rel")
-_SCHEMA = {"question": str, "image": str, "text_options": str, "correct": str}
+_SCHEMA = {"question": str, "image": str, "text_options": [str], "correct": str}
 _LONGEST_OPTIONS = 10_000
 _LETTERS = ("A", "B")
 
 
 def _rows_file(config: str) -> Rows:
     name = f"{config.replace('_', '-')}_HUMAN_FILTER.csv"
-    return Rows(SourceFile(name, (f"data/{name}",), remedy=_GET), _SCHEMA)
+    return Rows(SourceFile(name, (f"data/{name}",), remedy=_GET), _SCHEMA, lists=("text_options",))
 
 
 class ConMe(ReleasedRows):
@@ -39,14 +39,12 @@ class ConMe(ReleasedRows):
     def _problem(self, record: Row) -> str | None:
         if record["correct"].strip() not in _LETTERS:
             return f"correct is {record['correct']!r}, not the letter of an option, A or B"
-        return (
-            None if options_of(record["text_options"]) else f"text_options is not a list of two texts: {record!r:.200}"
-        )
+        options = record["text_options"]
+        is_pair = len(options) == 2 and all(0 < len(each.strip()) < _LONGEST_OPTIONS for each in options)
+        return None if is_pair else f"text_options is {options!r:.200}, not a list of two texts"
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
-        options = options_of(record["text_options"])
-        assert options is not None  # `_problem` refuses such a record
-        right = _LETTERS.index(record["correct"].strip())
+        options, right = record["text_options"], _LETTERS.index(record["correct"].strip())
         yield {
             "id": f"{part}/{key}",
             "category": part,
@@ -55,17 +53,3 @@ class ConMe(ReleasedRows):
             "caption": options[right],
             "negative_caption": options[1 - right],
         }
-
-
-def options_of(text: str) -> tuple[str, str] | None:
-    """The two texts of a list that is written as in Python; None if it is anything else, or very long.
-
-    >>> options_of("['a red cup', \\"a cup that isn't red\\"]")
-    ('a red cup', "a cup that isn't red")
-    >>> options_of("[__import__('os').getcwd(), 'b']") is None
-    True
-    """
-    options = read_list(text) if len(text) <= _LONGEST_OPTIONS else None
-    if options is None or len(options) != 2 or not all(each.strip() for each in options):
-        return None
-    return options[0], options[1]

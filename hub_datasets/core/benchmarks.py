@@ -131,6 +131,18 @@ class Task:
         return self.skills if isinstance(self.skills, str) else (self.skills or {}).get(category)
 
 
+def group_task(name: str, metric: str, **options: Any) -> Task:
+    """A task of groups as Winoground's: two images and two captions, each true of its own image only."""
+    images, captions = (tuple(f"{column}_{side}" for side in "01") for column in ("image", "caption"))
+    return Task(name, {metric: {}}, images=images, captions=captions, **options)
+
+
+def retrieval_task(config: str, metric: str, **options: Any) -> Task:
+    """A task of a configuration's images with the captions of all of them, of which each has several."""
+    metrics = {metric: {"pool": "shared", "ks": [1, 5, 10]}}
+    return Task(config, metrics, task_type="retrieval", captions=("captions",), **options)
+
+
 # Tasks, each with those of its configurations that are wanted.
 Chosen = list[tuple[Task, tuple[str, ...]]]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .downloads import DownloadError
+from .downloads import DownloadError, NoFilesError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
@@ -61,6 +61,11 @@ class HubTable:
         return f"{constants.ENDPOINT}/datasets/{self.repository}"
 
     @property
+    def remedy(self) -> str:
+        """How to get the files, a sentence without a full stop."""
+        return f"Get it from {self.page}"
+
+    @property
     def source(self) -> str:
         """The address of the dataset at its revision."""
         return self.at(self.revision)
@@ -75,7 +80,7 @@ class HubTable:
         return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
-        """The files in a user's folder, in order; empty if there are none.
+        """The files in a user's folder, in order; empty if there are none, or only empty ones.
 
         Raises:
             ValueError: some of several are missing.
@@ -86,7 +91,7 @@ class HubTable:
         places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
         for place in places:
             paths = sorted(folder.glob(place))
-            if paths:
+            if any(path.stat().st_size for path in paths):
                 return _all_shards(paths, self.page)
         return []
 
@@ -95,7 +100,7 @@ class HubTable:
 
         Raises:
             PermissionError: the user has no access.
-            DownloadError: they cannot be fetched.
+            DownloadError: they cannot be fetched; `NoFilesError` if there are none.
         """
         revision = revision or self.revision
         remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
@@ -103,7 +108,7 @@ class HubTable:
         if paths := self.find(folder):
             return paths
         problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
-        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
+        raise NoFilesError(self.page, problem, f"pass another revision, or {remedy}")
 
 
 def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:

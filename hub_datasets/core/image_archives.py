@@ -108,7 +108,7 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
     for archive in archives:
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            with _told(archive, remedy):
+            with _as_download_errors(archive, remedy):
                 found |= _fetch(archive, missing)
     return found
 
@@ -120,11 +120,6 @@ def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> Image
         paths = _kept(archive)
         found |= {name: str(paths[name]) for name in found if found[name] is None and _is_whole(paths.get(name))}
     return found
-
-
-def has_own(images: ImagePaths, folders: Sequence[Path]) -> bool:
-    """Whether the user has any of the images, or a folder for them; the last folder is that of everything."""
-    return any(images.values()) or any(folder.is_dir() for folder in folders[:-1])
 
 
 def _kept(archive: ImageArchive) -> dict[str, Path]:
@@ -303,7 +298,7 @@ def _size(url: str) -> tuple[int, bool]:
 
 
 @contextmanager
-def _told(archive: ImageArchive, remedy: str) -> Iterator[None]:
+def _as_download_errors(archive: ImageArchive, remedy: str) -> Iterator[None]:
     """Failures as a `DownloadError` that names the archive, but for those of the own disk."""
     try:
         yield

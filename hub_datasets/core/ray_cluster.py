@@ -21,7 +21,7 @@ def cluster(store: int) -> Iterator[Any]:
         store: bytes of the store of a cluster that is started here.
 
     Raises:
-        VLAssayError: Ray is not installed.
+        VLAssayError: Ray is not installed, or the cluster can be neither joined nor started.
     """
     ray = _import_ray()
     if ray.is_initialized():
@@ -34,7 +34,13 @@ def cluster(store: int) -> Iterator[Any]:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
             folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ray"))
             options = {"include_dashboard": False, "object_store_memory": store, "_temp_dir": folder}
-        ray.init(**options, logging_level="ERROR", log_to_driver=False)
+        try:
+            ray.init(**options, logging_level="ERROR", log_to_driver=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise VLAssayError(
+                f"no Ray cluster to be had ({error}). RAY_ADDRESS is {os.environ.get('RAY_ADDRESS') or 'not set'}: "
+                "name one that `ray status` shows, leave it out to start one here, or leave out --engine ray"
+            ) from error
         held.callback(ray.shutdown)
         yield ray
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from .hub_tables import HubTable, read_table
-from .image_archives import ImageArchive, has_own
+from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
 from .source_files import (
     ImagePaths,
@@ -34,6 +34,7 @@ from .source_files import (
     is_inner_path,
     parse_json,
     shortened_list,
+    with_remedy,
 )
 from .stored_images import find_stored
 
@@ -50,12 +51,15 @@ class Rows:
         schema: the fields of a record and their types; of a table all are text. A record may be a list of their
             values. Columns of images in Parquet are names of files, so that a record is the same in either form.
         count: how many records the release has; None if that is not known.
+        lists: the columns of a table that hold a list of texts in Python's notation, of which an empty cell has none;
+            in the schema ``[str]``.
         table: the same rows in Parquet files of the Hub, which are read where the user has no `file`.
     """
 
     file: SourceFile | HubTable
     schema: Mapping[str, Any]
     count: int | None = None
+    lists: tuple[str, ...] = ()
     table: HubTable | None = None
 
 
@@ -80,33 +84,40 @@ class ReleasedImages(SourceBuilder):
     """A builder that declares where its images are."""
 
     IMAGES: ClassVar[Images]
-    # The address of each image that is in a Parquet file, by its name, and the page of these files.
-    _stored: Mapping[str, str] = MappingProxyType({})
-    _page = ""
 
     def _images(self) -> Images:
         """Where the images of the configuration are."""
         return self.IMAGES
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-        if self._stored:
-            stored = {name: self._stored[name] for name in names}
-            return self._require_images(rows, find_stored(stored), "the Parquet files", f"Get them from {self._page}")
         images, folder = self._images(), self._folder
-        folders = [] if folder is None else [*(folder / place for place in images.folders), folder]
-        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
-        if not folders and not images.archives and not images.mirror:
-            raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
-        found, where, mirror = find_images(names, folders), str(folder), images.mirror
-        if (images.archives or mirror) and not has_own(found, folders):
-            texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in names}
-            for row in rows:
-                for name in self._image_names(row).values():
-                    texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
-            found, where = fetch_or_mirror(texts, images.archives, mirror, folder, dl_manager, remedy)
-            self._note("images", where, folder)
+        folders = [] if folder is None else [folder / place for place in images.folders]
+        found, where = find_images(self._names_in(rows), [*folders, folder] if folder else []), str(folder)
+        if not any(found.values()) and not any(each.is_dir() for each in folders):
+            fetched = self._fetch_images(dl_manager, rows)
+            if fetched is None and folder is None:
+                raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
+            if fetched is not None:
+                found, where = fetched
+                self._note("images", where, folder)
         return self._require_images(rows, found, where, images.remedy)
+
+    def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
+        """The images, of which the user has none and no folder, and where they are from; None if nobody offers them."""
+        images = self._images()
+        mirror = images.mirror
+        if not images.archives and not mirror:
+            return None
+        texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in self._names_in(rows)}
+        for row in rows:
+            for name in self._image_names(row).values():
+                texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        return fetch_or_mirror(texts, images.archives, mirror, self._folder, dl_manager, remedy)
+
+    def _names_in(self, rows: list[Row]) -> dict[str, None]:
+        """The names of all images, each once, in the order of the rows."""
+        return dict.fromkeys(name for row in rows for name in self._image_names(row).values())
 
 
 class ReleasedRows(ReleasedImages):
@@ -114,6 +125,9 @@ class ReleasedRows(ReleasedImages):
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
     BUILDER_CONFIG_CLASS = VerifiedConfig
+    # The address of each image that is in a Parquet file, by its name, and how to get these files.
+    _stored: Mapping[str, str] = MappingProxyType({})
+    _stored_remedy = ""
 
     @abstractmethod
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
@@ -145,7 +159,7 @@ class ReleasedRows(ReleasedImages):
         missing = [file for file in own if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
             raise FileNotFoundError(
-                f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}: "
+                f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}, or empty: "
                 f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
             )
         return [row for name, part in parts.items() for row in self._read_part(name, part, dl_manager)]
@@ -154,9 +168,9 @@ class ReleasedRows(ReleasedImages):
         origin, records = "", list[tuple[str, Row]]()
         for file, named in self._read_files(part, dl_manager):
             origin = f"{origin} and {file}" if origin else file
-            checked = check_rows(
-                ((label, by_name(each, part.schema)) for label, _, each in named), part.schema, file, self._problem
-            )
+            labelled = ((label, _with_lists(by_name(each, part.schema), part.lists)) for label, _, each in named)
+            with with_remedy(part.file.remedy):
+                checked = check_rows(labelled, part.schema, file, self._problem)
             records += [(key, record) for (_, key, _), record in zip(named, checked, strict=True)]
         if self._verifies and part.count is not None:
             check_row_count(len(records), part.count, origin)
@@ -165,7 +179,8 @@ class ReleasedRows(ReleasedImages):
             for image in self._image_names(row).values():
                 if not is_inner_path(image):
                     raise ValueError(
-                        f"{origin}: the image {image!r} of {row['id']} does not lead to a file in a folder"
+                        f"{origin}: the image {image!r} of {row['id']} does not lead to a file in a folder. "
+                        f"{part.file.remedy}."
                     )
         return rows
 
@@ -176,20 +191,29 @@ class ReleasedRows(ReleasedImages):
             if table is None or part.file.find(folder):
                 payload, origin = part.file.read(folder, dl_manager, verify=self._verifies)
                 self._note("rows", origin, folder)
-                yield origin, parse_records(payload, origin)
+                with with_remedy(part.file.remedy):
+                    records = parse_records(payload, origin)
+                yield origin, records
                 return
         else:
             table = part.file
-        self._page, paths = table.page, table.find(folder)
+        self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
             revision = getattr(self.config, "revision", "") or table.revision
             paths = table.fetch(dl_manager, revision)
             self._note("rows and images", table.at(revision), folder)
-        for path, named, addresses in read_table(paths, table, part.schema):
-            if (twice := self._stored.keys() & addresses) and not table.named_by_content:
-                raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
-            self._stored = {**addresses, **self._stored}
-            yield str(path), named
+        with with_remedy(table.remedy):
+            for path, named, addresses in read_table(paths, table, part.schema):
+                if (twice := self._stored.keys() & addresses) and not table.named_by_content:
+                    raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
+                self._stored = {**addresses, **self._stored}
+                yield str(path), named
+
+    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
+        if not self._stored:
+            return super()._find_images(dl_manager, rows)
+        stored = find_stored({name: self._stored[name] for name in self._names_in(rows)})
+        return self._require_images(rows, stored, "the Parquet files", self._stored_remedy)
 
 
 def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
@@ -229,13 +253,25 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
 
 
 def read_list(text: str) -> list[str] | None:
-    """A list of texts in Python's notation, as tables have them; None for anything else. Nothing is run."""
+    """A list of texts in Python's notation, as tables have them; None for anything else. Nothing is run.
+
+    >>> read_list("['a red cup', \\"a cup that isn't red\\"]")
+    ['a red cup', "a cup that isn't red"]
+    >>> [read_list(text) for text in ("('a', 'b')", "'ab'", "{'a': 'b'}", "[1]", "[__import__('os').getcwd()]")]
+    [None, None, None, None, None]
+    """
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    is_list = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    return list(value) if is_list else None
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+
+
+def _with_lists(record: Any, names: Iterable[str]) -> Any:
+    """A record with the lists that some of its texts hold; as text, which `check_rows` refuses, what holds none."""
+    texts = {name: record.get(name) for name in names}
+    lists = {name: read_list(text.strip() or "[]") for name, text in texts.items() if isinstance(text, str)}
+    return {**record, **{name: found for name, found in lists.items() if found is not None}} if lists else record
 
 
 def _numbered(records: Iterable[Any]) -> list[tuple[str, str, Any]]:

@@ -12,8 +12,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ ImagePaths = dict[str, str | None]
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, of an image in Parquet, or of an address, which `datasets` gives while it streams."""
+    """The content of a file, of a stored image, or of an address, which `datasets` gives while it streams."""
     if is_stored(path):
         return read_stored(str(path))
     if "://" in str(path):
@@ -54,7 +55,7 @@ class SourceFile:
         url: address at a pinned revision, from which it is downloaded if `data_dir` has no copy; empty if it has to be
             the user's own. A file of GitHub with a checksum is also looked for in a network of copies.
         checksum: of the released file: "sha256:" or "md5:" and the hexadecimal digits; empty if none is known.
-        remedy: how to get the file, a sentence without a full stop.
+        remedy: how to get the file, a sentence without a full stop; by default from its address.
     """
 
     name: str
@@ -63,10 +64,13 @@ class SourceFile:
     checksum: str = ""
     remedy: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "remedy", self.remedy or f"Get it from {self.url}")
+
     def find(self, folder: Path | None) -> Path | None:
-        """The user's own copy in `folder`, if there is one."""
-        places = [] if folder is None else [folder / place for place in (self.name, *self.places)]
-        return next((path for path in places if path.is_file()), None)
+        """The user's own copy in `folder`, if there is one; an empty file, as of an interrupted copy, is none."""
+        path = folder and first_file(folder / place for place in (self.name, *self.places))
+        return Path(path) if path else None
 
     def read(self, folder: Path | None, dl_manager: Any = None, *, verify: bool = True) -> tuple[bytes, str]:
         """The content of the file, and its path or address for messages.
@@ -88,7 +92,7 @@ class SourceFile:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
         if not self.url:
-            raise FileNotFoundError(f"{self.name} is missing from {folder}. {self.remedy}.")
+            raise FileNotFoundError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
         copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
         return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
 
@@ -129,6 +133,15 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
     return folder
 
 
+@contextmanager
+def with_remedy(remedy: str) -> Iterator[None]:
+    """Errors of a malformed file say also how to get the right one: `remedy`, a sentence without a full stop."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error} {remedy}.") from error
+
+
 def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list) -> Any:
     """The content of a JSON file: a list or an object, not empty.
 
@@ -136,13 +149,18 @@ def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list
         ValueError: it is something else; the message names `origin`.
     """
     try:
-        content = json.loads(payload.decode("utf-8"))
+        content = _loaded(payload)
     except ValueError as error:
         raise ValueError(f"{origin} is not valid JSON: {error}.") from error
     if not isinstance(content, kind) or not content:
         found = f"{type(content).__name__} at the top level" if content else "nothing"
         raise ValueError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
     return content
+
+
+@lru_cache(1)  # several configurations are of one file, and none changes what it reads
+def _loaded(payload: bytes) -> Any:
+    return json.loads(payload.decode("utf-8"))
 
 
 def by_name(entry: Any, schema: Mapping[str, Any]) -> Any:
@@ -180,25 +198,25 @@ def check_rows(
     for label, row in rows:
         found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
         if found is None:
-            wrong = [name for name, kind in schema.items() if not _is_of(row.get(name), kind)]
+            wrong = [name for name, kind in schema.items() if not _has_type(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
-            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_came(row, schema)}.")
+            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
         checked.append({name: row.get(name) for name in schema})
     return checked
 
 
-def _came(row: Any, schema: Mapping[str, Any]) -> str:
+def _fields_found(row: Any, schema: Mapping[str, Any]) -> str:
     """The fields of a row that lacks some."""
     is_whole = not isinstance(row, dict) or all(name in row for name in schema)
     return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
-def _is_of(value: Any, kind: Any) -> bool:
+def _has_type(value: object, kind: Any) -> bool:
     if isinstance(kind, dict):
-        return isinstance(value, dict) and all(_is_of(value.get(name), each) for name, each in kind.items())
+        return isinstance(value, dict) and all(_has_type(value.get(name), each) for name, each in kind.items())
     if isinstance(kind, list):
-        return isinstance(value, list) and all(_is_of(each, kind[0]) for each in value)
+        return isinstance(value, list) and all(_has_type(each, kind[0]) for each in value)
     return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
 
 

@@ -1,8 +1,9 @@
-"""Images inside Parquet files, as most datasets of the Hub hold them, each by an address that is used like a path.
+"""Images inside Parquet files, as most datasets of the Hub hold them, or zip archives, each by an address like a path.
 
 A column of images is what `datasets` writes: a struct of ``bytes`` and ``path``, or a list with one such struct. Files
 are read a few rows at a time; memory grows with a row group, as writers put up to 1,024 images into one page, and not
-with the file. A dataset script uses this module too: it imports only the standard library and PyArrow.
+with the file; an archive stays open. A dataset script uses this module too: it imports only the standard library and
+PyArrow.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_SCHEME = "parquet:"
+_SCHEME, _ZIP_SCHEME = "parquet:", "zip:"
 # Photographs of a megabyte and less.
 _ROWS_AT_ONCE = 8
 _BUFFER = 1 << 20
@@ -28,13 +30,21 @@ def image_address(path: Path, column: str, row: int) -> str:
     return f"{_SCHEME}{path}#{column}#{row}"
 
 
+def member_address(archive: Path, member: str) -> str:
+    """The address of an image in a zip archive, by its path there."""
+    return f"{_ZIP_SCHEME}{archive}\0{member}"
+
+
 def is_stored(path: str | Path) -> bool:
-    """Whether a path is the address of an image in a Parquet file."""
-    return str(path).startswith(_SCHEME)
+    """Whether a path is the address of an image in a Parquet file or an archive."""
+    return str(path).startswith((_SCHEME, _ZIP_SCHEME))
 
 
 def read_stored(address: str) -> bytes:
     """The bytes of the image at an address, empty if there are none; fastest in the order of the rows."""
+    if address.startswith(_ZIP_SCHEME):
+        archive, member = address.removeprefix(_ZIP_SCHEME).split("\0")
+        return _archive(archive, Path(archive).stat().st_mtime_ns).read(member)
     path, column, row = _parts(address)
     state = path.stat()
     return _column(path, column, state.st_mtime_ns, state.st_size).read(row)
@@ -112,6 +122,11 @@ def _content(cell: Any) -> bytes:
 def _column(path: Path, column: str, changed: int, size: int) -> _Column:
     """A column that stays open; a file that was replaced meanwhile is another one."""
     return _Column(path, column)
+
+
+@functools.lru_cache(1)
+def _archive(path: str, changed: int) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)
 
 
 class _Column:

@@ -27,7 +27,7 @@ def text_levels(predictions: Predictions, metric: str, score: str) -> list[Level
     return [levels for levels in found if levels]
 
 
-def _is_pair(row: Any) -> bool:
+def _is_pair(row: object) -> bool:
     return isinstance(row, MatchingRow) and [len(scores) for scores in row.scores or ()] == [2]
 
 

@@ -34,7 +34,7 @@ Columns = Annotated[
     list[str] | None,
     data_option("--column", metavar="OURS=THEIRS", help="The shards' column of caption or image; repeatable."),
 ]
-Workers = Annotated[int, speed_option(help="Processes on this machine.", min=1)]
+Workers = Annotated[int, speed_option(help="Processes on this machine; not with --engine.", min=1)]
 Engine = Annotated[
     str, speed_option(help="`ray`: a shard on each CPU of a Ray cluster, of RAY_ADDRESS or this machine.")
 ]
@@ -78,7 +78,7 @@ def statistics(
     from .statistics import CaptionStatistics, merge, report_parts
 
     step = CaptionStatistics(**_columns(column, "caption"))
-    _run("statistics", step, shards, out, (workers, engine), shard, merge, report_parts)
+    _run("statistics", step, shards, out, merge, report_parts, workers=workers, engine=engine, part=shard)
 
 
 @app.command()
@@ -113,7 +113,7 @@ def generate(
     step = RuleCandidates(
         tuple(dict.fromkeys(kind or KINDS)), **_columns(column, "caption"), each=each, seed=seed, lexicon=lexicon
     )
-    _run("candidates", step, shards, out, (workers, engine), shard, merge_candidates, candidate_parts)
+    _run("candidates", step, shards, out, merge_candidates, candidate_parts, workers=workers, engine=engine, part=shard)
 
 
 @app.command()
@@ -145,7 +145,7 @@ def audit(
     from .rules import BlindRules, audit_parts, merge_audit
 
     step = BlindRules(**_columns(column, "positive", "negative", "category"))
-    _run("audit", step, shards, out, (workers, engine), shard, merge_audit, audit_parts)
+    _run("audit", step, shards, out, merge_audit, audit_parts, workers=workers, engine=engine, part=shard)
 
 
 @app.command()
@@ -192,6 +192,8 @@ def contamination(
     if no_images and image_model:
         raise VLAssayError("--image-model is for images, which --no-images leaves out; give one of them")
     check_writable(out)
+    if image_model and Path(image_model).is_dir():
+        image_model = str(Path(image_model).absolute())  # nodes of a cluster start elsewhere
     columns = _columns(column, "caption", "image")
     items = read_items(
         benchmark,
@@ -207,10 +209,11 @@ def contamination(
         step,
         shards,
         out,
-        (workers, engine),
-        shard,
         lambda outcomes: merge(step, outcomes),
         contamination_parts,
+        workers=workers,
+        engine=engine,
+        part=shard,
     )
 
 
@@ -225,10 +228,12 @@ def _run(
     step: Step,
     patterns: Sequence[str],
     out: Path,
-    where: tuple[int, str],
-    part: str | None,
     merge: Callable[[Sequence[ShardOutcome]], Mapping[str, Any]],
     report: Callable[[Any], list[Part]],
+    *,
+    workers: int,
+    engine: str,
+    part: str | None,
 ) -> None:
     """Run a step, in so many processes or by an engine, and report on it; `typer.Exit` if a shard is damaged."""
     from rich.console import Console
@@ -247,7 +252,7 @@ def _run(
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(name, total=len(shards))
         outcomes = run_shards(
-            shards, step, out, workers=where[0], engine=where[1], progress=lambda outcome: bar.advance(task)
+            shards, step, out, workers=workers, engine=engine, progress=lambda outcome: bar.advance(task)
         )
     damaged = [outcome for outcome in outcomes if outcome.problem]
     kept = sum(outcome.is_kept for outcome in outcomes)

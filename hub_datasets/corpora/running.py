@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import chdir
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError, StorageError, check_known
+from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ...metrics.common.storage import replacing
 from ..core.ray_cluster import cluster, result_of
 from .shards import Batch, CorpusShard, read_batches
@@ -93,7 +92,8 @@ def run_shards(
         out: a folder, which several machines may share.
         workers: the number of processes on this machine, at least 1.
         engine: ``"ray"`` runs a shard on each CPU of a Ray cluster instead (see `cluster`), whose nodes have this
-            package, and shards and `out` under the same paths. What is lost with a node is done by another.
+            package, and shards and `out` under the same paths. What is lost with a node is done by another. It takes
+            no `workers`.
         progress: called with each outcome as it comes.
 
     Returns:
@@ -101,11 +101,15 @@ def run_shards(
 
     Raises:
         StorageError: an output could not be written.
-        DataError: a process was killed, as for want of memory.
+        DataError: a process was killed, as for want of memory, or Ray failed.
         UnknownNameError: another engine.
-        VLAssayError: Ray is not installed.
+        VLAssayError: an engine with workers, Ray is not installed, or there is no cluster.
     """
     check_known("engine", [engine] if engine else [], ENGINES)
+    if engine and workers > 1:
+        raise VLAssayError(
+            f"--engine {engine} takes all CPUs of its cluster, not --workers {workers}; give one of them"
+        )
     folder, found = out / "shards", {}
     if engine:
         outcomes = _on_ray(shards, step, folder)
@@ -139,17 +143,19 @@ def _in_processes(shards: Sequence[CorpusShard], step: Step, folder: Path, worke
 
 def _on_ray(shards: Sequence[CorpusShard], step: Step, folder: Path) -> Iterator[ShardOutcome]:
     with cluster(_STORE) as ray:
-        task = ray.remote(_process_there).options(num_cpus=1, max_retries=_RETRIES)
+        task = ray.remote(process_shard).options(num_cpus=1, max_retries=_RETRIES)
         sent = ray.put(step)  # once to a node, not with each shard
-        left = [task.remote(Path.cwd(), shard, sent, folder) for shard in shards]
-        while left:
-            done, left = ray.wait(left)
-            yield from map(result_of, done)
-
-
-def _process_there(start: Path, shard: CorpusShard, step: Step, folder: Path) -> ShardOutcome:
-    with chdir(start):  # from which paths may be told
-        return process_shard(shard, step, folder)
+        # Nodes have folders of their own to start from.
+        left = [task.remote(shard, sent, folder.absolute()) for shard in shards]
+        try:
+            while left:
+                done, left = ray.wait(left)
+                yield from map(result_of, done)
+        except ray.exceptions.RayError as error:
+            raise DataError(
+                f"Ray failed: {str(error).strip()}. Finished shards are kept: see to the cluster (`ray status`) and "
+                "run the same command again, or with --workers in place of --engine ray"
+            ) from error
 
 
 _job: tuple[Step, Path]

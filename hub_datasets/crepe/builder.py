@@ -16,7 +16,7 @@ import datasets
 
 from ..core.columns import columns
 from ..core.crops import box_problem, crop, crop_name
-from ..core.released_rows import Images, ReleasedRows, Rows, read_list
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 from .configs import PRODUCTIVITY, SYSTEMATICITY
 
@@ -78,28 +78,22 @@ class CREPE(ReleasedRows):
             kind = PRODUCTIVITY[name]
             stem = f"prod_hard_negatives/{kind}/prod_vg_hard_negs_{kind}_complexity_"
             paths = {str(number): f"{stem}{number}.csv" for number in COMPLEXITIES}
-        schema = {**dict.fromkeys(("image_id", "caption", self._negatives), str), **dict.fromkeys(_BOX, object)}
-        return {category: Rows(_file(path), schema) for category, path in paths.items()}
-
-    def _read_negatives(self, record: Row) -> list[str] | None:
-        """The hard negatives; an empty field, a missing value, is an empty list."""
-        return read_list(record[self._negatives].strip() or "[]")
+        schema = {"image_id": str, "caption": str, self._negatives: [str], **dict.fromkeys(_BOX, object)}
+        return {category: Rows(_file(path), schema, lists=(self._negatives,)) for category, path in paths.items()}
 
     def _problem(self, record: Row) -> str | None:
         if not (record["image_id"].isascii() and record["image_id"].isdigit()):
             return f"image_id is {record['image_id']!r}, not a whole number"
-        if self._read_negatives(record) is None:
-            return f"{self._negatives} is {_short(record[self._negatives])}, not a list of texts"
         sides: list[Any] = [record.get(side) for side in _BOX]
         if sides == [None] * 4:
             return None
         if None in sides:
             return f"it has no column {', '.join(side for side in _BOX if record.get(side) is None)}"
         problem = box_problem([_number(side) for side in sides])
-        return f"{problem}: {', '.join(map(_short, sides))}" if problem else None
+        return f"{problem}: {', '.join(f'{side!r:.60}' for side in sides)}" if problem else None
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
-        negatives = self._read_negatives(record) or []
+        negatives = record[self._negatives]
         yield {
             "id": f"{self.config.name}/{part}/{key}",
             "category": part,
@@ -154,7 +148,3 @@ def _defects(caption: str, negatives: list[str]) -> list[str]:
         "repeated_negative": len(set(texts)) < len(texts),
     }
     return [name for name, is_there in found.items() if is_there]
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")

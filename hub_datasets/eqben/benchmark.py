@@ -1,11 +1,13 @@
 """How the rows of EqBen are scored and evaluated: Winoground's three scores, for each subset."""
 
-from .. import Benchmark, Task
+from .. import Benchmark
+from ..core.benchmarks import group_task
 
 BENCHMARK = Benchmark(
     tasks=(
-        Task(
-            name="groups",
+        group_task(
+            "groups",
+            "group_match",
             configs=(
                 "eqbenag",
                 "eqbenyoucook2",
@@ -15,9 +17,6 @@ BENCHMARK = Benchmark(
                 "eqbenkubric_cnt",
                 "eqbensd",
             ),
-            images=("image_0", "image_1"),
-            captions=("caption_0", "caption_1"),
-            metrics={"group_match": {}},
             skills={"eqbenkubric_loc": "spatial", "eqbenkubric_attr": "attribute", "eqbenkubric_cnt": "count"},
         ),
     ),

@@ -27,6 +27,7 @@ from ..core.source_files import (
     is_file_name,
     make_configs,
     parse_json,
+    with_remedy,
 )
 from .construct import LEXICON, swap_phrases
 from .defects import find_defects, find_origin
@@ -112,9 +113,10 @@ class HardPositives(ReleasedImages):
         """The records of a file of the release, checked, with all of their fields."""
         remedy = _GET_REPOSITORY + (_GET_ARO if self._part == "swap" else "")
         payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._folder)
-        records = parse_json(payload, origin)
-        labelled = ((f"record {number}", record) for number, record in enumerate(records))
-        check_rows(labelled, _SWAP_SCHEMA if self._part == "swap" else _TEXTS, origin, _problem)
+        with with_remedy(remedy):
+            records = parse_json(payload, origin)
+            labelled = ((f"record {number}", record) for number, record in enumerate(records))
+            check_rows(labelled, _SWAP_SCHEMA if self._part == "swap" else _TEXTS, origin, _problem)
         if self.config.verify:
             check_row_count(len(records), RELEASED_ROWS[self._part], origin)
         return records

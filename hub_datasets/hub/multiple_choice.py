@@ -41,6 +41,8 @@ QUESTION = "Which caption describes this image?"
 _ROWS_AT_ONCE = 256
 _CONFIG = "choices_"  # before a task's id, since the dataset that is published with them has configurations, too
 _FRAMEWORK = "inspect-ai"
+# What an export writes, and what Python makes of it.
+_WRITTEN = (EVAL_FILE, "README.md", f"{FOLDER}/*/*.parquet", "lm*_eval/*.yaml", "lmms_eval/**/utils.*py*")
 _LETTER = {"function": "regex", "regex_pattern": "([A-Z])"}
 
 
@@ -66,8 +68,9 @@ def export(
     Raises:
         UnknownNameError, DataError: as `load_examples`; no task with images can be written, or an example lacks its
             image.
-        StorageError: the folder is not empty and was not written by this.
+        StorageError: the folder has files that this did not write, or is a file.
     """
+    _refuse_to_overwrite(Path(out))
     tasks = load_examples(reference, task_types=("matching", "vqa"), data_dir=data_dir, options=options, limit=limit)
     tasks = [task for task in tasks if task.task.is_multiple_choice]
     if not tasks:
@@ -75,8 +78,6 @@ def export(
     missing = [each for task in tasks for each in task.missing]
     if missing:
         raise DataError(f"{len(missing)} examples lack their image, such as {missing[0]}; give all images")
-    if Path(out).exists() and not (Path(out) / EVAL_FILE).is_file() and any(Path(out).iterdir()):
-        raise StorageError(f"{out} is not empty and was not written by an export; name another folder")
     counts = {}
     with new_folder(Path(out)) as folder:
         for task in tasks:
@@ -88,6 +89,15 @@ def export(
         (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
         (folder / "README.md").write_text(_card(tasks, folder), encoding="utf-8")
     return counts
+
+
+def _refuse_to_overwrite(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise StorageError(f"{out} is a file; name a folder")
+    written = {path for pattern in _WRITTEN for path in out.glob(pattern) if (out / EVAL_FILE).is_file()}
+    other = next((path for path in out.rglob("*") if path.is_file() and path not in written), None)
+    if other:
+        raise StorageError(f"{out} would be replaced, and {other} was not written by an export; name another folder")
 
 
 class Question(NamedTuple):

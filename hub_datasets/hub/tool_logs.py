@@ -13,7 +13,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError
+from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import write_text
 from ...metrics.records.predictions import Predictions, file_hash, read_predictions
 from ...metrics.records.results import code_version
@@ -39,7 +39,7 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
 
     Args:
         predictions: a file of predictions of a task that can be asked as multiple choice.
-        out: the log; ``.json`` for inspect_ai, ``.jsonl`` for lm-eval.
+        out: the log, which replaces no other file; ``.json`` for inspect_ai, ``.jsonl`` for lm-eval.
         data_dir: the user's own copy of the sources, or a folder that `build` wrote, for the captions.
 
     Returns:
@@ -49,14 +49,17 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
     Raises:
         DataError: another name, a task that has no choices, or its data are not here, or others.
         PredictionsError: the predictions cannot be read.
-        StorageError: the log cannot be written.
+        StorageError: the log cannot be written, or another file is there.
     """
     write = {".json": _inspect_log, ".jsonl": _lm_eval_samples}.get(Path(out).suffix)
     if write is None:
         raise DataError(f"{out} is no name of a log; expected .json for inspect_ai or .jsonl for lm-eval")
     read = read_predictions(predictions)
     answers = list(_answers(read, data_dir))
-    write_text(Path(out), write(answers, read, file_hash(predictions)))
+    log, out = write(answers, read, file_hash(predictions)), Path(out)
+    if out.exists() and (not out.is_file() or out.read_bytes() != log.encode()):
+        raise StorageError(f"{out} is there, and is not this log: it may be a journal; remove it or name another file")
+    write_text(out, log)
     return sum(each.scores is not None for each in answers)
 
 

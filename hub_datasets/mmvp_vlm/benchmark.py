@@ -1,12 +1,13 @@
 """How the rows of MMVP-VLM are scored and evaluated: its pair accuracy is the image score of a group."""
 
 from .. import Benchmark
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 BENCHMARK = Benchmark(
     tasks=(
         group_task(
-            name="pairs",
+            "pairs",
+            "group_match",
             category="category",
             skills={"Color": "attribute", "Presence": "existence", "Quantity": "count", "Spatial": "spatial"},
         ),

@@ -1,7 +1,7 @@
 """How the rows of NaturalBench are scored and evaluated: its four accuracies, and groups of images and captions."""
 
 from .. import Benchmark, Task
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 BENCHMARK = Benchmark(
     tasks=(
@@ -14,7 +14,7 @@ BENCHMARK = Benchmark(
             metrics={"paired_question_accuracy": {}},
         ),
         # Not by default, as its images have to be the user's own copy.
-        group_task("groups", configs=("retrieval",), by_default=False),
+        group_task("groups", "group_match", configs=("retrieval",), by_default=False),
     ),
     summary="two questions, two photographs",
     source="huggingface.co/datasets/BaiqiL/NaturalBench (1.1 GB), or --data-dir; retrieval: --data-dir",

@@ -1,7 +1,7 @@
 """How the rows of NegBench are scored: the questions by the template of the right caption, and two retrieval sets."""
 
 from .. import Benchmark, Task
-from ..retrieval.benchmark import retrieval_task
+from ..core.benchmarks import retrieval_task
 
 BENCHMARK = Benchmark(
     tasks=(
@@ -16,8 +16,8 @@ BENCHMARK = Benchmark(
             )
             for config in ("coco", "voc2007")
         ),
-        retrieval_task("coco_retrieval"),
-        retrieval_task("coco_negated_retrieval"),
+        retrieval_task("coco_retrieval", "retrieval_recall"),
+        retrieval_task("coco_negated_retrieval", "retrieval_recall"),
     ),
     summary="negation: questions and retrieval",
     source="--data-dir only: the CSV files of github.com/m1k2zoo/negbench's Drive folder; COCO's images are fetched",

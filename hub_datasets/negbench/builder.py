@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ..core.columns import columns
 from ..core.image_archives import COCO_VAL2017
-from ..core.released_rows import Images, ReleasedRows, Rows, read_list
+from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
 _GET = (
@@ -20,7 +20,7 @@ _GET = (
 )
 _CAPTIONS = tuple(f"caption_{number}" for number in range(4))
 _SCHEMA = dict.fromkeys(("image_path", *_CAPTIONS, "correct_answer", "correct_answer_template"), str)
-_RETRIEVAL = {"filepath": str, "captions": str}
+_RETRIEVAL = {"filepath": str, "captions": [str]}
 _TEMPLATES = ("positive", "negative", "hybrid")
 _FILES = {"coco": ("COCO_val", 5_914), "voc2007": ("VOC2007", 5_031)}
 # The same photographs, with COCO's captions and with those to which a negated object was added.
@@ -49,7 +49,10 @@ class NegBench(ReleasedRows):
     ROWS: ClassVar = {
         name: Rows(SourceFile(f"{stem}_mcq_llama3.1_rephrased.csv", remedy=_GET), _SCHEMA, count)
         for name, (stem, count) in _FILES.items()
-    } | {name: Rows(SourceFile(f"{stem}.csv", remedy=_GET), _RETRIEVAL) for name, stem in _SETS.items()}
+    } | {
+        name: Rows(SourceFile(f"{stem}.csv", remedy=_GET), _RETRIEVAL, lists=("captions",))
+        for name, stem in _SETS.items()
+    }
 
     def _columns(self) -> dict[str, Any]:
         if self.config.name in _SETS:
@@ -61,10 +64,8 @@ class NegBench(ReleasedRows):
 
     def _problem(self, record: Row) -> str | None:
         if "captions" in record:
-            try:
-                _captions(record["captions"])
-            except ValueError as error:
-                return str(error)
+            if not record["captions"] or not all(each.strip() for each in record["captions"]):
+                return f"captions is {record['captions']!r:.80}, not a list of texts"
         elif record["correct_answer"] not in "0123" or len(record["correct_answer"]) != 1:
             return f"correct_answer is {record['correct_answer']!r}, which is not 0, 1, 2 or 3"
         elif record["correct_answer_template"] not in _TEMPLATES:
@@ -75,7 +76,7 @@ class NegBench(ReleasedRows):
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
         if "captions" in record:
-            yield {"id": f"{part}/{key}", "filename": _name(record), "captions": _captions(record["captions"])}
+            yield {"id": f"{part}/{key}", "filename": _name(record), "captions": record["captions"]}
             return
         captions = [record[column] for column in _CAPTIONS]
         caption = captions.pop(int(record["correct_answer"]))
@@ -86,14 +87,6 @@ class NegBench(ReleasedRows):
             "caption": caption,
             "negative_captions": captions,
         }
-
-
-def _captions(text: str) -> list[str]:
-    """The captions of a photograph, which the table has as a list in Python's notation."""
-    found = read_list(text)
-    if not found or not all(each.strip() for each in found):
-        raise ValueError(f"captions is {text:.80}, not a list of texts")
-    return found
 
 
 def _path(record: Row) -> str:

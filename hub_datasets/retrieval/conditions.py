@@ -2,12 +2,14 @@
 
 UNSHUFFLED = "none"
 CLEANED = "cleaned"
-TEXT_SHUFFLES = (
+# Of words, as the negatives of ARO's order tasks; the last one of retrieval alone.
+SHUFFLES = (
     "shuffle_nouns_and_adjectives",
     "shuffle_all_but_nouns_and_adjectives",
     "shuffle_within_trigrams",
     "shuffle_trigrams",
-    "shuffle_all_words",
 )
-IMAGE_SHUFFLES = ("shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9")
+TEXT_SHUFFLES = (*SHUFFLES, "shuffle_all_words")
+# Columns and rows of the grid whose cells are permuted.
+IMAGE_SHUFFLES = {"shuffle_rows_4": (1, 4), "shuffle_columns_4": (4, 1), "shuffle_patches_9": (3, 3)}
 CONDITIONS = (UNSHUFFLED, CLEANED, *TEXT_SHUFFLES, *IMAGE_SHUFFLES)

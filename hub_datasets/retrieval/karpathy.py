@@ -26,7 +26,9 @@ from ..core.source_files import (
     first_file,
     is_inner_path,
     parse_json,
+    with_remedy,
 )
+from .conditions import SHUFFLES
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
@@ -157,8 +159,7 @@ class KarpathyBuilder(SourceBuilder):
         _check_options(config.seed, {name: getattr(config, name, False) for name in ("allow_identity", "black_edges")})
         if self._is_shuffled:
             # Refuses an unknown tagger or kind of units now.
-            shuffler = load_authoring()
-            shuffler.perturb([], shuffler.SHUFFLES, tagger=config.tagger, units=config.units)
+            load_authoring().perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
         entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
         self._note("captions", origin, self._folder)
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
@@ -216,8 +217,9 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
         name, place = PurePosixPath(record["image"]).name, len(seen)
         return None if seen.setdefault(name, place) == place else f"image {record['image']!r} occurs twice"
 
-    labelled = ((f"entry {place}", record) for place, record in enumerate(parse_json(payload, origin)))
-    records = check_rows(labelled, _SCHEMA, origin, problem)
+    with with_remedy(source.file.remedy):
+        labelled = ((f"entry {place}", record) for place, record in enumerate(parse_json(payload, origin)))
+        records = check_rows(labelled, _SCHEMA, origin, problem)
     if verify:
         check_row_count(len(records), source.images, origin)
         check_row_count(sum(len(record["caption"]) for record in records), source.captions, f"{origin}, by caption,")

@@ -1,13 +1,16 @@
 """How toy_order is scored and evaluated: each condition of retrieval is a set of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
-from ..retrieval.benchmark import retrieval_task
+from ..core.benchmarks import retrieval_task
 from ..retrieval.conditions import CONDITIONS
 
 BENCHMARK = Benchmark(
     tasks=(
-        retrieval_task("retrieval"),
-        *(retrieval_task(f"retrieval_{condition}", by_default=False) for condition in CONDITIONS[1:]),
+        retrieval_task("retrieval", "retrieval_recall"),
+        *(
+            retrieval_task(f"retrieval_{condition}", "retrieval_recall", by_default=False)
+            for condition in CONDITIONS[1:]
+        ),
         Task(
             name="order",
             captions=("caption", "negative_captions"),

@@ -1,7 +1,7 @@
 """How the rows of toy_scenes are scored and evaluated."""
 
 from .. import Benchmark, Task
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task, retrieval_task
 
 _SKILLS = {
     "add_att": "attribute",
@@ -34,11 +34,7 @@ BENCHMARK = Benchmark(
             metrics={"aro_itm": {"task": "order"}},
             skills="order",
         ),
-        group_task(
-            name="groups",
-            category="tag",
-            skills="binding",
-        ),
+        group_task("groups", "group_match", category="tag", skills="binding"),
         Task(
             name="detection",
             task_type="detection",
@@ -56,13 +52,7 @@ BENCHMARK = Benchmark(
             metrics={"yes_no_f1": {}},
             skills=_SKILLS,
         ),
-        Task(
-            name="retrieval",
-            task_type="retrieval",
-            captions=("captions",),
-            metrics={"retrieval_recall": {"pool": "shared", "ks": [1, 5, 10]}},
-            by_default=False,
-        ),
+        retrieval_task("retrieval", "retrieval_recall", by_default=False),
         Task(
             name="paraphrases",
             configs=("hard_positives",),

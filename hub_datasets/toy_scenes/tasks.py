@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..retrieval.conditions import SHUFFLES
 from .episodes import (
     Episode,
     Rng,
@@ -34,12 +35,6 @@ from .world import ATTRIBUTES, CANVAS, Scene, exchange_places, exchange_values
 
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 HARD_POSITIVE_CATEGORIES = ("replace_att", "replace_obj", "replace_rel", "swap")
-SHUFFLES = (
-    "shuffle_nouns_and_adjectives",
-    "shuffle_all_but_nouns_and_adjectives",
-    "shuffle_within_trigrams",
-    "shuffle_trigrams",
-)
 DISTRACTORS = ("replace_att", "replace_obj", "swap_att", "swap_obj")
 
 

@@ -1,7 +1,7 @@
 """How TRICD is scored and evaluated: `val` by boxes, `vqa` by answers, the groups by matching."""
 
 from .. import Benchmark, Task
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 _SKILLS = {"object": "object", "relation": "relation"}
 
@@ -23,7 +23,7 @@ BENCHMARK = Benchmark(
             metrics={"yes_no_f1": {}},
             skills=_SKILLS,
         ),
-        group_task("groups", category="type", skills=_SKILLS),
+        group_task("groups", "group_match", category="type", skills=_SKILLS),
     ),
     split="validation",
     summary="phrases only in the right context",

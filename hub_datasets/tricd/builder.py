@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ..core.columns import DETECTION, GROUP, columns
 from ..core.image_archives import COCO_VAL2017
 from ..core.released_rows import Images, ReleasedImages
-from ..core.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json
+from ..core.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json, with_remedy
 from .release import REPOSITORY_URL, ROWS
 
 CONFIG_NAMES = ("val", "vqa", "groups")
@@ -53,4 +53,5 @@ class TRICD(ReleasedImages):
         places = tuple(str(path.relative_to(folder)) for path in found)
         file = SourceFile(name, places, checksum=f"sha256:{_SHA256[name]}", remedy=f"Get it from {REPOSITORY_URL}")
         payload, origin = file.read(folder, verify=self.config.verify)
-        return ROWS[self.config.name](parse_json(payload, origin, dict), origin)
+        with with_remedy(file.remedy):
+            return ROWS[self.config.name](parse_json(payload, origin, dict), origin)

@@ -1,14 +1,14 @@
 """How the rows of VisMin are scored and evaluated: text, image and group score, by what was changed."""
 
 from .. import Benchmark
-from ..winoground.benchmark import group_task
+from ..core.benchmarks import group_task
 
 _SKILLS = {"object": "object", "attribute": "attribute", "counting": "count", "relation": "spatial"}
 BENCHMARK = Benchmark(
     tasks=(
-        group_task("groups", configs=("vismin",), category="category", skills=_SKILLS),
+        group_task("groups", "group_match", configs=("vismin",), category="category", skills=_SKILLS),
         # The same rows by the order that their captions had: whether the solutions fit the images shows in both alike.
-        group_task("pairing", configs=("vismin",), category="order", by_default=False),
+        group_task("pairing", "group_match", configs=("vismin",), category="order", by_default=False),
     ),
     summary="minimal changes of an image",
     source="huggingface.co/datasets/mair-lab/vismin-bench as Parquet (1.5 GB), or --data-dir",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ..core.columns import GROUP, columns
 from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import ReleasedRows, Rows, parse_records
-from ..core.source_files import Row, SourceFile, check_row_count, check_rows, make_configs
+from ..core.source_files import Row, SourceFile, check_row_count, check_rows, make_configs, with_remedy
 
 ROWS = 2_084
 # The Hub's own conversion of the three Arrow files: row by row the same. The release has no names of images.
@@ -31,7 +31,6 @@ SOLUTIONS = SourceFile(
     "sim_solution.csv",
     ("solutions/sim_solution.csv", "vismin-bench/solutions/sim_solution.csv"),
     url=_URL,
-    remedy=f"Get it from {_URL}",
 )
 _SOLUTION: dict[str, Any] = dict.fromkeys(("idx", "Text", "Image", "category"), str)
 # What has to score higher where text number i is true of image number i, and where the texts are exchanged.
@@ -68,8 +67,9 @@ class VisMin(ReleasedRows):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         rows = super()._read_rows(dl_manager)
         payload, origin = SOLUTIONS.read(self._folder, dl_manager, verify=self._verifies)
-        named = parse_records(payload, origin)
-        solutions = check_rows(((label, each) for label, _, each in named), _SOLUTION, origin, _unknown_relations)
+        with with_remedy(SOLUTIONS.remedy):
+            labelled = ((label, each) for label, _, each in parse_records(payload, origin))
+            solutions = check_rows(labelled, _SOLUTION, origin, _unknown_relations)
         # The authors' code pairs the two files by position; without `verify` there may be any number of rows.
         check_row_count(len(solutions), len(rows), origin)
         return [self._solved(row, solution, origin) for row, solution in zip(rows, solutions, strict=True)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..core.columns import GROUP, columns
-from ..core.downloads import DownloadError
+from ..core.downloads import NoFilesError
 from ..core.hub_tables import HubConfig, HubTable, download_snapshot
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
@@ -26,7 +26,9 @@ from ..core.source_files import (
     make_configs,
     parse_json,
     shortened_list,
+    with_remedy,
 )
+from ..core.stored_images import member_address
 
 TAGS = (
     "Ambiguously Correct",
@@ -54,8 +56,8 @@ TABLE = HubTable(
     _REVISION,
 )
 # The older layout: texts, in which images are named without a suffix, and an archive of these.
-_EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",))
-_ARCHIVE = SourceFile("data/images.zip", ("images.zip",))
+_EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=TABLE.remedy)
+_ARCHIVE = SourceFile("data/images.zip", ("images.zip",), remedy=TABLE.remedy)
 _OWN_COPY = (
     f"pass data_dir, a folder that holds {TABLE.files}, or {_EXAMPLES.name} with {_ARCHIVE.name} or data/images/"
 )
@@ -90,7 +92,7 @@ class Winoground(ReleasedRows):
     BUILDER_CONFIGS: ClassVar = make_configs(WinogroundConfig, "Winoground", ["winoground"])
     GET_SOURCES = "Leave it out to read from the Hub"
     IS_DOWNLOADED = True
-    ROWS: ClassVar = {"winoground": Rows(_EXAMPLES, _SCHEMA, ROWS, TABLE)}
+    ROWS: ClassVar = {"winoground": Rows(_EXAMPLES, _SCHEMA, ROWS, table=TABLE)}
     # An archive that was unpacked as a whole has its own folder inside.
     IMAGES = Images(
         ("data/images", "data/images/images", "images", "images/images"),
@@ -109,7 +111,7 @@ class Winoground(ReleasedRows):
     def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
         try:
             yield from super()._read_files(part, dl_manager)
-        except DownloadError:
+        except NoFilesError:
             revision, names = self.config.revision, [_EXAMPLES.name, _ARCHIVE.name]
             older = download_snapshot(TABLE.repository, revision, names, dl_manager, _OWN_COPY)
             if not _EXAMPLES.find(older):
@@ -147,14 +149,16 @@ class Winoground(ReleasedRows):
         numbers = [row["id"].rpartition("/")[2] for row in rows]
         if untagged := [number for number in numbers if number not in tags]:
             shown = shortened_list(untagged)
-            raise ValueError(f"{TAGS_FILE.name} lacks {len(untagged)} of {len(rows)} examples, such as {shown}.")
+            lacks = f"lacks {len(untagged)} of {len(rows)} examples, such as {shown}"
+            raise ValueError(f"{TAGS_FILE.name} {lacks}. {TAGS_FILE.remedy}.")
         return [row | {"tags": tags[number]} for row, number in zip(rows, numbers, strict=True)]
 
     def _read_tags(self, dl_manager: Any) -> dict[str, list[str]]:
         """The tags of each example by its number."""
         payload, origin = TAGS_FILE.read(self._folder, dl_manager, verify=self.config.verify)
-        tags = parse_json(payload, origin, dict)
-        check_rows([("the file", tags)], {number: [str] for number in tags}, origin, _unknown_tag)
+        with with_remedy(TAGS_FILE.remedy):
+            tags = parse_json(payload, origin, dict)
+            check_rows([("the file", tags)], {number: [str] for number in tags}, origin, _unknown_tag)
         return tags
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
@@ -164,11 +168,11 @@ class Winoground(ReleasedRows):
         try:
             with zipfile.ZipFile(archive) as file:
                 # The archive may have a folder inside.
-                inside = {each.filename.rsplit("/", 1)[-1]: each for each in file.infolist() if each.file_size}
+                inside = {each.filename.rsplit("/", 1)[-1]: each.filename for each in file.infolist() if each.file_size}
         except zipfile.BadZipFile as error:
-            raise ValueError(f"{archive} is not a zip archive: {error}. Get it from {TABLE.page}.") from error
-        names = dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-        images = {name: f"zip://{inside[name].filename}::{archive}" if name in inside else None for name in names}
+            raise ValueError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
+        names = self._names_in(rows)
+        images = {name: member_address(archive, inside[name]) if name in inside else None for name in names}
         return self._require_images(rows, images, archive, self.IMAGES.remedy)
 
 

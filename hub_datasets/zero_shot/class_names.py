@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.source_files import read_bytes
+from ..core.source_files import first_file, read_bytes
 from .labelled_sets import LabelledSet
 
 NAMES, SYNSETS = "classnames.txt", "LOC_synset_mapping.txt"
@@ -80,9 +80,9 @@ def _refuse_synsets(labels: Sequence[str]) -> None:
         )
 
 
-def _first_lines(name: str, folders: Sequence[Path]) -> tuple[Path, list[str]] | None:
+def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
     """The first file of that name in some folders, and its lines that are not empty."""
-    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    path = first_file(folder / name for folder in folders)
     if path is None:
         return None
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from typing import Any
 import datasets
 from datasets.exceptions import DatasetNotFoundError
 
-from ..core.source_files import is_inner_path, read_bytes
+from ..core.released_rows import parse_records
+from ..core.source_files import first_file, is_inner_path, read_bytes, with_remedy
 from .class_names import class_names
 from .labelled_sets import LabelledSet
 
@@ -63,7 +62,7 @@ def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> L
     place = next((root / each for each in wanted if (root / each).is_dir()), root)
     if choice.split and place == root:
         raise FileNotFoundError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
-    files = _table(place / TABLE) if (place / TABLE).is_file() else _label_folders(place)
+    files = _table(place / TABLE) if first_file([place / TABLE]) else _label_folders(place)
     if not files:
         raise FileNotFoundError(
             f"{place} has neither {TABLE} (file_name, label) nor folders of images, one for each label. "
@@ -194,21 +193,14 @@ def _label_folders(place: Path) -> list[tuple[str, str]]:
 
 def _table(path: Path) -> list[tuple[str, str]]:
     """The rows of a table of files and labels, as `datasets` reads it of an image folder."""
-    expected = "Expected a CSV file with the columns file_name and label, and a row for each image"
-    try:
-        rows = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8")), strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is not a table ({error}). {expected}.") from error
-    if not rows:
-        raise ValueError(f"{path} has no rows. {expected}.")
-    for number, row in enumerate(rows):
-        if not row.get("label") or not is_inner_path(row.get("file_name") or ""):
-            raise ValueError(
-                f"{path} has no label, or no path in its folder as file_name, in row {number}. {expected}."
-            )
-    names = [row["file_name"] for row in rows]
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path} has more than one label of {max(names, key=names.count)}. {expected}.")
+    with with_remedy("Expected a CSV file with the columns file_name and label, and a row for each image"):
+        rows = [row for _, _, row in parse_records(read_bytes(path), str(path))]
+        for number, row in enumerate(rows):
+            if not row.get("label") or not is_inner_path(row.get("file_name") or ""):
+                raise ValueError(f"{path} has no label, or no path in its folder as file_name, in row {number}.")
+        names = [row["file_name"] for row in rows]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{path} has more than one label of {max(names, key=names.count)}.")
     return [(row["file_name"], row["label"]) for row in rows]
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collections() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No garbage collection meanwhile.
 
-    Imports make hundreds of thousands of objects that stay. Collections would visit all of them again and again, which
-    is a quarter of the time that importing `transformers` takes.
+    Imports make hundreds of thousands of objects that stay. Collections would visit all of them again and again: with
+    them `transformers` and its CLIP take 3.5 CPU seconds to import, without 2.8.
     """
     was_enabled = gc.isenabled()
     gc.disable()

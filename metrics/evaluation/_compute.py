@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..common.errors import PredictionsError, check_known
 from ..contract.aggregate import RESAMPLES, aggregate, option_names
 from ..contract.spec import Examples, MetricSpec
-from ..functional.checks import linked_codes
+from ..functional.checks import component_codes
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
@@ -211,7 +211,7 @@ def cluster_numbers(rows: Sequence[Row]) -> list[int]:
     """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
     images = ([("image", image) for image in row.images] for row in rows)
     own = ([] if row.cluster is None else [("cluster", f"{row.config}/{row.cluster}")] for row in rows)
-    return linked_codes(map(chain, images, own)).tolist()
+    return component_codes(map(chain, images, own)).tolist()
 
 
 def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:

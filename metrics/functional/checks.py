@@ -87,10 +87,10 @@ def cluster_codes(clusters: Labels | None, n: int) -> NDArray[np.intp]:
     return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
 
 
-def linked_codes(keys: Iterable[Iterable[Hashable]]) -> NDArray[np.intp]:
+def component_codes(keys: Iterable[Iterable[Hashable]]) -> NDArray[np.intp]:
     """The number of each example's group: those that share a key, directly or through others, are one.
 
-    >>> linked_codes([["a"], ["b"], ["c", "a"], []]).tolist()
+    >>> component_codes([["a"], ["b"], ["c", "a"], []]).tolist()
     [0, 1, 0, 2]
     """
     from scipy.sparse import coo_array

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...metrics.common.command_line import LEAVING
 from ...metrics.common.errors import ModelError, VLAssayError
-from ...metrics.common.imports import no_collections
+from ...metrics.common.imports import gc_paused
 
 # Seconds after which a process that says nothing is given up.
 SILENCE = 300.0
@@ -189,7 +189,7 @@ def available_cpus() -> int:
 def default_device(rank: int) -> str:
     """The device of a process: its CUDA GPU, Apple's GPU, or the CPU."""
     try:
-        with no_collections():
+        with gc_paused():
             import torch
     except ModuleNotFoundError:
         raise ModelError("models need torch and transformers: pip install 'vl-assay[models]'") from None

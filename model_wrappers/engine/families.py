@@ -15,7 +15,7 @@ from typing import Any
 from ...hub_datasets.core.benchmarks import benchmark_names
 from ...hub_datasets.core.network import is_hub_reachable
 from ...metrics.common.errors import ModelError, check_known, similar
-from ...metrics.common.imports import no_collections
+from ...metrics.common.imports import gc_paused
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
@@ -35,7 +35,7 @@ def get_family(name: str) -> Any:
     check_known("model family", [name], family_names())
     try:
         home = f"{name}.family" if (_FAMILIES / name).is_dir() else name
-        with no_collections():
+        with gc_paused():
             family = importlib.import_module(f"{_PACKAGE}.{home}")
     except ImportError as error:
         raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error

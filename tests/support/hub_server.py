@@ -67,7 +67,9 @@ class _HubHandler(_Handler):
 
     def do_GET(self) -> None:
         parts = self._parts()
-        if parts[0] == "api":
+        if parts[0] == "api" and parts[1] not in ("datasets", "models"):  # what the library asks about itself
+            self._refuse(404, "EntryNotFound")
+        elif parts[0] == "api":
             kind, revision, *below = self.path.partition("?")[0].split("/")[5:] or ("revision", "main")
             self._info("/".join(parts[2:4]), kind, revision, "/".join(below))
         elif self._is_allowed("/".join(parts[:2])):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ....metrics.common.errors import DataError
-from ....metrics.functional.checks import linked_codes
+from ....metrics.functional.checks import component_codes
 from ..data.pairs import Pair
 from ..text.normalising import normalise
 from .features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts
@@ -65,10 +65,10 @@ def group_pairs(pairs: Sequence[Pair]) -> Groups:
         raise DataError("no pairs came; an audit needs at least one")
     images = [[f"image {pair.image}" if pair.image else f"text {normalise(pair.positive)}"] for pair in pairs]
     captions = ([f"text {normalise(text)}" for text in (pair.positive, pair.negative)] for pair in pairs)
-    codes = linked_codes(map(chain, images, captions))
+    codes = component_codes(map(chain, images, captions))
     if np.bincount(codes).max() <= max(len(pairs) / FOLDS, 1):
         return Groups(codes, "image and captions")
-    return Groups(linked_codes(images), "image")
+    return Groups(component_codes(images), "image")
 
 
 def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:

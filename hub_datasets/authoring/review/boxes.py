@@ -172,7 +172,6 @@ class BoxDesk(Desk):
         `end`, `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in pixels of the image);
         `width` and `height` of the image; and `positive`, unless the item has it: whether any phrase has boxes.
         """
-        self.journal.check_export(path)
         by_phrase = self._by_phrase()
         rows, boxes, phrase_id = [], 0, 0
         for item in self.items:

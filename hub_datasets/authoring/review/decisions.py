@@ -99,10 +99,12 @@ def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: Path
         The numbers of candidates kept, dropped and undecided; the number of pairs, and their file.
 
     Raises:
-        DataError: another suffix, or the journal's own path.
+        DataError: another suffix, or the path of a journal or of what is reviewed.
         StorageError: a file could not be written.
     """
-    journal.check_export(path)
+    pairs_path = path.with_name(f"{path.stem}.pairs.jsonl")
+    for each in (path, pairs_path):
+        journal.check_export(each)
     by_id: dict[str, list[Entry]] = {}
     for entries in journal.standing(shown_texts(candidates)).values():
         for entry in entries.values():
@@ -121,7 +123,6 @@ def export(candidates: Sequence[Candidate], journal: DecisionJournal, path: Path
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         if status == "kept" and not candidate.is_positive:
             pairs.append(Pair(candidate.id, candidate.image, candidate.caption, text, candidate.kind))
-    pairs_path = path.with_name(f"{path.stem}.pairs.jsonl")
     write_text(path, "".join(lines))
     write_pairs(pairs, pairs_path)
     return statuses, len(pairs), pairs_path

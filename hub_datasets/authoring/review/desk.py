@@ -74,12 +74,13 @@ class Desk(ABC):
         """Export the decisions; the result in a sentence."""
 
     def export(self, path: str | Path) -> str:
-        """Export the decisions to a ``.jsonl`` file other than the journal; the result in a sentence.
+        """Export the decisions to a ``.jsonl`` file; the result in a sentence.
 
         Raises:
-            DataError: another suffix, the journal's own path, or a missing image.
+            DataError: another suffix, the path of a journal or of what is reviewed, or a missing image.
             StorageError: a file could not be written.
         """
+        self.journal.check_export(Path(path))
         text = self._export(Path(path))
         stale = self.journal.count_stale(self._shown)
         return text + (f"; {stale:,} decisions are on texts that have changed, and do not count" if stale else "")

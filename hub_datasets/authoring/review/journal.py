@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,16 +49,18 @@ class DecisionJournal:
     Args:
         path: the file; it need not exist.
         decisions: the possible decisions.
+        others: further files that an export may not replace.
 
     Raises:
         DataError: an invalid line; the message has its number.
         StorageError: the file cannot be read or written.
     """
 
-    def __init__(self, path: str | Path, decisions: Collection[str]) -> None:
+    def __init__(self, path: str | Path, decisions: Collection[str], others: Iterable[Path] = ()) -> None:
         self._known = {UNDO, *decisions}
         self._journal = Journal(path, self._parse)
         self.path = self._journal.path
+        self._written = {each.resolve() for each in (self.path, *others)}
 
     def decide(self, entry: Entry) -> Entry:
         """Append a decision and wait until it is on the disk; a time of "" means now.
@@ -105,11 +107,11 @@ class DecisionJournal:
         return sum(map(len, self.standing().values())) - sum(map(len, self.standing(shown).values()))
 
     def check_export(self, path: Path) -> None:
-        """Raise `DataError` unless a path is that of a ``.jsonl`` file other than the journal."""
+        """Raise `DataError` unless a path is that of a ``.jsonl`` file that holds nothing of the annotators'."""
         if path.suffix != ".jsonl":
             raise DataError(f"{path} ends in {path.suffix!r}; decisions and boxes are exported as .jsonl")
-        if path.resolve() == self.path.resolve():
-            raise DataError(f"{path} is the journal, and would be overwritten; name another file")
+        if path.resolve() in self._written:
+            raise DataError(f"{path} is a journal, or what is reviewed, and would be overwritten; name another file")
 
     def _history(self) -> dict[str, list[Entry]]:
         """The decisions of each annotator that were not taken back, in their order."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
-from ..data.candidates import read_candidates
+from ..data.candidates import CANDIDATES_FILE, read_candidates
+from ..generate.asking import JOURNAL_FILE as ANSWERS_FILE
 from . import boxes as box_items
 from . import comparing, crossing, decisions, proposals
 from .boxes import BoxDesk, read_items
@@ -70,7 +71,10 @@ def open_review(
     items = read(source)
     if not items:
         raise DataError(f"{source} has no candidates; there is nothing to review")
-    journal = DecisionJournal(Path(out or folder) / journal_file, known)
+    reviewed = source / CANDIDATES_FILE if source.is_dir() else source
+    journals = [ANSWERS_FILE, *(name for _, _, name, _ in PAGES.values())]
+    others = [reviewed, *(place / name for place in (folder, Path(out or folder)) for name in journals)]
+    journal = DecisionJournal(Path(out or folder) / journal_file, known, others)
     return desk(items, journal, Pictures(images or folder), annotators, load_embedder(image_model))
 
 

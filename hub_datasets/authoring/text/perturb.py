@@ -16,18 +16,10 @@ import numpy as np
 from PIL import Image
 
 from ....metrics.common.errors import DataError, ScoresError, check_known
+from ...retrieval.conditions import IMAGE_SHUFFLES, SHUFFLES, TEXT_SHUFFLES
 from .tagging import Tagged, tag, tagger_name
 from .word_tokens import word_tokenize
 
-SHUFFLES = (
-    "shuffle_nouns_and_adjectives",
-    "shuffle_all_but_nouns_and_adjectives",
-    "shuffle_within_trigrams",
-    "shuffle_trigrams",
-)
-TEXT_SHUFFLES = (*SHUFFLES, "shuffle_all_words")
-# Columns and rows of the grid whose cells are permuted.
-IMAGE_SHUFFLES = {"shuffle_rows_4": (1, 4), "shuffle_columns_4": (4, 1), "shuffle_patches_9": (3, 3)}
 UNITS = ("words", "tokens")
 MAX_WORDS = 30
 

@@ -287,9 +287,18 @@ def test_a_line_for_half_of_which_there_is_room_leaves_nothing_behind(path):
 
 
 @pytest.mark.parametrize("boxes", [False, True])
-def test_an_export_does_not_take_the_place_of_the_journal(tmp_path, boxes):
-    source = write_items(tmp_path) if boxes else tmp_path
+def test_an_export_does_not_take_the_place_of_a_journal_or_of_what_is_reviewed(tmp_path, boxes):
     write_set(tmp_path, 2)
+    source = write_items(tmp_path) if boxes else tmp_path / "candidates.jsonl"
     review = open_review(source, boxes=boxes)
-    with pytest.raises(DataError, match="would be overwritten; name another file"):
-        review.export(review.journal.path)
+    for name in (source.name, "DECISIONS.jsonl", "BOXES.jsonl", "RATINGS.jsonl", "journal.jsonl"):
+        with pytest.raises(DataError, match="would be overwritten; name another file"):
+            review.export(tmp_path / name)
+    assert open_review(source, boxes=boxes).items == review.items
+
+
+def test_kept_pairs_do_not_take_the_place_of_what_is_reviewed(tmp_path):
+    write_set(tmp_path, 2)
+    source = (tmp_path / "candidates.jsonl").rename(tmp_path / "a.pairs.jsonl")
+    with pytest.raises(DataError, match="is a journal, or what is reviewed"):
+        open_review(source).export(tmp_path / "a.jsonl")

@@ -34,11 +34,11 @@ def changed(**fields):
     [
         (changed(correct="C"), "row 0: correct is 'C', not the letter"),
         (changed(correct="a red cup"), "row 0: correct is 'a red cup', not the letter"),
-        (changed(text_options="['a' 'b']"), "text_options is not a list of two texts"),
-        (changed(text_options="['a', 'b', 'c']"), "text_options is not a list of two texts"),
-        (changed(text_options="[" * 5_000), "text_options is not a list of two texts"),
-        (changed(text_options=f"['a', '{'b' * 20_000}']"), "text_options is not a list of two texts"),
-        (changed(text_options="[print('evaluated'), 'b']"), "text_options is not a list of two texts"),
+        (changed(text_options="['a' 'b']"), "], not a list of two texts"),
+        (changed(text_options="['a', 'b', 'c']"), "], not a list of two texts"),
+        (changed(text_options="[" * 5_000), "text_options: [str]"),
+        (changed(text_options=f"['a', '{'b' * 20_000}']"), ", not a list of two texts"),
+        (changed(text_options="[print('evaluated'), 'b']"), "text_options: [str]"),
         (changed(image="../../etc/hosts"), "does not lead to a file in a folder"),
     ],
 )

@@ -95,6 +95,21 @@ def test_every_layout_of_a_copy_gives_the_same_rows(small, tmp_path, place, layo
     assert small.rows(data_dir=copy) == small.rows()
 
 
+def test_an_archive_is_opened_once_for_its_directory_and_once_for_all_images(small, monkeypatch):
+    opened = []
+
+    class Counted(zipfile.ZipFile):
+        def __init__(self, file, *options):
+            opened.append(file)
+            super().__init__(file, *options)
+
+    shutil.make_archive(str(small.folder / "data" / "images"), "zip", small.folder / "data" / "images")
+    shutil.rmtree(small.folder / "data" / "images")
+    monkeypatch.setattr(zipfile, "ZipFile", Counted)
+    assert files_of(small.rows()) == EXPECTED_FILES
+    assert len(opened) == 2
+
+
 def test_without_tags_no_file_of_tags_is_needed(small):
     (small.folder / TAGS_FILE).unlink()
     dataset = small.build(with_tags=False)
@@ -122,6 +137,16 @@ def test_a_revision_without_parquet_is_read_in_its_older_layout(small, hub, tmp_
         ["data/examples.jsonl", "data/images.zip"],
     ]
     assert builder.sources == ["rows and images: https://huggingface.co/datasets/facebook/winoground/tree/main"]
+
+
+def test_only_a_repository_without_parquet_is_asked_for_its_older_layout(small, hub, monkeypatch):
+    def fail(*args, **options):
+        hub.calls.append(options["allow_patterns"])
+        raise ConnectionResetError("the server is down")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    small.error(ConnectionError, "the server is down")
+    assert hub.calls == [["data/test-*.parquet"]]
 
 
 def test_a_revision_with_neither_layout_is_an_error(small, hub):

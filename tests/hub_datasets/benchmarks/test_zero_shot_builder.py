@@ -96,7 +96,7 @@ def test_files_that_are_no_images_and_hidden_folders_are_left_out(images, built)
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("file_name,label\n", "has no rows"),
+        ("file_name,label\n", "holds no rows"),
         ("name,label\na.png,cat\n", "no path in its folder as file_name, in row 0"),
         ("file_name,label\n../a.png,cat\n", "no path in its folder"),
         ("file_name,label\na.png,\n", "has no label"),

@@ -51,6 +51,18 @@ def test_a_key_is_the_hash_of_the_file_beside_its_name(dataset, tmp_path):
     assert image_keys(dataset, [], tmp_path, ["this"]) == [[], [], []]
 
 
+def test_keys_of_more_rows_than_a_batch_and_its_threads_take_are_in_the_order_of_the_rows(tmp_path):
+    rows = [
+        {name: {"bytes": f"{name} {n}".encode(), "path": f"{n}.jpg"} for name in ("image", "image_1")}
+        for n in range(430)
+    ]
+    keys = image_keys(Dataset.from_list(rows), ["image", "image_1"], tmp_path, ["this"])
+    assert keys == [
+        [ImageKey(hashlib.sha256(f"{name} {n}".encode()).hexdigest()[:32], f"{n}.jpg") for name in ("image", "image_1")]
+        for n in range(430)
+    ]
+
+
 def test_images_are_read_once_for_one_identity_and_columns(dataset, tmp_path, reads):
     first = image_keys(dataset, ["image"], tmp_path, ["this", 1])
     assert image_keys(dataset, ["image"], tmp_path, ["this", 1]) == first

@@ -1,10 +1,17 @@
-"""Files of rows in each format, as builders read them."""
+"""Files of rows in each format as builders read them, and the order in which their images are looked for."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from typing import Any, ClassVar
 
-from vl_assay.hub_datasets.core.released_rows import parse_records
+import pytest
+from builder_support import raw
+
+from vl_assay.hub_datasets.core.columns import columns
+from vl_assay.hub_datasets.core.image_archives import ImageArchive
+from vl_assay.hub_datasets.core.released_rows import Images, ReleasedRows, Rows, parse_records
+from vl_assay.hub_datasets.core.source_files import SourceFile, VerifiedConfig, make_configs
 
 ROWS = [{"caption": 'a "red" cup, a table', "label": "1"}, {"caption": "zwei\nZeilen, ö", "label": "2"}]
 FILES = {
@@ -42,3 +49,61 @@ def test_rows_of_an_object_have_its_keys():
 def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
     with pytest.raises(ValueError, match=message):
         parse_records(payload, name)
+
+
+def test_an_error_of_a_malformed_file_or_row_says_how_to_get_the_right_one(copy):
+    for content, found in ((b"[", "is not valid JSON"), (b'[{"image": 1}]', "row 0: image is 1")):
+        (copy / "rows.json").write_bytes(content)
+        with pytest.raises(ValueError, match=rf"rows\.json.* {found}.*\. Ask the authors\.$"):
+            places_of(copy)
+
+
+class Photographs(ReleasedRows):
+    BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Photographs", ["photographs"])
+    ROWS: ClassVar = {"photographs": Rows(SourceFile("rows.json", remedy="Ask the authors"), {"image": str})}
+    IMAGES = Images(("first", "second/inside"), "Get them", (ImageArchive("a", "http://127.0.0.1:9/a.zip", "a/"),))
+
+    def _columns(self) -> dict[str, Any]:
+        return columns("id image filename")
+
+    def _rows(self, part, key, record):
+        yield {"id": f"{part}/{key}", "filename": record["image"]}
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A user's copy that has `a.jpg` and `b.jpg` in every place, each file with the name of its place."""
+    (tmp_path / "rows.json").write_text(json.dumps([{"image": "a.jpg"}, {"image": "b.jpg"}]))
+    for place in ("first", "second/inside", "."):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        for name in ("a.jpg", "b.jpg"):
+            (tmp_path / place / name).write_text(place)
+    return tmp_path
+
+
+def places_of(copy):
+    """From which place each image is."""
+    builder = Photographs(cache_dir=str(copy / "cache"), data_dir=str(copy))
+    return [row["image"]["bytes"].decode() for row in raw(builder.as_streaming_dataset(split="test"))]
+
+
+def test_each_image_is_from_the_first_declared_folder_that_has_it_and_last_from_the_copy_itself(copy):
+    assert places_of(copy) == ["first", "first"]
+    (copy / "first" / "a.jpg").unlink()
+    assert places_of(copy) == ["second/inside", "first"]
+    (copy / "second" / "inside" / "a.jpg").write_bytes(b"")
+    assert places_of(copy) == [".", "first"]
+
+
+def test_images_are_fetched_only_where_the_copy_has_none_and_no_folder_for_them(copy):
+    for path in [*copy.rglob("*.jpg")]:
+        path.unlink()
+    for folder in (copy / "second" / "inside", copy / "first"):
+        with pytest.raises(FileNotFoundError, match=f"2 of 2 images are missing from {copy}"):
+            places_of(copy)
+        folder.rmdir()
+    with pytest.raises(ConnectionError, match=r"Could not download .*/a\.zip"):  # nothing is downloaded in tests
+        places_of(copy)
+    (copy / "a.jpg").write_text(".")
+    with pytest.raises(FileNotFoundError, match=r"1 of 2 images .*b\.jpg"):
+        places_of(copy)

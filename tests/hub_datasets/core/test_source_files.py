@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 
 import numpy as np
 import pytest
+from builder_support import Small
 from PIL import Image
 
+from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.core.crops import box_problem, crop, crop_name
 from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.core.source_files import (
@@ -81,9 +84,18 @@ def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_pa
     assert file.read(tmp_path, verify=False)[0] == b"altered"
 
 
-def test_a_file_without_an_address_that_is_missing_is_an_error_with_its_remedy(tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"a\.txt is missing from {tmp_path}\. Ask the authors\."):
-        SourceFile("a.txt", remedy="Ask the authors").read(tmp_path)
+def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its_remedy(tmp_path):
+    file = SourceFile("data/a.txt", ("a.txt",), remedy="Ask the authors")
+    (tmp_path / "data").mkdir()
+    for empty in (None, tmp_path / "a.txt", tmp_path / "data" / "a.txt"):
+        if empty:
+            empty.write_bytes(b"")
+        with pytest.raises(
+            FileNotFoundError, match=rf"data/a\.txt is missing from {tmp_path}, or empty\. Ask the authors\."
+        ):
+            file.read(tmp_path)
+    (tmp_path / "a.txt").write_bytes(b"whole")  # behind the empty one
+    assert file.read(tmp_path) == (b"whole", str(tmp_path / "a.txt"))
 
 
 class Downloads:
@@ -191,3 +203,12 @@ def test_a_file_that_cannot_be_decoded_is_named_with_the_remedy(photograph, monk
         photograph.write_bytes(b"<html>")
     with pytest.raises(ValueError, match=r"7\.png cannot be read as an image .*crop=False"):
         crop(str(photograph), (0, 0, 4, 4))
+
+
+def test_a_file_of_several_configurations_is_parsed_once_in_a_build(tmp_path, monkeypatch):
+    small = Small("tricd", tmp_path)
+    parsed = []
+    monkeypatch.setattr(json, "loads", lambda text, loads=json.loads, **options: parsed.append(text) or loads(text))
+    build("tricd", tmp_path / "built", configs=["val", "groups"], data_dir=small.folder, options=small.options)
+    grounding = next(small.folder.rglob("TRICD_grounding_val.json")).read_text()
+    assert parsed.count(grounding) == 1

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import fsspec
@@ -15,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from console import invoke
-from ray_support import nodes_of_which_one_is_killed
+from ray_support import import_ray, nodes_of_which_one_is_killed, ray_cluster
 
 from vl_assay.hub_datasets.corpora.running import read_record, run_shards
 from vl_assay.hub_datasets.corpora.shards import find_shards, read_batches
 from vl_assay.hub_datasets.corpora.statistics import CaptionStatistics
-from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.metrics.common.errors import DataError, StorageError, VLAssayError
 
 CAPTIONS = ["A dog runs.", None, "two cats", "", "a dog runs"]
 
@@ -123,6 +124,41 @@ def test_another_engine_or_one_that_is_not_installed_is_refused(corpus, tmp_path
         monkeypatch.setitem(sys.modules, "ray", None)
         result = invoke("corpus", "statistics", corpus, "--out", tmp_path / "out", "--engine", engine)
         assert message in str(result.exception)
+
+
+def test_an_engine_takes_no_workers(corpus, tmp_path):
+    result = invoke("corpus", "statistics", corpus, "--out", tmp_path / "out", "--engine", "ray", "--workers", 2)
+    assert "--engine ray takes all CPUs of its cluster, not --workers 2; give one of them" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_there", [False, True], ids=["started here", "of RAY_ADDRESS"])
+def test_a_ray_cluster_is_joined_or_started_and_gives_what_one_process_gives(is_there, corpus, tmp_path, monkeypatch):
+    ray, shards = import_ray(monkeypatch), find_shards([corpus])
+    with ray_cluster() if is_there else nullcontext() as joined:
+        if joined:
+            monkeypatch.setenv("RAY_ADDRESS", joined.address)
+        found = run_shards(shards, CaptionStatistics(), tmp_path / "ray", engine="ray")
+        assert not ray.is_initialized()
+    assert [outcome.counts for outcome in found] == [
+        outcome.counts for outcome in run_shards(shards, CaptionStatistics(), tmp_path / "alone")
+    ]
+    assert not any(outcome.problem for outcome in found)
+
+
+@pytest.mark.slow
+def test_what_fails_in_ray_is_told_with_what_to_do(corpus, tmp_path, monkeypatch):
+    class Dying(CaptionStatistics):
+        def run(self, batches, counts):
+            os._exit(1)
+
+    import_ray(monkeypatch)
+    with pytest.raises(DataError, match=r"Ray failed: .*Finished shards are kept: .*run the same command again"):
+        run_shards(find_shards([corpus])[:1], Dying(), tmp_path / "out", engine="ray")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")  # and there is none
+    with pytest.raises(VLAssayError, match=r"no Ray cluster to be had .*RAY_ADDRESS is auto: name one that"):
+        run_shards(find_shards([corpus]), CaptionStatistics(), tmp_path / "out", engine="ray")
 
 
 @pytest.mark.slow

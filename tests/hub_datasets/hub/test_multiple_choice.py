@@ -101,11 +101,20 @@ def test_lmms_eval_finds_functions_that_ask_and_count_a_letter(exported, monkeyp
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    export("toy_scenes/itm", tmp_path / "mine", limit=5)
+    assert export("toy_scenes/itm", tmp_path / "mine", limit=6) == {"itm": 6}
+    own = [tmp_path / "mine" / name for name in ("journal.jsonl", "lm_eval/samples.jsonl", "choices/own.parquet")]
+    for file in own:
+        file.write_text("x")
+        with pytest.raises(StorageError, match=f"{file.name} was not written by an export; name another folder"):
+            export("toy_scenes/itm", tmp_path / "mine", limit=5)
+        assert file.read_text() == "x"
+        file.rename(tmp_path / file.name)
+    (tmp_path / "mine" / "eval.yaml").unlink()
     with pytest.raises(StorageError, match="was not written by an export"):
         export("toy_scenes/itm", tmp_path / "mine", limit=5)
-    assert (tmp_path / "mine" / "thesis.tex").exists()
+    with pytest.raises(StorageError, match="is a file; name a folder"):
+        export("toy_scenes/itm", tmp_path / "journal.jsonl", limit=5)
     for several_are_true in ("retrieval", "hard_positives"):
         with pytest.raises(DataError, match="has no task in which one caption is true of each image"):
             export(f"toy_scenes/{several_are_true}", tmp_path / "none", limit=5)

@@ -10,7 +10,8 @@ from console import invoke
 
 from vl_assay.hub_datasets import load_examples, report
 from vl_assay.hub_datasets.hub.multiple_choice import questions
-from vl_assay.metrics.common.errors import ModelError
+from vl_assay.hub_datasets.hub.tool_logs import write_log
+from vl_assay.metrics.common.errors import ModelError, StorageError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.precomputed.reading import read_records
@@ -93,6 +94,16 @@ def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, l
     assert scores_again == scores
     third, *_ = written(f"precomputed:{second}", "third")
     assert third == again
+
+
+def test_a_log_takes_the_place_of_no_other_file(tmp_path):
+    [path] = predict("mock:constant", "toy_scenes/itm", out=tmp_path, limit=2, progress=False)
+    log = tmp_path / "answers.jsonl"
+    assert write_log(path, log) == write_log(path, log) == 2
+    log.write_text('{"key": "a", "answer": {"text": "B"}}\n')
+    with pytest.raises(StorageError, match="is not this log: it may be a journal; remove it or name another file"):
+        write_log(path, log)
+    assert log.read_text() == '{"key": "a", "answer": {"text": "B"}}\n'
 
 
 def test_what_is_no_letter_is_no_answer_and_a_sample_without_score_is_missing(exported, tmp_path):

@@ -4,11 +4,11 @@ import gc
 
 import pytest
 
-from vl_assay.metrics.common.imports import no_collections
+from vl_assay.metrics.common.imports import gc_paused
 
 
 def fails():
-    with no_collections():
+    with gc_paused():
         raise ImportError(gc.isenabled())
 
 
@@ -18,7 +18,7 @@ def test_collections_rest_and_go_on_whatever_an_import_raises():
     assert gc.isenabled()
     gc.disable()
     try:
-        with no_collections():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
