@@ -18,7 +18,6 @@ from huggingface_hub import constants
 from submission_support import MemoryStorage, changed
 
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
-from vl_assay.metrics.records.repetition import Repetition
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.views import places
@@ -27,6 +26,7 @@ from vl_assay.space_app.pages.model import profile_html, provenance_html
 from vl_assay.space_app.reruns.agreement import Rerun, summarise
 from vl_assay.space_app.reruns.public_models import public_files
 from vl_assay.space_app.reruns.queue import FAILED, MOST_CLAIMS, QUEUED, RUNNING, finish, jobs, queue_rerun, take
+from vl_assay.space_app.reruns.repetition import Repetition
 from vl_assay.space_app.reruns.worker import run_command, work
 from vl_assay.space_app.submissions.sandbox import without_secrets
 from vl_assay.space_app.submissions.submissions import review, submit, utc_now
