@@ -7,11 +7,13 @@ import shlex
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 
 import click
 import pytest
 from console import blocks, invoke
+from packaging.requirements import Requirement
 from typer.main import get_command
 
 from vl_assay.hub_datasets import benchmark_names
@@ -167,7 +169,7 @@ def parsed(command, words):
     return command.make_context(command.name, list(words)).params
 
 
-def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist():
+def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_what_they_run():
     from huggingface_hub.cli.hf import app as hf
 
     lines = re.findall(r"^ *hf (jobs .*)$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.M)
@@ -176,6 +178,10 @@ def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist():
         words = shlex.split(line.replace("$i", "1"))
         found = parsed(hf, words)
         assert found["script"].endswith(".py")
+        [installed] = map(Requirement, found["with_"])
+        needed = {"models", "space"} if found["script_args"][0] == "leaderboard" else {"models"}
+        assert (installed.name, installed.extras) == ("vl-assay", needed)
+        assert needed <= {*distribution("vl-assay").metadata.get_all("Provides-Extra")}
         assert parsed(get_command(build_app()), [*found["script_args"]])
     # An option that does not exist is taken for the script.
     assert not parsed(hf, ["jobs", "uv", "run", "--gpu", "a10g", "x.py"])["script"].endswith(".py")
