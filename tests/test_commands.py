@@ -10,9 +10,8 @@ from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
-import click
 import pytest
-from console import blocks, invoke
+from console import blocks, invoke, parsed
 from packaging.requirements import Requirement
 from typer.main import get_command
 
@@ -160,13 +159,6 @@ def test_help_shows_every_text_whole_whatever_signs_are_in_it(name):
     texts = [re.sub(r"[\s`]", "", parameter.help) for parameter in command.params if parameter.help]
     assert texts or getattr(command, "commands", {})  # a group has the options of its commands
     assert [text for text in texts if text not in shown] == []
-
-
-def parsed(command, words):
-    """What a command, or a command of a group, takes from some words; none is run."""
-    while hasattr(command, "commands"):
-        command, words = command.get_command(click.Context(command), words[0]), words[1:]
-    return command.make_context(command.name, list(words)).params
 
 
 def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_what_they_run():

@@ -22,7 +22,7 @@ class HubServer(FileServer):
     """Serves ``folder/owner/name`` as the dataset or model ``owner/name``; `FileServer` counts and can be told things.
 
     Attributes:
-        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
+        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for; `tokens`: that were sent.
     """
 
     TOKEN = "hf_of_a_reader"
@@ -30,7 +30,7 @@ class HubServer(FileServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.folder = folder
-        self.gated, self.revisions = set[str](), list[str]()
+        self.gated, self.revisions, self.tokens = set[str](), list[str](), set[str]()
         self.RequestHandlerClass: Any = partial(_HubHandler, directory=str(folder))
 
 
@@ -76,6 +76,7 @@ class _HubHandler(_Handler):
 
     def _parts(self) -> list[str]:
         """The parts of the path; the addresses of models' files begin with the owner."""
+        self.server.tokens |= {*self.headers.get_all("Authorization", [])}
         return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
     def _info(self, repository: str, kind: str, revision: str) -> None:
