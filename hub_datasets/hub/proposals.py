@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,7 +127,17 @@ def propose(
 
     def attempt() -> str:
         source = Source(api.whoami(cache=True)["name"], predictions_repo)
-        return _propose_once(results, repo, dataset_owner, source, predictions, api)
+        prepare = partial(_prepare, results, repo, dataset_owner, source, api)
+        if not (proposal := prepare()).changed:
+            return ""
+        own, others = _open_pulls(repo, source.user, api)
+        if own is not None:
+            proposal = prepare(_branch(own))
+        elif reported := _reported(others, prepare):
+            return reported
+        if predictions_repo:
+            _upload(predictions, predictions_repo, api, sleep)
+        return _commit(proposal, repo, own, api) if proposal.changed else own.url
 
     return call_hub(attempt, f"open a pull request at {repo}", repo, sleep=sleep)
 
@@ -168,31 +179,12 @@ def _head(repo: str, branch: str | None, api: Any) -> str:
         raise DataError(f"{repo} is a dataset; results go to the repository of a model: name that") from error
 
 
-def _propose_once(
-    results: Sequence[Result], repo: str, dataset_owner: str, source: Source, predictions: Sequence[Path], api: Any
-) -> str:
-    from huggingface_hub import CommitOperationAdd
-
-    proposal = _prepare(results, repo, dataset_owner, source, api)
-    if not proposal.changed:
-        return ""
+def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
+    """The open pull request of a user with our title, or None, and those of others."""
     found = api.get_repo_discussions(repo, discussion_type="pull_request", discussion_status="open")
-    ours = [each for each in found if each.title == TITLE]
-    own = next((each for each in ours if each.author == source.user), None)
-    where: dict[str, Any] = {"create_pr": True}
-    if own is not None:
-        where = {"revision": _branch(own)}
-        proposal = _prepare(results, repo, dataset_owner, source, api, where["revision"])
-    elif (other := _reported(ours, lambda branch: _prepare(results, repo, dataset_owner, source, api, branch))) != "":
-        return other
-    if source.repo:
-        _upload(predictions, source.repo, api)
-    if own is not None and not proposal.changed:
-        return own.url
-    operations = [CommitOperationAdd(path, content) for path, content in proposal.changed.items()]
-    where |= {"parent_commit": proposal.commit, "commit_message": TITLE, "commit_description": _DESCRIPTION}
-    commit = api.create_commit(repo, operations, **where)
-    return own.url if own is not None else commit.pr_url
+    ours = [pull for pull in found if pull.title == TITLE]
+    own = next((pull for pull in ours if pull.author == user), None)
+    return own, [pull for pull in ours if pull.author != user]
 
 
 def _reported(pulls: Sequence[Any], prepare: Callable[[str], Proposal]) -> str:
@@ -204,17 +196,37 @@ def _reported(pulls: Sequence[Any], prepare: Callable[[str], Proposal]) -> str:
     return ""
 
 
+def _commit(proposal: Proposal, repo: str, pull: Any, api: Any) -> str:
+    """The address of a pull request with the changes: the one that is given, or a new one."""
+    from huggingface_hub import CommitOperationAdd
+
+    where = {"create_pr": True} if pull is None else {"revision": _branch(pull)}
+    commit = api.create_commit(
+        repo,
+        [CommitOperationAdd(path, content) for path, content in proposal.changed.items()],
+        commit_message=TITLE,
+        commit_description=_DESCRIPTION,
+        parent_commit=proposal.commit,
+        **where,
+    )
+    return commit.pr_url if pull is None else pull.url
+
+
 def _branch(pull: Any) -> str:
     return pull.git_reference or f"refs/pr/{pull.num}"
 
 
-def _upload(files: Sequence[Path], repo: str, api: Any) -> None:
+def _upload(files: Sequence[Path], repo: str, api: Any, sleep: Callable[[float], None]) -> None:
     """Add those files of predictions that a dataset repository has not, in one commit."""
     from huggingface_hub import CommitOperationAdd
 
-    api.create_repo(repo, repo_type="dataset", exist_ok=True)
-    there = set(api.list_repo_files(repo, repo_type="dataset"))
     named = {predictions_path(file_hash(file)): file for file in files}
-    new = [CommitOperationAdd(path, file) for path, file in named.items() if path not in there]
-    if new:
-        api.create_commit(repo, new, commit_message="Add predictions", repo_type="dataset")
+
+    def attempt() -> None:
+        api.create_repo(repo, repo_type="dataset", exist_ok=True)
+        there = set(api.list_repo_files(repo, repo_type="dataset"))
+        new = [CommitOperationAdd(path, file) for path, file in named.items() if path not in there]
+        if new:
+            api.create_commit(repo, new, commit_message="Add predictions", repo_type="dataset")
+
+    call_hub(attempt, f"write {repo}", repo, "dataset", sleep=sleep)

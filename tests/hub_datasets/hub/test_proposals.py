@@ -66,10 +66,10 @@ def test_a_pull_request_has_card_and_results_and_is_opened_once(results, hub):
     assert asked(hub, results) == asked(hub, results, preview) == ""
 
 
-RATES = {"conflict": 0.2, "lost": 0.3, "stalled": 0.1, "late": 0.1, "dropped": 0.05, "busy": 0.05, "broken": 0.05}
+RATES = {"conflict": 0.2, "lost": 0.3, "stalled": 0.1, "late": 0.1, "dropped": 0.1, "busy": 0.1, "broken": 0.1}
 
 
-@pytest.mark.parametrize("seed", [1, 3, 4])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_under_faults_all_is_written_once_and_the_token_is_told_nobody(seed, results, scored_once, hub, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     hub.choose_seed(seed)
@@ -103,7 +103,9 @@ def refusals(hub, monkeypatch):
     hub.gated.add(MODEL)
     yield f"{MODEL} is gated .status 403.; ask for access at https://huggingface.co/{MODEL}", MODEL
     hub.gated.clear()
-    hub.read_only.add(MODEL)
+    hub.read_only = {PREDICTIONS}
+    yield f"cannot write {PREDICTIONS} on the Hub: this login may not do it", MODEL
+    hub.read_only = {MODEL}
     yield f"this login may not do it .status 403.: .*; log in .* with a token that may write to {MODEL}", MODEL
     hub.kinds[MODEL] = "datasets"
     yield f"{MODEL} is a dataset; results go to the repository of a model", MODEL
@@ -114,15 +116,15 @@ def refusals(hub, monkeypatch):
     yield "HF_HUB_OFFLINE is set", MODEL
 
 
-def test_each_refusal_is_one_line_with_the_next_step(results, hub, monkeypatch):
+def test_each_refusal_is_one_line_with_the_next_step(results, scored_once, hub, monkeypatch):
+    own = {"predictions": scored_once, "predictions_repo": PREDICTIONS}
     for message, repo in refusals(hub, monkeypatch):
         waits = Waits()
         with pytest.raises(VLAssayError, match=message) as raised:
-            asked(hub, results, repo=repo, sleep=waits)
+            asked(hub, results, repo=repo, sleep=waits, **own)
         assert TOKEN not in str(raised.value)
         assert "\n" not in str(raised.value)
         assert len(waits) == (5 if "try again" in message else 0)
-    assert hub.seen["discussions"] == 1
     assert not hub.repositories[MODEL].pulls
 
 
