@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import shutil
+import signal
 import threading
 import time
 from datetime import timedelta
@@ -254,6 +255,19 @@ def test_the_mark_of_a_model_is_that_of_its_worst_file_and_says_what_was_left_ou
     assert summarise({"a": rerun(0.9999), "b": None}) == ("re-run: 99.9 % the same, 1 of 2 tasks", True)
     assert summarise({"a": rerun(0.98, "bfloat16")}) == ("re-run: 98.0 % the same", True)
     assert summarise({"a": None}) is None
+
+
+def test_a_worker_that_is_told_to_end_ends_as_with_ctrl_c(tmp_path, monkeypatch):
+    def work(*given):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setattr("vl_assay.space_app.reruns.worker.work", work)
+    try:
+        assert invoke("leaderboard", "worker", "--storage", tmp_path).exit_code == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_command_is_ended_in_time_with_all_that_it_has_started(tmp_path, monkeypatch):
