@@ -137,7 +137,9 @@ def propose(
             return reported
         if predictions_repo:
             _upload(predictions, predictions_repo, api, sleep)
-        return _commit(proposal, repo, own, api) if proposal.changed else own.url
+        if own is not None and not proposal.changed:
+            return own.url
+        return _commit(proposal, repo, own, api)
 
     return call_hub(attempt, f"open a pull request at {repo}", repo, sleep=sleep)
 

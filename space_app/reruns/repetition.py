@@ -111,7 +111,9 @@ def _ranks(rows: Iterable[Row], *, of_images: bool) -> dict[str, list[int]]:
     for row, scores in scored:
         known = best[row.correct]
         best[row.correct] = np.where(np.isinf(known), scores[row.correct], np.maximum(known, scores[row.correct]))
-    images = sum((scores >= best).astype(np.intp) for _, scores in scored)
+    images = np.zeros(len(best), np.intp)
+    for _, scores in scored:
+        images += scores >= best
     found = {}
     for row, scores in scored:
         caption = np.sum(scores >= scores[row.correct].max())

@@ -31,8 +31,8 @@ from .queue import Job, finish, take
 _SPARE = timedelta(minutes=30)  # for downloads and uploads, in addition to the limit
 _MOST_ERRORS = 1 << 16
 _LARGEST_BATCH = 1024  # of a submission, whose batches are prepared in memory
-# Runs `vl-assay` with these words in a folder, with an environment and a limit of seconds; returns what it wrote to
-# stderr if it failed, else "".
+# Runs `vl-assay` with these words in a folder, with an environment and a limit of seconds; returns "", or if it failed
+# what it wrote to stderr.
 Start = Callable[[Sequence[str], Path, Mapping[str, str], float], str]
 
 
@@ -58,7 +58,8 @@ def run_command(words: Sequence[str], folder: Path, environment: Mapping[str, st
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
             process.wait()
-    return errors.read_bytes()[-_MOST_ERRORS:].decode(errors="replace") or f"it ended with {process.returncode}"
+    text = errors.read_bytes()[-_MOST_ERRORS:].decode(errors="replace").strip()
+    return text or f"it ended with {process.returncode}"
 
 
 def work(
@@ -110,7 +111,7 @@ def _predict(storage: Storage, job: Job, end: float, say: Callable[[str], object
             words = _words(job.model, reference, theirs)
             errors = start([*words, "--out", str(folder)], folder, _environment(folder), end - time.monotonic())
             if errors:
-                raise SubmissionError(f"{reference}: {errors.strip().splitlines()[-1]}")
+                raise SubmissionError(f"{reference}: {errors.splitlines()[-1]}")
             found[submitted] = (folder / f"{reference.replace('/', '.')}.parquet").read_bytes()
             again = check_upload(found[submitted], reference)
             _check_model(job.model, again.metadata["model"], reference)

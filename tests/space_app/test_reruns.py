@@ -207,7 +207,7 @@ def test_no_token_is_told_to_anybody(place, storage, monkeypatch, caplog, capsys
 
 def test_a_failure_is_stored_with_its_reason_and_marks_nothing(place, storage):
     said = []
-    assert work(storage, 1, said.append, start=lambda *_: "loading\nerror: no \x1b[2J memory\n") == 1
+    assert work(storage, 1, said.append, start=lambda *_: "loading\nerror: no \x1b[2J memory") == 1
     [job] = jobs(storage)
     assert job.problem == f"{TASK}: error: no [2J memory"
     assert {entry.rerun for entry in Catalogue(storage).board.of_model("ada/clip")} == {None}
@@ -275,7 +275,7 @@ def test_a_command_is_ended_in_time_with_all_that_it_has_started(tmp_path, monke
     assert run_command(["--version"], tmp_path, without_secrets(), 0.05) == "it took longer than a re-run may take"
     assert time.monotonic() - start < 5
     assert run_command(["report", "nowhere.parquet"], tmp_path, without_secrets(), 60) == (
-        "error: nowhere.parquet: no such predictions file\n"
+        "error: nowhere.parquet: no such predictions file"
     )
     # Python runs this before the command: a child that would outlive it.
     code = "import os, time\nif not os.fork():\n    open('child', 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
