@@ -54,18 +54,19 @@ def call_hub(
         VLAssayError: the action's own.
     """
     end = time.monotonic() + _MOST_SECONDS
-    for attempt in range(attempts):
+    attempt = 0
+    while True:
+        attempt += 1
         try:
             return action()
         except VLAssayError:
             raise
         except hub_errors() as error:
-            jitter = random.uniform(_SHORTEST_WAIT, min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt))
+            jitter = random.uniform(_SHORTEST_WAIT, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)))
             wait = max(_asked_wait(error), jitter)
-            if attempt + 1 == attempts or not _is_temporary(error) or time.monotonic() + wait > end:
+            if attempt == attempts or not _is_temporary(error) or time.monotonic() + wait > end:
                 raise StorageError(f"cannot {task} on the Hub: {_explain(error, repo, kind)}") from error
         sleep(wait)
-    raise ValueError(f"{attempts} attempts; give at least one")
 
 
 def _explain(error: Exception, repo: str, kind: str) -> str:

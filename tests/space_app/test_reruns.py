@@ -29,7 +29,7 @@ from vl_assay.space_app.board.views import places
 from vl_assay.space_app.pages.leaderboard import board_html
 from vl_assay.space_app.pages.model import profile_html, provenance_html
 from vl_assay.space_app.reruns.agreement import Rerun, summarise
-from vl_assay.space_app.reruns.public_models import public_files
+from vl_assay.space_app.reruns.public_models import download, public_files
 from vl_assay.space_app.reruns.queue import FAILED, MOST_CLAIMS, QUEUED, RUNNING, finish, jobs, queue_rerun, take
 from vl_assay.space_app.reruns.repetition import Repetition
 from vl_assay.space_app.reruns.worker import run_command, work
@@ -235,6 +235,12 @@ def test_models_that_are_not_public_or_too_large_are_refused_with_the_reason(cha
     monkeypatch.setenv("VL_ASSAY_RERUN_LIMIT", "2")
     with pytest.raises(SubmissionError, match=message):
         public_files({**jobs(storage)[0].model, **change})
+
+
+def test_a_download_ends_with_the_time_of_its_job(storage, tmp_path):
+    with pytest.raises(SubmissionError, match="files of ada/clip took longer to download than a re-run may take"):
+        download(jobs(storage)[0].model, tmp_path, time.monotonic() - 1)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_submission_is_queued_once_and_by_somebody(place, storage):
