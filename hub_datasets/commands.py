@@ -219,8 +219,8 @@ def publish(
     `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
-    and `.eval_results` get the results by a pull request, of which there is one however often the command runs. With
-    `--predictions-repo` the results link to the predictions, so that others can compute them again.
+    and `.eval_results` get the results by a pull request, of which there is one however often the command runs, also by
+    another user. With `--predictions-repo` the results link to the predictions, so that others can compute them again.
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard` ·

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -154,9 +155,10 @@ def worker(
 ) -> None:
     """Run the models that `leaderboard rerun` has queued, on this machine, until none is left.
 
-    Each runs in a process without tokens, from downloaded safetensors alone. Benchmarks with sources of your own are
-    looked for in VL_ASSAY_DATA_DIR. A worker that is killed loses its model to another one after this time and half an
-    hour.
+    Each runs in a process without tokens, from downloaded safetensors alone, with the dtype, settings and batch size of
+    the submission. One that fails is recorded with the reason, and the next is run. Benchmarks with sources of your own
+    are looked for in VL_ASSAY_DATA_DIR. A worker that is killed loses its model to another one after this time and half
+    an hour.
 
     Example: `vl-assay leaderboard worker --storage hf://datasets/OWNER/NAME`
     """
@@ -164,6 +166,8 @@ def worker(
     from .reruns.worker import work
     from .storage import open_storage
 
+    # As Ctrl-C, which ends the model's process, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
     count = work(opened, hours, lambda line: typer.echo(printable(line)))
     typer.echo(f"{count} run; none is queued")

@@ -7,11 +7,12 @@ import shlex
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 
-import click
 import pytest
-from console import blocks, invoke
+from console import blocks, invoke, parsed
+from packaging.requirements import Requirement
 from typer.main import get_command
 
 from vl_assay.hub_datasets import benchmark_names
@@ -160,14 +161,7 @@ def test_help_shows_every_text_whole_whatever_signs_are_in_it(name):
     assert [text for text in texts if text not in shown] == []
 
 
-def parsed(command, words):
-    """What a command, or a command of a group, takes from some words; none is run."""
-    while hasattr(command, "commands"):
-        command, words = command.get_command(click.Context(command), words[0]), words[1:]
-    return command.make_context(command.name, list(words)).params
-
-
-def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist():
+def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_what_they_run():
     from huggingface_hub.cli.hf import app as hf
 
     lines = re.findall(r"^ *hf (jobs .*)$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.M)
@@ -176,6 +170,10 @@ def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist():
         words = shlex.split(line.replace("$i", "1"))
         found = parsed(hf, words)
         assert found["script"].endswith(".py")
+        [installed] = map(Requirement, found["with_"])
+        needed = {"models", "space"} if found["script_args"][0] == "leaderboard" else {"models"}
+        assert (installed.name, installed.extras) == ("vl-assay", needed)
+        assert needed <= {*distribution("vl-assay").metadata.get_all("Provides-Extra")}
         assert parsed(get_command(build_app()), [*found["script_args"]])
     # An option that does not exist is taken for the script.
     assert not parsed(hf, ["jobs", "uv", "run", "--gpu", "a10g", "x.py"])["script"].endswith(".py")

@@ -31,14 +31,6 @@ def is_hub_reachable() -> bool:
     return not constants.HF_HUB_OFFLINE
 
 
-def hub_errors() -> tuple[type[Exception], type[Exception]]:
-    """What huggingface_hub raises: the base of its HTTP client's errors, which depends on its version, and OSError."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    client_error, os_error = HfHubHTTPError.__bases__
-    return client_error, os_error
-
-
 def check_sources(
     references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> None:

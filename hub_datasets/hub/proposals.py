@@ -3,24 +3,26 @@
 The pull request changes the model's card (``model-index``) and ``.eval_results``, see `model_cards`, in one commit on
 what was there. Before it, the predictions may go to a dataset repository of the user's, to which the results link. What
 may have happened is looked up before it is done again: an open pull request of the same user is found by its title and
-brought up to date, one that has the results is left as it is, and where the model has them nothing is proposed. So a
-run that was cut off, or whose answer was lost, is repeated safely.
+brought up to date, one that has the results, of whichever user, is left as it is, and where the model has them nothing
+is proposed. So a run that was cut off, or whose answer was lost, is repeated safely, and two users open one.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.errors import DataError
 from ...metrics.records.predictions import file_hash
 from ...metrics.records.results import Result
-from ..core.network import hub_errors
+from .calls import call_hub
 from .model_cards import FOLDER, OWNER, Source, predictions_path, write_model_card
 from .publish import check_repo_name
 
@@ -29,10 +31,9 @@ _DESCRIPTION = (
     "Scores of composition with their intervals, recomputed from predictions whose hash each entry names. Written by "
     "`vl-assay publish`; other parts of the card are unchanged."
 )
-_LONGEST_WAIT = 60
-_WAITS = (1, 2, 4, 8, 16)  # seconds before another try
-# Another commit came first, too many requests, and errors of the server.
-_PASSING = (409, 412, 429)
+_MOST_PULLS = 20  # of other users, with our title, that are looked at
+# The lines of a card and of results that name who reports them, and where the predictions are.
+_REPORTER = re.compile(rb"^[ -]*(?:user|url): .*\n", re.MULTILINE)
 
 
 class Proposal(NamedTuple):
@@ -46,6 +47,14 @@ class Proposal(NamedTuple):
     def changed(self) -> dict[str, bytes]:
         """The files that would change."""
         return {path: content for path, content in self.after.items() if self.before.get(path) != content}
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the files have the results, whoever reports them."""
+        return all(
+            _REPORTER.sub(b"", self.before.get(path, b"")) == _REPORTER.sub(b"", content)
+            for path, content in self.changed.items()
+        )
 
     def diff(self) -> str:
         """The change as a unified diff; empty if the model has the results."""
@@ -69,12 +78,16 @@ def preview(
     from huggingface_hub.errors import LocalTokenNotFoundError
 
     api = api or HfApi()
-    with _errors(repo, predictions_repo):
+    _check_names(repo, predictions_repo)
+
+    def attempt() -> str:
         try:
             user = api.whoami(cache=True)["name"]
         except LocalTokenNotFoundError:
             user = ""
         return _prepare(results, repo, dataset_owner, Source(user, predictions_repo), api).diff()
+
+    return call_hub(attempt, f"read {repo}", repo)
 
 
 def propose(
@@ -99,36 +112,48 @@ def propose(
         sleep: waits for some seconds before the next try.
 
     Returns:
-        The address of the pull request; empty if the model has the results.
+        The address of the pull request, which may be another user's with the same results; empty if the model has
+        them.
 
     Raises:
-        DataError: as `write_model_card`, or there is no such model.
-        StorageError: the Hub denies it, cannot be reached, or fails again and again. What was sent is found again.
+        DataError: as `write_model_card`, or the repository is not that of a model.
+        StorageError: there is no such model, or the Hub denies it, cannot be reached, or fails again and again. What
+            was sent is found again.
     """
     from huggingface_hub import HfApi
 
     api = api or HfApi()
+    _check_names(repo, predictions_repo)
 
     def attempt() -> str:
         source = Source(api.whoami(cache=True)["name"], predictions_repo)
-        return _propose_once(results, repo, dataset_owner, source, predictions, api)
+        prepare = partial(_prepare, results, repo, dataset_owner, source, api)
+        if not (proposal := prepare()).changed:
+            return ""
+        own, others = _open_pulls(repo, source.user, api)
+        if own is not None:
+            proposal = prepare(_branch(own))
+        elif reported := _reported(others, prepare):
+            return reported
+        if predictions_repo:
+            _upload(predictions, predictions_repo, api, sleep)
+        if own is not None and not proposal.changed:
+            return own.url
+        return _commit(proposal, repo, own, api)
 
-    with _errors(repo, predictions_repo):
-        for wait in _WAITS:
-            try:
-                return attempt()
-            except hub_errors() as error:
-                if not _may_pass(error):
-                    raise
-                sleep(max(wait, _asked_to_wait(error)))
-        return attempt()
+    return call_hub(attempt, f"open a pull request at {repo}", repo, sleep=sleep)
+
+
+def _check_names(repo: str, predictions_repo: str) -> None:
+    for name in (repo, predictions_repo or repo):
+        check_repo_name(name)
 
 
 def _prepare(
     results: Sequence[Result], repo: str, dataset_owner: str, source: Source, api: Any, branch: str | None = None
 ) -> Proposal:
     """What to change in the newest commit of a model, or of a branch of it."""
-    commit = api.model_info(repo, revision=branch).sha
+    commit = _head(repo, branch, api)
     names = api.list_repo_files(repo, revision=commit)
     wanted = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]
     with tempfile.TemporaryDirectory() as work:
@@ -144,80 +169,66 @@ def _prepare(
     return Proposal(commit, before, after)
 
 
-def _propose_once(
-    results: Sequence[Result], repo: str, dataset_owner: str, source: Source, predictions: Sequence[Path], api: Any
-) -> str:
+def _head(repo: str, branch: str | None, api: Any) -> str:
+    """The newest commit of a model."""
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    try:
+        return api.model_info(repo, revision=branch).sha
+    except RepositoryNotFoundError as error:
+        if isinstance(error, GatedRepoError) or not api.repo_exists(repo, repo_type="dataset"):
+            raise
+        raise DataError(f"{repo} is a dataset; results go to the repository of a model: name that") from error
+
+
+def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
+    """The open pull request of a user with our title, or None, and those of others."""
+    found = api.get_repo_discussions(repo, discussion_type="pull_request", discussion_status="open")
+    ours = [pull for pull in found if pull.title == TITLE]
+    own = next((pull for pull in ours if pull.author == user), None)
+    return own, [pull for pull in ours if pull.author != user]
+
+
+def _reported(pulls: Sequence[Any], prepare: Callable[[str], Proposal]) -> str:
+    """The address of the first of others' pull requests that has the results; empty if none has them."""
+    for pull in pulls[:_MOST_PULLS]:
+        with suppress(DataError):  # its card cannot be read
+            if prepare(_branch(pull)).is_reported:
+                return pull.url
+    return ""
+
+
+def _commit(proposal: Proposal, repo: str, pull: Any, api: Any) -> str:
+    """The address of a pull request with the changes: the one that is given, or a new one."""
     from huggingface_hub import CommitOperationAdd
 
-    proposal = _prepare(results, repo, dataset_owner, source, api)
-    if not proposal.changed:
-        return ""
-    if source.repo:
-        _upload(predictions, source.repo, api)
-    found = api.get_repo_discussions(repo, author=source.user, discussion_type="pull_request", discussion_status="open")
-    own = next((each for each in found if each.title == TITLE), None)
-    where: dict[str, Any] = {"create_pr": True}
-    if own is not None:
-        where = {"revision": own.git_reference or f"refs/pr/{own.num}"}
-        proposal = _prepare(results, repo, dataset_owner, source, api, where["revision"])
-        if not proposal.changed:
-            return own.url
-    operations = [CommitOperationAdd(path, content) for path, content in proposal.changed.items()]
-    where |= {"parent_commit": proposal.commit, "commit_message": TITLE, "commit_description": _DESCRIPTION}
-    commit = api.create_commit(repo, operations, **where)
-    return own.url if own is not None else commit.pr_url
+    where = {"create_pr": True} if pull is None else {"revision": _branch(pull)}
+    commit = api.create_commit(
+        repo,
+        [CommitOperationAdd(path, content) for path, content in proposal.changed.items()],
+        commit_message=TITLE,
+        commit_description=_DESCRIPTION,
+        parent_commit=proposal.commit,
+        **where,
+    )
+    return commit.pr_url if pull is None else pull.url
 
 
-def _upload(files: Sequence[Path], repo: str, api: Any) -> None:
+def _branch(pull: Any) -> str:
+    return pull.git_reference or f"refs/pr/{pull.num}"
+
+
+def _upload(files: Sequence[Path], repo: str, api: Any, sleep: Callable[[float], None]) -> None:
     """Add those files of predictions that a dataset repository has not, in one commit."""
     from huggingface_hub import CommitOperationAdd
 
-    api.create_repo(repo, repo_type="dataset", exist_ok=True)
-    there = set(api.list_repo_files(repo, repo_type="dataset"))
     named = {predictions_path(file_hash(file)): file for file in files}
-    new = [CommitOperationAdd(path, file) for path, file in named.items() if path not in there]
-    if new:
-        api.create_commit(repo, new, commit_message="Add predictions", repo_type="dataset")
 
+    def attempt() -> None:
+        api.create_repo(repo, repo_type="dataset", exist_ok=True)
+        there = set(api.list_repo_files(repo, repo_type="dataset"))
+        new = [CommitOperationAdd(path, file) for path, file in named.items() if path not in there]
+        if new:
+            api.create_commit(repo, new, commit_message="Add predictions", repo_type="dataset")
 
-@contextmanager
-def _errors(repo: str, predictions_repo: str) -> Iterator[None]:
-    """Turn the Hub's errors into ours; names of repositories are checked first."""
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    for name in (repo, predictions_repo or repo):
-        check_repo_name(name)
-    try:
-        yield
-    except RepositoryNotFoundError as error:
-        raise DataError(f"there is no model {repo} on the Hub, or it is private or gated for this login") from error
-    except hub_errors() as error:
-        raise StorageError(
-            f"no pull request could be opened at {repo} ({error}); log in with `hf auth login`, check the network, and "
-            "run the same command again: what was opened is found"
-        ) from error
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed later; the first cause with a response decides."""
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    if isinstance(error, OfflineModeIsEnabled):
-        return False
-    if (response := getattr(error, "response", None)) is not None:
-        return response.status_code in _PASSING or response.status_code >= 500
-    client_error, _ = hub_errors()
-    if isinstance(error, client_error | ConnectionError | TimeoutError):
-        return True
-    return error.__cause__ is not None and _may_pass(error.__cause__)
-
-
-def _asked_to_wait(error: Exception) -> float:
-    """The seconds that the Hub asks to wait, at most `_LONGEST_WAIT`; 0 if it does not say."""
-    from huggingface_hub.utils import parse_ratelimit_headers
-
-    headers = getattr(getattr(error, "response", None), "headers", {})
-    limit = parse_ratelimit_headers(headers)
-    asked = headers.get("retry-after", "").strip()
-    seconds = float(asked) if asked.isdecimal() else float(limit.reset_in_seconds) if limit else 0.0
-    return min(seconds, _LONGEST_WAIT)
+    call_hub(attempt, f"write {repo}", repo, "dataset", sleep=sleep)

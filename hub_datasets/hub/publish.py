@@ -7,16 +7,17 @@ Others get no such file, as the Hub takes only frameworks that its team has list
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ...metrics.common.errors import DataError, StorageError, UnknownNameError
+from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
-from ..core.network import hub_errors
 from ..core.repository import BUILD_FILE
+from .calls import call_hub
 from .multiple_choice import EVAL_FILE, export
 from .spaces import CARRIED, PACKAGE, files_in, space_files
 
@@ -124,31 +125,32 @@ def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = No
 
     Raises:
         DataError: there is nothing to publish, a Space needs what is not installed, or `repo` is not a valid name.
-        StorageError: the Hub cannot be reached, or denies write access.
+        StorageError: the Hub cannot be reached, or denies write access; the message has the next step.
     """
     return upload(plan(what, repo), private=private, api=api)
 
 
-def upload(planned: Plan, *, private: bool = False, api: Any = None) -> str:
-    """Carry out a plan, see `publish`."""
+def upload(
+    planned: Plan, *, private: bool = False, api: Any = None, sleep: Callable[[float], None] = time.sleep
+) -> str:
+    """Carry out a plan, see `publish`; `sleep` waits for some seconds before the next try."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     api, repo = api or HfApi(), planned.repo
-    operations: list[Any] = [CommitOperationAdd(path, content) for path, content in planned.contents.items()]
     space = {"space_sdk": "gradio"} if planned.kind == "space" else {}
-    try:
+
+    def attempt() -> str:
         api.create_repo(repo, repo_type=planned.kind, private=private, exist_ok=True, **space)
-        if space:
-            there = api.list_repo_files(repo, repo_type="space")
-            old = (path for path in there if path.startswith(CARRIED) and path not in planned.contents)
-            operations += [CommitOperationDelete(path) for path in old]
+        there = api.list_repo_files(repo, repo_type="space") if space else ()
+        old = [path for path in there if path.startswith(CARRIED) and path not in planned.contents]
+        operations = [
+            *(CommitOperationAdd(path, content) for path, content in planned.contents.items()),
+            *(CommitOperationDelete(path) for path in old),
+        ]
         commit = api.create_commit(repo, operations, commit_message=planned.message, repo_type=planned.kind)
-    except hub_errors() as error:
-        raise StorageError(
-            f"{repo} could not be written on the Hub ({error}); log in with `hf auth login`, and check the network and "
-            "that the repository is yours. Nothing was changed there"
-        ) from error
-    return commit.commit_url
+        return commit.commit_url
+
+    return call_hub(attempt, f"write {repo}", repo, planned.kind, sleep=sleep)
 
 
 def _folder(what: str | Path) -> Path:

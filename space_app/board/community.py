@@ -1,7 +1,8 @@
 """What others report on the Hub for a benchmark: shown apart, as it is neither recomputed nor checked here.
 
 The Hub has a leaderboard for each dataset that it lists as a benchmark. Read are those of our own dataset and of those
-to which the benchmark's card links. A search by name would find others: CoLA is also a benchmark of grammar.
+that the benchmark's card declares as ``hub_leaderboards``, such as its authors'. A search by name would find others:
+CoLA is also a benchmark of grammar.
 
 Anybody can write such a result into the repository of their model, so everything in it is untrusted: rows are bounded
 in number and length, and those that cannot be shown are counted.
@@ -9,7 +10,6 @@ in number and length, and those that cannot be shown are counted.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from functools import lru_cache
@@ -19,7 +19,6 @@ from ...hub_datasets.core.benchmarks import get_card
 from ...hub_datasets.hub.model_cards import OWNER
 
 MOST_ROWS = 100
-_MOST_DATASETS = 5
 _MOST_CHARACTERS = 200
 _SECONDS = 600  # for so long an answer is kept, and also a failure
 _TIMEOUT = 10.0
@@ -82,9 +81,10 @@ def _read(benchmark: str, api: Any, period: int) -> Community:
 
 
 def _datasets(benchmark: str) -> list[str]:
-    """Our dataset, and those of the Hub that the benchmark's card links to, such as its authors'."""
-    linked = re.findall(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]*\w)", get_card(benchmark), re.ASCII)
-    return list(dict.fromkeys([f"{OWNER}/{benchmark}", *linked]))[:_MOST_DATASETS]
+    """Our dataset, and those of the Hub that the benchmark declares."""
+    from huggingface_hub import DatasetCard
+
+    return [f"{OWNER}/{benchmark}", *DatasetCard(get_card(benchmark)).data.get("hub_leaderboards", [])]
 
 
 def _leaderboard(dataset: str, api: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...metrics.records.predictions import Predictions
-from ...metrics.records.repetition import Repetition, repetition
+from .repetition import Repetition, repetition
 
 # With another batch size demo-clip repeats 1,000 of 1,000 toy_scenes/groups in float32, and 997 in bfloat16.
 LEAST_SAME, LEAST_SAME_IN_HALF = 0.99, 0.97

@@ -7,11 +7,13 @@ no Python files, and no file in a folder of the repository.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
-from ...metrics.common.errors import SubmissionError
+from ...hub_datasets.hub.calls import call_hub
+from ...metrics.common.errors import StorageError, SubmissionError
 from ..submissions.sandbox import readable
 from ..submissions.uploads import positive_setting
 
@@ -19,6 +21,7 @@ FACTS = ("checkpoint", "revision", "family", "dtype", "settings")
 _WEIGHTS = ".safetensors"
 _SUFFIXES = (_WEIGHTS, ".json", ".jinja", ".txt", ".model")
 _MOST_FILES = 200
+_Result = TypeVar("_Result")
 
 
 def public_files(model: Mapping[str, Any]) -> list[str]:
@@ -33,16 +36,13 @@ def public_files(model: Mapping[str, Any]) -> list[str]:
         SubmissionError: it is no such model, or too large, or the Hub cannot be asked.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
 
-    name = check_model(model)
-    refused: Any = (*HfHubHTTPError.__bases__, ValueError)  # among them the error of its HTTP client
-    try:
-        # Without a token, so that what is found is public.
-        found = HfApi(token=False).model_info(name, revision=model["revision"], files_metadata=True, timeout=30)
-    except refused as error:
-        reason = readable(str(error), 300) or type(error).__name__
-        raise SubmissionError(f"{name} is not public on the Hub, or the Hub cannot be reached ({reason})") from error
+    name, api = check_model(model), HfApi(token=False)  # without a token, so that what is found is public
+    found = _call(
+        lambda: api.model_info(name, revision=model["revision"], files_metadata=True, timeout=30),
+        f"look up {name}",
+        name,
+    )
     if found.private or found.gated or found.disabled:
         raise SubmissionError(f"{name} is private, gated or disabled on the Hub; only what everybody can load is run")
     files = {
@@ -81,20 +81,28 @@ def check_model(model: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def download(model: Mapping[str, Any], cache: Path) -> None:
+def download(model: Mapping[str, Any], cache: Path, end: float) -> None:
     """Put the `public_files` of a model into a new cache of huggingface_hub, without a token.
 
     Raises:
-        SubmissionError: as `public_files`; or the download failed.
+        SubmissionError: as `public_files`; or a download failed, or was not begun at `end`, of ``time.monotonic``.
     """
     from huggingface_hub import hf_hub_download
 
     name = check_model(model)
+    options: Any = {"revision": model["revision"], "cache_dir": cache, "token": False}
     for file in public_files(model):
-        try:
-            hf_hub_download(name, file, revision=model["revision"], cache_dir=cache, token=False)
-        except (OSError, ValueError) as error:
-            raise SubmissionError(f"{file} of {name} cannot be downloaded: {readable(str(error), 300)}") from error
+        if time.monotonic() > end:
+            raise SubmissionError(f"the files of {name} took longer to download than a re-run may take")
+        _call(lambda file=file: hf_hub_download(name, file, **options), f"download {file} of {name}", name)
+
+
+def _call(action: Callable[[], _Result], task: str, name: str) -> _Result:
+    """See `call_hub`; its errors are reasons why a model cannot be run again."""
+    try:
+        return call_hub(action, task, name)
+    except StorageError as error:
+        raise SubmissionError(readable(str(error), 600)) from error
 
 
 def _is(pattern: str, text: Any) -> bool:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_before_delay,
-    wait_random_exponential,
-)
-
+from ...hub_datasets.hub.calls import call_hub
 from ...metrics.common.errors import StorageError
 from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
 
@@ -27,10 +18,7 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile, RepoFolder
 
 _Result = TypeVar("_Result")
-_TEMPORARY_STATUSES = {408, 409, 412, 425, 429}
 _READ_ATTEMPTS, _ADD_ATTEMPTS = 5, 12  # who opens a page waits for seconds, who submits for minutes
-_MAX_SECONDS = 300.0  # of all attempts of one call together
-_BACK_OFF = wait_random_exponential(multiplier=0.5, min=0.1, max=30)
 
 
 class HubStorage:
@@ -113,7 +101,7 @@ class _Repository:
             tree = self._api.list_repo_tree(self._name, recursive=True, revision=head, repo_type="dataset")
             return head, {entry.path: entry.blob_id for entry in tree if _is_file(entry) and is_path(entry.path)}
 
-        self._listed = self._retry(f"list {self._name}", _READ_ATTEMPTS, list_files)
+        self._listed = self._call(f"list {self._name}", _READ_ATTEMPTS, list_files)
         return self._listed
 
     def read(self, path: str) -> bytes:
@@ -131,7 +119,7 @@ class _Repository:
             return Path(file).read_bytes()
 
         try:
-            return self._retry(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
+            return self._call(f"read {path} of {self._name}", _READ_ATTEMPTS, download)
         except StorageError:
             self._listed, self._first_seen = (None, {}), {}  # the history may have been rewritten
             raise
@@ -139,7 +127,7 @@ class _Repository:
     def add(self, files: Mapping[str, bytes], message: str) -> None:
         """Commit the files that are missing, all at once."""
         with self._adding:
-            self._retry(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
+            self._call(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
         """One attempt to commit the files that the head does not have."""
@@ -174,16 +162,9 @@ class _Repository:
                 raise
             return None
 
-    def _retry(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
-        """The result of `action`, retried while its errors are temporary.
-
-        Waits grow exponentially with jitter, and are at least as long as the Hub asks for.
-
-        Raises:
-            StorageError: it failed for good, too often or for too long; the message names `task`.
-        """
+    def _call(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
+        """See `call_hub`; each request has a limit of time."""
         from huggingface_hub import get_session
-        from huggingface_hub.errors import HfHubHTTPError
 
         def attempt() -> _Result:
             hooks = get_session().event_hooks["request"]  # the session may be a new one
@@ -191,31 +172,7 @@ class _Repository:
                 hooks.append(self._set_timeout)
             return action()
 
-        # OSError and the error of huggingface_hub's HTTP client, which depends on its version. Uploads of large files
-        # end in RuntimeError, and responses that are not the expected JSON in ValueError.
-        bases = cast("tuple[type[Exception], ...]", HfHubHTTPError.__bases__)
-        retryable = (*bases, RuntimeError, ValueError)
-        retrying = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, retryable) and _is_temporary(error)),
-            stop=stop_after_attempt(attempts) | stop_before_delay(_MAX_SECONDS),
-            wait=_wait,
-            sleep=self._sleep,
-            reraise=True,
-        )
-        try:
-            return retrying(attempt)
-        except StorageError:
-            raise
-        except retryable as error:
-            remedy = "Check its name, and the permissions of HF_TOKEN or the login"
-            if _is_temporary(error):
-                remedy = f"Try again in {max(30, _asked_wait(error)):.0f} seconds or later"
-            # Without the queries of addresses, which may be signed.
-            text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]*", r"\1", " ".join(str(error).split()))[:500]
-            raise StorageError(
-                f"cannot {task} on the Hub: {text or type(error).__name__}. {remedy}; nothing was half done, and "
-                "trying again is safe"
-            ) from error
+        return call_hub(attempt, task, self._name, "dataset", attempts=attempts, sleep=self._sleep)
 
     def _set_timeout(self, request: Any) -> None:
         """Limit the time of requests that huggingface_hub makes without a limit, such as commits."""
@@ -224,39 +181,6 @@ class _Repository:
             kind: self._timeout if limits.get(kind) is None else limits[kind]
             for kind in ("connect", "read", "write", "pool")
         }
-
-
-def _is_temporary(error: BaseException) -> bool:
-    response = _response(error)
-    return not isinstance(error, StorageError) and (
-        response is None or response.status_code in _TEMPORARY_STATUSES or response.status_code >= 500
-    )
-
-
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    return max(_asked_wait(error), _BACK_OFF(state))
-
-
-def _asked_wait(error: BaseException | None) -> float:
-    """The seconds that the Hub asks to wait in Retry-After or its rate limit's reset, or 0."""
-    from huggingface_hub.utils import parse_ratelimit_headers
-
-    response = _response(error)
-    if response is None:
-        return 0.0
-    asked = response.headers.get("retry-after", "").strip()
-    limit = parse_ratelimit_headers(response.headers)
-    return float(asked) if asked.isdecimal() else float(limit.reset_in_seconds) if limit else 0.0
-
-
-def _response(error: BaseException | None) -> Any:
-    """The Hub's response in an error or its cause; None if there was no response."""
-    while error is not None:
-        if (response := getattr(error, "response", None)) is not None:
-            return response
-        error = error.__cause__
-    return None
 
 
 def _is_file(entry: RepoFile | RepoFolder) -> TypeGuard[RepoFile]:

@@ -12,7 +12,7 @@ import re
 import gradio as gr
 from gradio.utils import get_space
 
-from ...hub_datasets.core.network import hub_errors
+from ...hub_datasets.hub.calls import hub_errors
 from ...metrics.common.errors import StorageError, SubmissionError
 
 
@@ -56,10 +56,10 @@ def _owner(token: str) -> str:
     """The user that a token belongs to, as verified by the Hub."""
     from huggingface_hub import whoami
 
+    # With an empty token `whoami` would use the Space's own.
+    if not re.fullmatch(r"[\w.-]{8,4000}", token, re.ASCII):
+        raise SubmissionError("what was sent is not a Hub token; send one of yours")
     try:
-        # With an empty token `whoami` would use the Space's own.
-        if not re.fullmatch(r"[\w.-]{8,4000}", token, re.ASCII):
-            raise SubmissionError("what was sent is not a Hub token; send one of yours")
         found = whoami(token)
     except hub_errors() as error:
         if getattr(getattr(error, "response", None), "status_code", None) in (401, 403):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 
 import pytest
 from hub_stand_in import HubStandIn, Repository
-from huggingface_hub import HfApi
+from huggingface_hub import DatasetCard, HfApi
 
+from vl_assay.hub_datasets import benchmark_names
+from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.space_app.board.community import MOST_ROWS, Community, reported_results
 from vl_assay.space_app.pages.cards import reported_html
 
@@ -90,7 +93,7 @@ def test_a_renamed_dataset_is_followed_and_none_without_a_leaderboard_is_shown()
 
 
 @pytest.mark.usefixtures("online")
-def test_datasets_to_which_a_card_links_are_read_too():
+def test_datasets_that_a_card_declares_are_read_too():
     with hub_with([row(notes="<b>")], "facebook/winoground") as hub:
         api = HfApi(endpoint=hub.url)
         found, html = reported_results("winoground", api), reported_html("winoground", api)
@@ -99,6 +102,16 @@ def test_datasets_to_which_a_card_links_are_read_too():
     assert 'href="https://huggingface.co/datasets/facebook/winoground"' in html
     assert 'href="https://huggingface.co/owner/model"' in html
     assert "<b>" not in html
+
+
+def test_cards_declare_the_datasets_to_which_they_link_as_the_benchmarks_own():
+    declared = {name: DatasetCard(get_card(name)).data.get("hub_leaderboards", []) for name in benchmark_names()}
+    assert declared["winoground"] == ["facebook/winoground"]
+    linked = {
+        name: re.findall(r"\[dataset\]\(https://huggingface\.co/datasets/([\w.-]+/[\w-]+)\)", get_card(name))
+        for name in benchmark_names()
+    }
+    assert declared == linked
 
 
 def test_offline_nothing_is_shown():

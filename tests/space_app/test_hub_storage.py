@@ -205,7 +205,10 @@ def test_an_error_does_not_show_the_queries_of_addresses(monkeypatch):
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
     with HubStandIn() as hub:
         storage = storage_of(hub)
-        with pytest.raises(StorageError, match=r"Server error for 'https://bucket/file' and http://other\. Try again"):
+        with pytest.raises(
+            StorageError,
+            match=r"Server error for 'https://bucket/file' and http://other; check the network, and try again",
+        ):
             storage.paths()
 
 

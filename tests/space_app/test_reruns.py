@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import shutil
+import signal
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from console import invoke
+from console import invoke, parsed
 from hub_server import COMMIT, serving_hub
-from huggingface_hub import constants
+from huggingface_hub import constants, get_token
 from submission_support import MemoryStorage, changed
+from typer.main import get_command
 
+from vl_assay.metrics.common.command_line import build_app
 from vl_assay.metrics.common.errors import StorageError, SubmissionError
-from vl_assay.metrics.records.repetition import Repetition
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.views import places
 from vl_assay.space_app.pages.leaderboard import board_html
 from vl_assay.space_app.pages.model import profile_html, provenance_html
 from vl_assay.space_app.reruns.agreement import Rerun, summarise
-from vl_assay.space_app.reruns.public_models import public_files
+from vl_assay.space_app.reruns.public_models import download, public_files
 from vl_assay.space_app.reruns.queue import FAILED, MOST_CLAIMS, QUEUED, RUNNING, finish, jobs, queue_rerun, take
+from vl_assay.space_app.reruns.repetition import Repetition
 from vl_assay.space_app.reruns.worker import run_command, work
 from vl_assay.space_app.submissions.sandbox import without_secrets
 from vl_assay.space_app.submissions.submissions import review, submit, utc_now
@@ -56,7 +61,7 @@ def place(toy, tiny_clip, tmp_path_factory):
         content, storage = path.read_bytes(), MemoryStorage()
         id = stored(storage, content, "ada/clip")
         queue_rerun(storage, id, "me")
-        yield SimpleNamespace(content=content, id=id, files=storage.files)
+        yield SimpleNamespace(content=content, id=id, files=storage.files, hub=hub)
 
 
 @pytest.fixture
@@ -144,9 +149,65 @@ def test_a_job_is_taken_by_one_of_many_workers_and_again_after_a_kill(storage):
     assert queue_rerun(storage, first.submission, "me").number == 2
 
 
+def test_a_job_that_fails_in_an_unexpected_way_does_not_keep_the_next_from_being_run(place, storage):
+    other = stored(storage, changed(place.content, rows=favour), "Better CLIP")
+    queue_rerun(storage, other, "me")
+
+    def start(*given):
+        start.calls += 1
+        return in_this_process(*given) if start.calls > 1 else {}["memory"]
+
+    start.calls, said = 0, []
+    assert work(storage, 1, said.append, start=start) == 2
+    assert f"{place.id}: failed: KeyError: 'memory'" in said
+    assert [(job.submission, job.problem) for job in jobs(storage) if job.problem] == [(place.id, "KeyError: 'memory'")]
+    assert f"{other}: {TASK}: re-run disagrees: 95.0 % the same" in said
+
+
+def test_a_model_is_run_again_as_it_was_submitted(place, storage):
+    def choose(metadata):
+        metadata["model"] |= {"dtype": "bfloat16", "settings": {"compile": "true", "template": "-o {} = a"}}
+        metadata["run"] |= {"batch_size": 7}
+
+    id = stored(storage, changed(place.content, metadata=choose), "Compiled CLIP")
+    job, commands = queue_rerun(storage, id, "me"), []
+    work(storage, 1, lambda line: None, start=lambda words, *_: commands.append(words) or "stopped")
+    [command] = [words for words in commands if "--compile" in words]
+    options = parsed(get_command(build_app()), command)
+    wanted = {"batch_size": 7, "dtype": "bfloat16", "compile": True, "setting": ["template=-o {} = a"]}
+    wanted |= {"model": "ada/clip", "benchmarks": [TASK], "revision": job.model["revision"], "no_cache": True}
+    assert {name: options[name] for name in wanted} == wanted
+
+
+TOKEN = "hf_token_of_the_leaderboard"
+
+
+def test_no_token_is_told_to_anybody(place, storage, monkeypatch, caplog, capsys, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "GIT_PASS", "BASIC_AUTH"):
+        monkeypatch.setenv(name, TOKEN)
+    (tmp_path / "token").write_text(TOKEN)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "token"))
+    assert get_token() == TOKEN
+    told = []
+
+    def start(words, folder, environment, seconds):
+        told.extend([words, environment, *(path.read_bytes() for path in folder.rglob("*") if path.is_file())])
+        assert not Path(environment["HF_TOKEN_PATH"]).exists()
+        return in_this_process(words, folder, environment, seconds)
+
+    place.hub.tokens.clear()
+    assert work(storage, 1, told.append, start=start) == 1
+    assert jobs(storage)[0].predictions
+    assert place.hub.tokens == set()
+    printed = capsys.readouterr()
+    assert TOKEN not in f"{told}{caplog.text}{printed}{storage.files}"
+
+
 def test_a_failure_is_stored_with_its_reason_and_marks_nothing(place, storage):
     said = []
-    assert work(storage, 1, said.append, start=lambda *_: "loading\nerror: no \x1b[2J memory\n") == 1
+    assert work(storage, 1, said.append, start=lambda *_: "loading\nerror: no \x1b[2J memory") == 1
     [job] = jobs(storage)
     assert job.problem == f"{TASK}: error: no [2J memory"
     assert {entry.rerun for entry in Catalogue(storage).board.of_model("ada/clip")} == {None}
@@ -164,7 +225,7 @@ def test_a_failure_is_stored_with_its_reason_and_marks_nothing(place, storage):
         ({"settings": {"--out": "/"}}, "settings, family or dtype of ada/clip"),
         ({"settings": {"head": 1}}, "settings, family or dtype of ada/clip"),
         ({"dtype": "float32 --engine ray"}, "settings, family or dtype of ada/clip"),
-        ({"checkpoint": "ada/private"}, "ada/private is not public on the Hub"),
+        ({"checkpoint": "ada/private"}, "there is no model ada/private, or this login may not see it"),
         ({"checkpoint": "ada/gated"}, "ada/gated is private, gated or disabled"),
         ({"checkpoint": "ada/pickles"}, "ada/pickles has no weights in safetensors"),
         ({"checkpoint": "ada/large"}, "ada/large has 3.0 GB; VL_ASSAY_RERUN_LIMIT allows 2"),
@@ -174,6 +235,12 @@ def test_models_that_are_not_public_or_too_large_are_refused_with_the_reason(cha
     monkeypatch.setenv("VL_ASSAY_RERUN_LIMIT", "2")
     with pytest.raises(SubmissionError, match=message):
         public_files({**jobs(storage)[0].model, **change})
+
+
+def test_a_download_ends_with_the_time_of_its_job(storage, tmp_path):
+    with pytest.raises(SubmissionError, match="files of ada/clip took longer to download than a re-run may take"):
+        download(jobs(storage)[0].model, tmp_path, time.monotonic() - 1)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_submission_is_queued_once_and_by_somebody(place, storage):
@@ -196,12 +263,35 @@ def test_the_mark_of_a_model_is_that_of_its_worst_file_and_says_what_was_left_ou
     assert summarise({"a": None}) is None
 
 
-def test_a_command_has_no_secrets_and_is_ended_in_time(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_of_the_space")
-    assert "HF_TOKEN" not in without_secrets()
+def test_a_worker_that_is_told_to_end_ends_as_with_ctrl_c(tmp_path, monkeypatch):
+    def work(*given):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setattr("vl_assay.space_app.reruns.worker.work", work)
+    try:
+        assert invoke("leaderboard", "worker", "--storage", tmp_path).exit_code == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_command_is_ended_in_time_with_all_that_it_has_started(tmp_path, monkeypatch):
     start = time.monotonic()
     assert run_command(["--version"], tmp_path, without_secrets(), 0.05) == "it took longer than a re-run may take"
     assert time.monotonic() - start < 5
     assert run_command(["report", "nowhere.parquet"], tmp_path, without_secrets(), 60) == (
-        "error: nowhere.parquet: no such predictions file\n"
+        "error: nowhere.parquet: no such predictions file"
     )
+    # Python runs this before the command: a child that would outlive it.
+    code = "import os, time\nif not os.fork():\n    open('child', 'w').write(str(os.getpid()))\n    time.sleep(60)\n"
+    (tmp_path / "sitecustomize.py").write_text(code)
+    environment = without_secrets()
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}"
+    assert run_command(["--version"], tmp_path, environment, 60) == ""
+    child = Path("/proc", (tmp_path / "child").read_text(), "stat")
+    for _ in range(100):
+        if not child.exists() or child.read_text().split()[2] == "Z":  # ended, and nobody has asked how
+            return
+        time.sleep(0.05)
+    pytest.fail("the child lives")

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from unittest.mock import patch
 
+import click
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -20,6 +21,13 @@ def invoke(*words, folder=".", width=120):
     """What `vl-assay` with these words gives in a folder, on a terminal of so many columns."""
     with contextlib.chdir(folder), patch("typer.testing._get_command", _command):
         return CliRunner().invoke(_app(), list(map(str, words)), env={"COLUMNS": str(width)})
+
+
+def parsed(command, words):
+    """What a command, or a command of a group, takes from some words; none is run."""
+    while hasattr(command, "commands"):
+        command, words = command.get_command(click.Context(command), words[0]), words[1:]
+    return command.make_context(command.name, list(words)).params
 
 
 def blocks(path, language):

@@ -23,7 +23,7 @@ class HubServer(FileServer):
     """Serves ``folder/owner/name`` as the dataset or model ``owner/name``; `FileServer` counts and can be told things.
 
     Attributes:
-        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for.
+        gated: repositories whose files need `TOKEN`; `revisions`: those that were asked for; `tokens`: that were sent.
         is_moving: whether a branch is at another commit each time that it is asked for.
     """
 
@@ -32,7 +32,7 @@ class HubServer(FileServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.folder = folder
-        self.gated, self.revisions = set[str](), list[str]()
+        self.gated, self.revisions, self.tokens = set[str](), list[str](), set[str]()
         self.is_moving = False
         self.RequestHandlerClass: Any = partial(_HubHandler, directory=str(folder))
         self._moves = itertools.count(1)
@@ -84,6 +84,7 @@ class _HubHandler(_Handler):
 
     def _parts(self) -> list[str]:
         """The parts of the path; the addresses of models' files begin with the owner."""
+        self.server.tokens |= {*self.headers.get_all("Authorization", [])}
         return self.path.lstrip("/").removeprefix("datasets/").split("/")
 
     def _info(self, repository: str, kind: str, revision: str, below: str) -> None:

@@ -40,6 +40,7 @@ class Repository:
     commits: list[Commit] = field(default_factory=list)
     pulls: list[Repository] = field(default_factory=list)  # of each the branch, which begins with a commit of main
     title: str = ""  # of a pull request
+    author: str = ""
     is_open: bool = True
 
     def commit(self, message, added):
@@ -75,6 +76,9 @@ class HubStandIn:
         self.leaderboards: dict[str, bytes] = {}  # of datasets, as JSON
         self.renamed: dict[str, str] = {}  # old names of repositories, which are answered with 307
         self.gated: set[str] = set()  # names of repositories that need a login that was granted access
+        self.read_only: set[str] = set()  # names of repositories to which this login may not write
+        self.kinds: dict[str, str] = {}  # "datasets" or "models", of repositories that are only one of them
+        self.user = "me"  # whose token it is
         self.lock = threading.RLock()
         self.closed = False
         self.pages: list[bytes] = []  # sent in place of the next answers to "info"
@@ -220,7 +224,8 @@ class _Handler(BaseHTTPRequestHandler):
             return 307, b"", {"Location": self.path.replace(name, self.hub.renamed[name])}
         if name in self.hub.gated:
             return 403, {"error": "Access to this repository is restricted"}, {"X-Error-Code": "GatedRepo"}
-        if name not in self.hub.repositories:
+        is_other = self.path.startswith("/api/") and self.hub.kinds.get(name, self.path.split("/")[2]) not in self.path
+        if name not in self.hub.repositories or is_other:
             return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
         if commit is None:
@@ -239,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, url
 
     def whoami(self):
-        return 200, {"type": "user", "name": "me"}
+        return 200, {"type": "user", "name": self.hub.user}
 
     def validate_yaml(self):
         asked = json.loads(self.body)
@@ -247,10 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, {"errors": [], "warnings": []}
 
     def discussions(self, name, commit):
-        assert (self.query["author"], self.query["type"]) == (["me"], ["pull_request"])
-        about = {"author": {"name": "me"}, "isPullRequest": True, "repo": {"name": name, "type": "model"}}
+        assert self.query["type"] == ["pull_request"]
+        about = {"isPullRequest": True, "repo": {"name": name, "type": "model"}}
         about |= {"status": "open", "createdAt": "2026-01-01T00:00:00.000Z"}
-        found = [about | {"num": n, "title": pull.title} for n, pull in self.open_pulls(name)]
+        pulls = self.open_pulls(name)
+        found = [about | {"num": n, "title": pull.title, "author": {"name": pull.author}} for n, pull in pulls]
         return 200, {"discussions": found, "count": len(found), "start": 0}
 
     def open_pulls(self, name):
@@ -280,6 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, {"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]}
 
     def commit(self, name, commit):
+        if name in self.hub.read_only:
+            return 403, {"error": "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request"}
         header, *operations = (json.loads(line) for line in self.body.splitlines())
         assert header["key"] == "header"
         assert {operation["key"] for operation in operations} == {"file"}
@@ -291,7 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.revision.startswith("refs/pr/"):
             branch = repository.pulls[int(self.revision.rpartition("/")[2]) - 1]
         elif "create_pr" in self.query:
-            repository.pulls.append(branch := Repository([commit], title=title))
+            repository.pulls.append(branch := Repository([commit], title=title, author=self.hub.user))
             pull = {"pullRequestUrl": f"{self.hub.url}/{name}/discussions/{len(repository.pulls)}"}
         else:
             branch = repository

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi, constants
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.hub.proposals import TITLE, preview, propose
-from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.metrics.common.errors import StorageError, VLAssayError
 from vl_assay.metrics.records.predictions import file_hash
 
 TOKEN = "hf_secret_token_of_a_user"
@@ -66,7 +66,7 @@ def test_a_pull_request_has_card_and_results_and_is_opened_once(results, hub):
     assert asked(hub, results) == asked(hub, results, preview) == ""
 
 
-RATES = {"conflict": 0.2, "lost": 0.3, "stalled": 0.1, "late": 0.1, "dropped": 0.05, "busy": 0.05, "broken": 0.05}
+RATES = {"conflict": 0.2, "lost": 0.3, "stalled": 0.1, "late": 0.1, "dropped": 0.1, "busy": 0.1, "broken": 0.1}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -88,30 +88,63 @@ def test_under_faults_all_is_written_once_and_the_token_is_told_nobody(seed, res
     assert hub.repositories[PREDICTIONS].at("main").files[path] == scored_once[0].read_bytes()
     entry = yaml.safe_load(pull.commits[-1].files[".eval_results/vl-assay-toy_scenes.yaml"])[0]
     assert entry["source"]["url"].endswith(f"/datasets/{PREDICTIONS}/blob/main/{path}")
-    assert all("run the same command again" in error for error in errors)
+    assert all("try again in" in error for error in errors)
     assert sum(hub.seen[fault] for fault in RATES) > 2
     assert waits
     assert TOKEN not in caplog.text + "".join(capsys.readouterr()) + "".join(errors)
 
 
-def test_what_does_not_pass_is_an_error_with_the_next_step(results, hub):
+def refusals(hub, monkeypatch):
+    """What the Hub may refuse, by the message that is expected; each is in force when it is yielded."""
     hub.token = "another"
-    with pytest.raises(StorageError, match="log in with `hf auth login`") as raised:
-        asked(hub, results)
-    assert TOKEN not in str(raised.value)
-    hub.token, hub.faults, waits = TOKEN, {"busy": 1}, Waits()
-    with pytest.raises(StorageError, match="run the same command again"):
-        asked(hub, results, sleep=waits)
-    assert len(waits) == 5
-    hub.faults = {}
-    with pytest.raises(DataError, match="no model me/none"):
-        asked(hub, results, repo="me/none")
+    yield "log in with `hf auth login`, or set HF_TOKEN", MODEL
+    hub.token = TOKEN
+    yield "there is no model me/none, or this login may not see it .status 404.; check the name", "me/none"
     hub.gated.add(MODEL)
-    with pytest.raises(DataError, match="private or gated for this login"):
-        asked(hub, results)
-    with pytest.raises(DataError, match="'model' has no owner; expected owner/name"):
-        asked(hub, results, repo="model")
-    assert hub.seen["commit"] == 0
+    yield f"{MODEL} is gated .status 403.; ask for access at https://huggingface.co/{MODEL}", MODEL
+    hub.gated.clear()
+    hub.read_only = {PREDICTIONS}
+    yield f"cannot write {PREDICTIONS} on the Hub: this login may not do it", MODEL
+    hub.read_only = {MODEL}
+    yield f"this login may not do it .status 403.: .*; log in .* with a token that may write to {MODEL}", MODEL
+    hub.kinds[MODEL] = "datasets"
+    yield f"{MODEL} is a dataset; results go to the repository of a model", MODEL
+    yield "'model' has no owner; expected owner/name", "model"
+    hub.faults = {"busy": 1}
+    yield "try again in 30 seconds or later, which is safe", MODEL
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    yield "HF_HUB_OFFLINE is set", MODEL
+
+
+def test_each_refusal_is_one_line_with_the_next_step(results, scored_once, hub, monkeypatch):
+    own = {"predictions": scored_once, "predictions_repo": PREDICTIONS}
+    for message, repo in refusals(hub, monkeypatch):
+        waits = Waits()
+        with pytest.raises(VLAssayError, match=message) as raised:
+            asked(hub, results, repo=repo, sleep=waits, **own)
+        assert TOKEN not in str(raised.value)
+        assert "\n" not in str(raised.value)
+        assert len(waits) == (5 if "try again" in message else 0)
+    assert not hub.repositories[MODEL].pulls
+
+
+def test_two_users_open_one_pull_request_for_the_same_results(results, scored_once, hub):
+    model = hub.repositories[MODEL]
+    hub.user = "ada"
+    url = asked(hub, results, predictions=scored_once, predictions_repo="ada/predictions")
+    hub.user = "me"
+    assert asked(hub, results, predictions=scored_once, predictions_repo=PREDICTIONS) == url
+    assert ([pull.author for pull in model.pulls], PREDICTIONS in hub.repositories) == (["ada"], False)
+    # One with other results, or with a card that cannot be read, is not in the way.
+    changed = model.pulls[0].commits[-1].files
+    [path] = [path for path in changed if path.startswith(".eval_results/")]
+    model.pulls[0].commit("another value", {path: changed[path].replace(b"value: 0.", b"value: 0.1")})
+    hub.user = "eve"
+    broken = asked(hub, results)
+    model.pulls[1].commit("damage", {"README.md": b"---\na: [\n---\n"})
+    hub.user = "me"
+    assert asked(hub, results) not in (url, broken)
+    assert [pull.author for pull in model.pulls] == ["ada", "eve", "me"]
 
 
 def test_a_renamed_model_is_followed(results, hub):

@@ -10,11 +10,12 @@ import yaml
 from console import invoke
 from datasets import load_dataset
 from huggingface_hub import DatasetCard, DatasetCardData
+from huggingface_hub.errors import LocalTokenNotFoundError
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_card
 from vl_assay.hub_datasets.core.repository import read_build
-from vl_assay.hub_datasets.hub.publish import plan, publish
+from vl_assay.hub_datasets.hub.publish import plan, publish, upload
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.metrics.modules.discovery import get_spec
 
@@ -148,10 +149,14 @@ def test_a_built_card_tells_what_the_build_holds(dataset):
 
 
 def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):
+    waits = []
     with pytest.raises(
-        StorageError, match=r"me/toy could not be written on the Hub \(no route\); log in with `hf auth"
+        StorageError, match="cannot write me/toy on the Hub: no route; check the network, and try again"
     ):
-        publish(dataset, "me/toy", api=Hub(OSError("no route")))
+        upload(plan(dataset, "me/toy"), api=Hub(OSError("no route")), sleep=waits.append)
+    assert len(waits) == 5
+    with pytest.raises(StorageError, match="nobody is logged in; log in with `hf auth login`"):
+        publish(dataset, "me/toy", api=Hub(LocalTokenNotFoundError("no token")))
 
 
 @pytest.mark.parametrize("repo", ["toy", "me/toy/x", "me/to y", "", "me/--x"])

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..common.errors import PredictionsError
-from ..functional.boxes import box_iou
-from .agreement import decisions
-from .predictions import Predictions
-from .schema import DetectionRow, RetrievalRow, Row, VQARow
+from ...metrics.common.errors import PredictionsError
+from ...metrics.functional.boxes import box_iou
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.agreement import decisions
+from ...metrics.records.predictions import Predictions
+from ...metrics.records.schema import DetectionRow, RetrievalRow, Row, VQARow
 
 # Rounding on another device moves scores by less than this share of their standard deviation.
 _TOLERANCE = 0.1
-# Captions of an image that are compared in a retrieval set, in addition to the correct ones; recalls end at 10.
+# Captions of an image whose scores are compared in a retrieval set, in addition to the correct ones, and ranks that are
+# told apart; recalls end at 10.
 _FIRST = 10
 _SAME_BOX = 0.5
 
@@ -39,8 +42,10 @@ def repetition(first: Predictions, second: Predictions) -> Repetition:
 
     An example is repeated if its scores differ by at most a tenth of the standard deviation of the first ones, and
     decide the same: the order of its captions and images, or the answer to its question. Of a retrieval set the scores
-    of the correct captions and of the ten highest of either are compared, of a detector those of the best box of each
-    phrase, and these boxes overlap by an IoU of at least 0.5. One that lacks its image in one of them is not repeated.
+    of the correct captions and of the ten highest of either are compared, and the ranks up to ten: of the first correct
+    caption, and, unless captions are classes, of the image for each of its captions. Of a detector the scores of the
+    best box of each phrase are compared, and these boxes overlap by an IoU of at least 0.5. An example that lacks its
+    image in one of them is not repeated.
 
     Raises:
         PredictionsError: they are of different data, or have no example with scores in common.
@@ -53,12 +58,19 @@ def repetition(first: Predictions, second: Predictions) -> Repetition:
     both = [pair for pair in pairs if pair[0].is_scored and pair[1].is_scored]
     if not both:
         raise PredictionsError(f"the two predictions of {data} have no example with scores in common")
+    # Captions that are classes are scored by metrics of matching, and nothing looks for an image of them.
+    metrics = first.metadata["benchmark"].get("metrics", {})
+    of_images = not metrics or any(get_spec(name).task_type == RetrievalRow.task_type for name in metrics)
+    ranks, their_ranks = (_ranks((pair[side] for pair in both), of_images=of_images) for side in (0, 1))
     numbers = [_numbers(*pair) for pair in both]
     ours = np.concatenate([one for one, _ in numbers])
     most = _TOLERANCE * ours.std() if ours.size else 0.0
     apart = [np.abs(one - two).max(initial=0) if one.shape == two.shape else np.inf for one, two in numbers]
     same = sum(
-        gap <= most and decisions(one) == decisions(two) and _same_boxes(one, two)
+        gap <= most
+        and decisions(one) == decisions(two)
+        and ranks.get(one.id) == their_ranks.get(one.id)
+        and _same_boxes(one, two)
         for gap, (one, two) in zip(apart, both, strict=True)
     )
     n = sum(one.is_scored or two.is_scored for one, two in pairs)
@@ -85,6 +97,28 @@ def _numbers(one: Any, two: Any) -> tuple[NDArray[np.float64], NDArray[np.float6
         places = np.unique(np.concatenate([one.correct, *highest]))
         return first[places], second[places]
     return first, second
+
+
+def _ranks(rows: Iterable[Row], *, of_images: bool) -> dict[str, list[int]]:
+    """The ranks that recalls depend on, by the id of each image of a retrieval set; those beyond ten are one.
+
+    They are of its first correct caption and, if asked for, of the first image of each of its captions, with ties last.
+    """
+    scored = [(row, row.scores) for row in rows if isinstance(row, RetrievalRow) and row.scores is not None]
+    if not scored:
+        return {}
+    best = np.full(len(scored[0][1]), np.inf)  # of each caption the score of its best correct image
+    for row, scores in scored:
+        known = best[row.correct]
+        best[row.correct] = np.where(np.isinf(known), scores[row.correct], np.maximum(known, scores[row.correct]))
+    images = np.zeros(len(best), np.intp)
+    for _, scores in scored:
+        images += scores >= best
+    found = {}
+    for row, scores in scored:
+        caption = np.sum(scores >= scores[row.correct].max())
+        found[row.id] = np.minimum([caption, *(images[row.correct] if of_images else ())], _FIRST + 1).tolist()
+    return found
 
 
 def _flat(scores: Any) -> NDArray[np.float64]:

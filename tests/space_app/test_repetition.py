@@ -9,21 +9,22 @@ import pytest
 
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.records.predictions import Predictions
-from vl_assay.metrics.records.repetition import repetition
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
+from vl_assay.space_app.reruns.repetition import repetition
 
 FACTS = ("c", "", ["i"])  # config, category and images of a row
 # Their mean is 2 and their variance (4 · 1 + 4) / 8 = 1, so a tenth of their standard deviation is 0.1.
 SCORES = ([3.0, 1.0], [1.0, 2.0], [2.0, 4.0], [2.0, 1.0])
 
 
-def predictions(rows, fingerprint="f"):
-    return Predictions(list(rows), {"benchmark": {"name": "b", "task": "t", "fingerprint": fingerprint}})
+def predictions(rows, **benchmark):
+    return Predictions(list(rows), {"benchmark": {"name": "b", "task": "t", "fingerprint": "f", **benchmark}})
 
 
-def again(rows, *changed):
+def again(rows, *changed, **benchmark):
     """The repetition of rows when the first ones of them become others."""
-    return repetition(predictions(rows), predictions([*changed, *rows[len(changed) :]][::-1]))
+    both = rows, [*changed, *rows[len(changed) :]][::-1]
+    return repetition(*(predictions(each, **benchmark) for each in both))
 
 
 def test_an_example_is_repeated_if_its_scores_are_near_and_decide_the_same():
@@ -60,6 +61,29 @@ def test_of_a_retrieval_set_the_correct_and_the_highest_scores_count():
         repetition(predictions(rows), predictions(rows, fingerprint="another"))
     with pytest.raises(PredictionsError, match="make them with the same data"):
         repetition(predictions(rows), predictions(rows[1:]))
+
+
+def test_of_a_retrieval_set_the_ranks_that_recalls_depend_on_count():
+    # Each image has its own caption first, far above others but for one that is nearly as high.
+    scores = np.eye(4) * 5 + np.eye(4, k=1) * 4.99
+    rows = [RetrievalRow(str(number), *FACTS, [number], each) for number, each in enumerate(scores)]
+
+    def same(row, column, change, **benchmark):
+        moved = scores.copy()
+        moved[row, column] += change
+        changed = [replace(each, scores=values) for each, values in zip(rows, moved, strict=True)]
+        return again(rows, *changed, **benchmark).same
+
+    assert same(0, 0, 0.1) == same(0, 1, -0.1) == 1.0
+    # The wrong caption comes first, and its own image is second for the caption of the next one.
+    assert same(0, 1, 0.1) == 0.5
+    # An image that was first for its caption is second, by a score that is not among the highest of its row.
+    wide = [replace(row, scores=np.concatenate([row.scores, np.full(20, 9.0)])) for row in rows]
+    raised = wide[2].scores.copy()
+    raised[0] = 6.0
+    assert again(wide, *wide[:2], replace(wide[2], scores=raised)).same == 0.75
+    # Where captions are classes no image is looked for.
+    assert same(0, 1, 0.1, metrics={"zero_shot_accuracy": {}}) == 0.75
 
 
 def test_of_detections_the_best_box_of_each_phrase_counts():

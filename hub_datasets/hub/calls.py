@@ -1,0 +1,148 @@
+"""Calls of the Hub's API: which errors are tried again and after how long, and what the others mean for the user."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ...metrics.common.errors import StorageError, VLAssayError
+
+_Result = TypeVar("_Result")
+# Statuses below 500 that pass; among them those of a commit that came first.
+_TEMPORARY = {408, 409, 412, 425, 429}
+_MOST_SECONDS = 300.0  # of all attempts of one call together
+_FIRST_WAIT, _SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 0.1, 30.0
+_MOST_TEXT = 500
+
+
+def hub_errors() -> tuple[type[Exception], ...]:
+    """What huggingface_hub raises: its HTTP client's errors, whose base depends on its version, and OSError.
+
+    Uploads of large files end in RuntimeError, and answers that are not the expected JSON in ValueError.
+    """
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return *HfHubHTTPError.__bases__, RuntimeError, ValueError
+
+
+def call_hub(
+    action: Callable[[], _Result],
+    task: str,
+    repo: str,
+    kind: str = "model",
+    *,
+    attempts: int = 6,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _Result:
+    """The result of an action that may be repeated, tried again while its errors are temporary.
+
+    Waits grow exponentially with jitter, and are at least as long as the Hub asks for. All together take at most five
+    minutes.
+
+    Args:
+        action: calls the Hub; each attempt begins with what is there.
+        task: what it does, such as "write me/toy", for messages.
+        repo: the repository that it is about, and its `kind`: "model", "dataset" or "space".
+        attempts: how often it is tried at most.
+        sleep: called with the seconds to wait.
+
+    Raises:
+        StorageError: it failed for good, too often or for too long; the message is one line and has the next step.
+        VLAssayError: the action's own.
+    """
+    end = time.monotonic() + _MOST_SECONDS
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return action()
+        except VLAssayError:
+            raise
+        except hub_errors() as error:
+            jitter = random.uniform(_SHORTEST_WAIT, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)))
+            wait = max(_asked_wait(error), jitter)
+            if attempt == attempts or not _is_temporary(error) or time.monotonic() + wait > end:
+                raise StorageError(f"cannot {task} on the Hub: {_explain(error, repo, kind)}") from error
+        sleep(wait)
+
+
+def _explain(error: Exception, repo: str, kind: str) -> str:
+    """Why a call has failed, and what to do, on one line."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        LocalTokenNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+    )
+
+    response, login = _response(error), "log in with `hf auth login`, or set HF_TOKEN"
+    status = f" (status {response.status_code})" if response is not None else ""
+    if _is_caused_by(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set, or the network was found to be missing; connect and unset it"
+    if _is_caused_by(error, LocalTokenNotFoundError):
+        return f"nobody is logged in; {login}"
+    if _is_caused_by(error, GatedRepoError):
+        folder = {"dataset": "datasets/", "space": "spaces/"}.get(kind, "")
+        page = f"https://huggingface.co/{folder}{repo}"
+        return f"the {kind} {repo} is gated{status}; ask for access at {page}, and {login}"
+    if _is_caused_by(error, RepositoryNotFoundError):
+        return (
+            f"there is no {kind} {repo}, or this login may not see it{status}; check the name, and if it is private, "
+            f"{login} of a user who may"
+        )
+    if response is not None and response.status_code == 401:
+        return f"the Hub does not know this login{status}; {login} again"
+    if response is not None and response.status_code == 403:
+        return f"this login may not do it{status}: {_text(error)}; {login} with a token that may write to {repo}"
+    if not _is_temporary(error):
+        return f"{_text(error)}; check the name {repo}, and the permissions of HF_TOKEN or the login"
+    seconds = max(30, _asked_wait(error))
+    remedy = f"try again in {seconds:.0f} seconds or later, which is safe: what was done is found"
+    return f"{_text(error)}; {'' if status else 'check the network, and '}{remedy}"
+
+
+def _text(error: Exception) -> str:
+    """The message on one line, without the queries of addresses, which may be signed."""
+    line = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]*", r"\1", " ".join(str(error).split()))
+    return line[:_MOST_TEXT].rstrip(".") or type(error).__name__
+
+
+def _is_temporary(error: BaseException) -> bool:
+    """Whether the same call may succeed later."""
+    from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    response = _response(error)
+    if response is not None:
+        return response.status_code in _TEMPORARY or response.status_code >= 500
+    return not _is_caused_by(error, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled)
+
+
+def _asked_wait(error: BaseException) -> float:
+    """The seconds that the Hub asks to wait in Retry-After or its rate limit's reset, or 0."""
+    from huggingface_hub.utils import parse_ratelimit_headers
+
+    response = _response(error)
+    if response is None:
+        return 0.0
+    asked = response.headers.get("retry-after", "").strip()
+    limit = parse_ratelimit_headers(response.headers)
+    return float(asked) if asked.isdecimal() else float(limit.reset_in_seconds) if limit else 0.0
+
+
+def _response(error: BaseException) -> Any:
+    """The Hub's response in an error or its causes; None if there was no response."""
+    found = (getattr(each, "response", None) for each in _causes(error))
+    return next((response for response in found if response is not None), None)
+
+
+def _is_caused_by(error: BaseException, *kinds: type[BaseException]) -> bool:
+    return any(isinstance(each, kinds) for each in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
