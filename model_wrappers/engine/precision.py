@@ -82,12 +82,13 @@ def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: Loa
         ModelError: it is no dual encoder of torch; or as `load_model`.
     """
     fast = load(name, options)
-    if not isinstance(fast, DualEncoder) or not hasattr(fast, "mix"):
+    mix = getattr(fast, "mix", None)
+    if mix is None or not isinstance(fast, DualEncoder):
         raise ModelError(
             "dtype auto re-computes what bfloat16 cannot decide, from embeddings in two precisions, which "
             f"{fast.info.name} does not give; take float32, bfloat16 or float16"
         )
-    fast.mix()
+    mix()
     fast.info = replace(fast.info, dtype="mixed")
     return TwoPrecisions(fast, load(name, options))
 
