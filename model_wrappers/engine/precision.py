@@ -24,13 +24,14 @@ from .plan import Pairs
 from .protocol import DualEncoder, LoadOptions
 
 AUTO = "auto"
-# Errors are nearly normal: beyond five standard deviations lies one in two million.
-BOUND = 5
-# Two samples, each with its least and its most examples and the part of all that it is: those closest to a tie, which
-# are mostly computed again anyhow (a quarter of them with the images), and others, as captions that are close may be
-# off by less.
+# Errors are nearly normal. A decision is turned unseen where the error is beyond four standard deviations and the
+# difference between the two: with a tenth of the differences below four, that is one decision in some five million.
+BOUND = 4
+# Samples, each with its least and its most examples and the part of all that it is: those closest to a tie, which are
+# mostly computed again anyhow, others, as captions that are close may be off by less, and those with images too.
 CLOSEST = 32, 256, 16
-OTHERS = 32, 128, 32
+OTHERS = 32, 64, 64
+WITH_IMAGES = 16, 32, 128
 
 _FACTS = (
     "bfloat16_bound",
@@ -181,7 +182,7 @@ def _bounds(
     of_captions = max(
         _rms(each) for examples in (closest, others) for each in errors(examples, scores.__getitem__, with_captions)
     )
-    few = closest[: max(CLOSEST[0], len(closest) // 4)]
+    few = closest[: _size(count, *WITH_IMAGES)]
     of_images = errors(few, with_captions, with_both)
     limits = [np.full(count, _rms(each)) for each in of_images]
     if columns > 1:  # the first differences are those of texts
@@ -203,7 +204,8 @@ def _size(count: int, least: int, most: int, part: int) -> int:
 
 
 def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2))) if values.size else 0.0
+    """The root mean square, and the standard error of it, as few values may be small by chance."""
+    return float(np.sqrt(np.mean(values**2)) * (1 + 1 / np.sqrt(2 * values.size))) if values.size else 0.0
 
 
 def _distances(pairs: Pairs, texts: np.ndarray) -> np.ndarray:
