@@ -42,10 +42,10 @@ def repetition(first: Predictions, second: Predictions) -> Repetition:
 
     An example is repeated if its scores differ by at most a tenth of the standard deviation of the first ones, and
     decide the same: the order of its captions and images, or the answer to its question. Of a retrieval set the scores
-    of the correct captions and of the ten highest of either are compared, and the ranks up to ten: of the first correct
-    caption, and, unless captions are classes, of the image for each of its captions. Of a detector the scores of the
-    best box of each phrase are compared, and these boxes overlap by an IoU of at least 0.5. An example that lacks its
-    image in one of them is not repeated.
+    of the correct captions and of the ten highest of either are compared, and the ranks up to ten, which scores that
+    differ by no more may exchange: of the first correct caption, and, unless captions are classes, of the image for
+    each of its captions. Of a detector the scores of the best box of each phrase are compared, and these boxes overlap
+    by an IoU of at least 0.5. An example that lacks its image in one of them is not repeated.
 
     Raises:
         PredictionsError: they are of different data, or have no example with scores in common.
@@ -61,15 +61,15 @@ def repetition(first: Predictions, second: Predictions) -> Repetition:
     # Captions that are classes are scored by metrics of matching, and nothing looks for an image of them.
     metrics = first.metadata["benchmark"].get("metrics", {})
     of_images = not metrics or any(get_spec(name).task_type == RetrievalRow.task_type for name in metrics)
-    ranks, their_ranks = (_ranks((pair[side] for pair in both), of_images=of_images) for side in (0, 1))
     numbers = [_numbers(*pair) for pair in both]
     ours = np.concatenate([one for one, _ in numbers])
     most = _TOLERANCE * ours.std() if ours.size else 0.0
+    ranks, their_ranks = (_ranks([pair[side] for pair in both], most, of_images=of_images) for side in (0, 1))
     apart = [np.abs(one - two).max(initial=0) if one.shape == two.shape else np.inf for one, two in numbers]
     same = sum(
         gap <= most
         and decisions(one) == decisions(two)
-        and ranks.get(one.id) == their_ranks.get(one.id)
+        and _overlap(ranks.get(one.id), their_ranks.get(one.id))
         and _same_boxes(one, two)
         for gap, (one, two) in zip(apart, both, strict=True)
     )
@@ -99,26 +99,41 @@ def _numbers(one: Any, two: Any) -> tuple[NDArray[np.float64], NDArray[np.float6
     return first, second
 
 
-def _ranks(rows: Iterable[Row], *, of_images: bool) -> dict[str, list[int]]:
-    """The ranks that recalls depend on, by the id of each image of a retrieval set; those beyond ten are one.
+def _ranks(rows: Iterable[Row], margin: float, *, of_images: bool) -> dict[str, NDArray[np.intp]]:
+    """The ranks that recalls depend on, (2, k), by the id of each image of a retrieval set; those beyond ten are one.
 
-    They are of its first correct caption and, if asked for, of the first image of each of its captions, with ties last.
+    They are of its first correct caption and, if asked for, of the first image of each of its captions: the lowest and
+    the highest that they may have where scores move by `margin`.
     """
     scored = [(row, row.scores) for row in rows if isinstance(row, RetrievalRow) and row.scores is not None]
     if not scored:
         return {}
-    best = np.full(len(scored[0][1]), np.inf)  # of each caption the score of its best correct image
+    best = np.full(len(scored[0][1]), -np.inf)  # of each caption the score of its best correct image
     for row, scores in scored:
-        known = best[row.correct]
-        best[row.correct] = np.where(np.isinf(known), scores[row.correct], np.maximum(known, scores[row.correct]))
-    images = np.zeros(len(best), np.intp)
+        best[row.correct] = np.maximum(best[row.correct], scores[row.correct])
+    best[np.isinf(best)] = np.nan  # captions of no image here
+    images = np.zeros((2, len(best)), np.intp)
     for _, scores in scored:
-        images += scores >= best
+        images += _above(scores, best, margin)
     found = {}
     for row, scores in scored:
-        caption = np.sum(scores >= scores[row.correct].max())
-        found[row.id] = np.minimum([caption, *(images[row.correct] if of_images else ())], _FIRST + 1).tolist()
+        captions = _above(scores, scores[row.correct].max(), margin).sum(axis=1, keepdims=True)
+        ranks = np.hstack([captions, images[:, row.correct]]) if of_images else captions
+        # What is surely above its own does not count itself.
+        found[row.id] = np.minimum(np.add(ranks, [[1], [0]]), _FIRST + 1)
     return found
+
+
+def _above(scores: NDArray[Any], own: Any, margin: float) -> NDArray[np.bool_]:
+    """Whether scores are above their `own`, surely and possibly: (2, n)."""
+    return np.stack([scores > own + margin, scores >= own - margin])
+
+
+def _overlap(one: NDArray[np.intp] | None, two: NDArray[np.intp] | None) -> bool:
+    """Whether ranks can be the same; true for rows without ranks."""
+    if one is None or two is None:
+        return one is two
+    return one.shape == two.shape and bool((one[0] <= two[1]).all() and (two[0] <= one[1]).all())
 
 
 def _flat(scores: Any) -> NDArray[np.float64]:
