@@ -16,7 +16,7 @@ from .cache import EmbeddingCache
 from .chunks import choice_key, chunk_size, common_start, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
-from .precision import Rough, TwoPrecisions, decide, dots
+from .precision import Embeddings, TwoPrecisions, decide, dots
 from .protocol import DualEncoder, TextScorer
 
 # In single precision a cosine changes by at most 1e-6 with the batch, so the difference of two by at most 2e-6; twice
@@ -53,17 +53,16 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, pipeline: Pipelin
     images, captions = embed(model, plan, pipeline, cache, wanted, np.arange(len(pairs.texts)), tokens)
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
-    rough = Rough(images[place[pairs.anchor]], captions[pairs.text])
-    scores = dots(*rough)
+    scores = dots(images[place[pairs.anchor]], captions[pairs.text])
     decided: dict[str, Any] = {}
     if isinstance(model, TwoPrecisions):
-        precise = _Encoder(model.precise, plan, pipeline, tokens)
-        scores, decided = decide(
-            pairs,
-            rough,
-            lambda numbers: precise.see(numbers, f"float32-images-{choice_key(numbers)}"),
-            lambda numbers: precise.read(numbers, f"float32-captions-{choice_key(numbers)}"),
+        mixed = Embeddings(lambda numbers: images[place[numbers]], captions.__getitem__)
+        single = _Encoder(model.precise, plan, pipeline, tokens)
+        precise = Embeddings(
+            lambda numbers: single.see(numbers, f"float32-images-{choice_key(numbers)}"),
+            lambda numbers: single.read(numbers, f"float32-captions-{choice_key(numbers)}"),
         )
+        scores, decided = decide(pairs, scores, mixed, precise)
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
     encoder = _Encoder(model, plan, pipeline, tokens)

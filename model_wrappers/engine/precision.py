@@ -83,7 +83,7 @@ def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: Loa
         ModelError: it is no dual encoder of torch; or as `load_model`.
     """
     fast = load(name, options)
-    mix = getattr(fast, "mix", None)
+    mix = getattr(fast, "use_mixed_precision", None)
     if mix is None or not isinstance(fast, DualEncoder):
         raise ModelError(
             "dtype auto re-computes what bfloat16 cannot decide, from embeddings in two precisions, which "
@@ -94,11 +94,15 @@ def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: Loa
     return TwoPrecisions(fast, load(name, options))
 
 
-class Rough(NamedTuple):
-    """Embeddings in mixed precision: for each pair its image's and its text's, both (p, d)."""
+class Embeddings(NamedTuple):
+    """Look-ups of embeddings (n, d) of images and of texts by their numbers (n,)."""
 
-    images: np.ndarray
-    texts: np.ndarray
+    images: Rows
+    texts: Rows
+
+    def score(self, pairs: Pairs, places: np.ndarray) -> np.ndarray:
+        """Scores of the pairs at these places."""
+        return dots(self.images(pairs.anchor[places]), self.texts(pairs.text[places]))
 
 
 class Decided(NamedTuple):
@@ -108,45 +112,39 @@ class Decided(NamedTuple):
     facts: dict[str, Any]
 
 
-def decide(pairs: Pairs, rough: Rough, see: Rows, read: Rows) -> Decided:
+def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings) -> Decided:
     """The scores of mixed precision, replaced by those of float32 where a decision is open.
 
     Args:
         pairs: with examples alone.
-        rough: their embeddings in mixed precision.
-        see, read: embeddings (n, d) in float32 of images and texts with these numbers, ascending.
+        scores: (p,), in mixed precision.
+        mixed, precise: embeddings in mixed precision and in float32; of the latter each is asked for once, ascending.
     """
-    see, read = _remembering(see), _remembering(read)
-    found = dots(*rough)
+    precise = Embeddings(_remembering(precise.images), _remembering(precise.texts))
+    found = scores.copy()
     facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
         if shape.prod() < 2:
             continue
         of_shape = np.flatnonzero((pairs.shapes == shape).all(axis=1))
         chosen = pairs.of_examples(of_shape)
-        alike = Rough(rough.images[chosen], rough.texts[chosen])
-        found[chosen], counts = _decide_alike(_part(pairs, of_shape), alike, see, read)
+        found[chosen], counts = _decide_alike(_part(pairs, of_shape), scores[chosen], mixed, precise)
         for name, value in counts.items():
             facts[name] = max(facts[name], value) if "bound" in name else facts[name] + value
     return Decided(found, facts)
 
 
-def _decide_alike(pairs: Pairs, rough: Rough, see: Rows, read: Rows) -> tuple[np.ndarray, dict[str, Any]]:
+def _decide_alike(
+    pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
+) -> tuple[np.ndarray, dict[str, Any]]:
     """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
-
-    def with_captions(places: np.ndarray) -> np.ndarray:
-        return dots(rough.images[places], read(pairs.text[places]))
-
-    def with_both(places: np.ndarray) -> np.ndarray:
-        return dots(see(pairs.anchor[places]), read(pairs.text[places]))
-
-    scores = dots(*rough)
-    bounds, bounds_of_images, sampled = _bounds(pairs, scores, rough.texts, with_captions, with_both)
+    captions_only = Embeddings(mixed.images, precise.texts)
+    bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     found = scores.copy()
     near = pairs.near_ties(scores, bounds)
-    found[near] = with_captions(np.flatnonzero(near))
+    found[near] = captions_only.score(pairs, np.flatnonzero(near))
     open_ = near & pairs.near_ties(found, bounds_of_images)
-    found[open_] = with_both(np.flatnonzero(open_))
+    found[open_] = precise.score(pairs, np.flatnonzero(open_))
     sides = zip(pairs.differences(scores), pairs.differences(found), strict=True)
     turned = sum(int((np.sign(one) != np.sign(other)).sum()) for one, other in sides)
     values = (float(bounds.max()), float(bounds_of_images.max()), int(near.sum()), int(open_.sum()), sampled, turned)
@@ -154,41 +152,36 @@ def _decide_alike(pairs: Pairs, rough: Rough, see: Rows, read: Rows) -> tuple[np
 
 
 def _bounds(
-    pairs: Pairs, scores: np.ndarray, texts: np.ndarray, with_captions: Rows, with_both: Rows
+    pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Of each example (e,) the bounds of what is open, and of what still is when captions are in float32; and a count.
+    """Of each example (e,) the bounds of what is open, and of what still is when captions are in float32.
 
-    Args:
-        pairs: of examples of one shape.
-        scores: (p,), in mixed precision.
-        texts: (p, d), in mixed precision.
-        with_captions, with_both: scores of the pairs at some places, with captions, and images too, in float32.
-
-    Returns:
-        Both bounds, and the number of examples by which they were measured.
+    The arguments are those of `decide`, of examples of one shape. The third result is the size of the samples.
     """
 
-    def errors(examples: np.ndarray, one: Rows, other: Rows) -> list[np.ndarray]:
+    def errors(examples: np.ndarray, coarse: Embeddings, fine: Embeddings) -> list[np.ndarray]:
         places, sample = pairs.of_examples(examples), _part(pairs, examples)
-        return [a - b for a, b in zip(*(sample.differences(each(places)) for each in (one, other)), strict=True)]
+        sides = (sample.differences(each.score(pairs, places)) for each in (coarse, fine))
+        return [one - other for one, other in zip(*sides, strict=True)]
 
+    captions_only = Embeddings(mixed.images, precise.texts)
     count, (rows, columns) = len(pairs.shapes), pairs.shapes[0]
-    distances = _distances(pairs, texts)
+    distances = _distances(pairs, mixed.texts)
     gaps = np.hstack([np.abs(each).reshape(count, -1) for each in pairs.differences(scores)]).min(axis=1)
     if columns > 1:
         gaps[distances.max(axis=1) == 0] = np.inf  # texts that are the same show no error
-    closest = np.argsort(gaps, kind="stable")[: _size(count, *CLOSEST)]
-    others = np.unique(np.linspace(0, count - 1, _size(count, *OTHERS)).astype(np.int64))
+    closest = np.argsort(gaps, kind="stable")[: _sample_size(count, *CLOSEST)]
+    others = np.unique(np.linspace(0, count - 1, _sample_size(count, *OTHERS)).astype(np.int64))
     of_captions = max(
-        _rms(each) for examples in (closest, others) for each in errors(examples, scores.__getitem__, with_captions)
+        _deviation(each) for examples in (closest, others) for each in errors(examples, mixed, captions_only)
     )
-    few = closest[: _size(count, *WITH_IMAGES)]
-    of_images = errors(few, with_captions, with_both)
-    limits = [np.full(count, _rms(each)) for each in of_images]
+    few = closest[: _sample_size(count, *WITH_IMAGES)]
+    of_images = errors(few, captions_only, precise)
+    limits = [np.full(count, _deviation(each)) for each in of_images]
     if columns > 1:  # the first differences are those of texts
         across = np.repeat(distances[few, None], rows, axis=1).ravel()
         apart = across > 0
-        limits[0] = _rms(of_images[0][apart] / across[apart]) * distances.max(axis=1)
+        limits[0] = _deviation(of_images[0][apart] / across[apart]) * distances.max(axis=1)
     bounds_of_images = BOUND * np.max(limits, axis=0)
     return np.hypot(BOUND * of_captions, bounds_of_images), bounds_of_images, len(np.union1d(closest, others))
 
@@ -199,21 +192,21 @@ def _part(pairs: Pairs, examples: np.ndarray) -> Pairs:
     return Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
 
 
-def _size(count: int, least: int, most: int, part: int) -> int:
+def _sample_size(count: int, least: int, most: int, part: int) -> int:
     return min(count, max(least, min(most, count // part)))
 
 
-def _rms(values: np.ndarray) -> float:
+def _deviation(values: np.ndarray) -> float:
     """The root mean square, and the standard error of it, as few values may be small by chance."""
     return float(np.sqrt(np.mean(values**2)) * (1 + 1 / np.sqrt(2 * values.size))) if values.size else 0.0
 
 
-def _distances(pairs: Pairs, texts: np.ndarray) -> np.ndarray:
-    """Of examples of one shape the distances (e, k) of every two texts, by the embeddings (p, d) of each pair's."""
+def _distances(pairs: Pairs, texts: Rows) -> np.ndarray:
+    """Of examples of one shape the distances (e, k) of every two of their texts."""
     rows, columns = pairs.shapes[0]
-    own = texts.reshape(len(pairs.shapes), rows, columns, -1)[:, 0]
-    found = [np.linalg.norm(own[:, one] - own[:, other], axis=1) for one, other in combinations(range(columns), 2)]
-    return np.stack(found, axis=1) if found else np.empty((len(own), 0))
+    own = [texts(numbers) for numbers in pairs.text.reshape(-1, rows, columns)[:, 0].T]
+    found = [np.linalg.norm(one - other, axis=1) for one, other in combinations(own, 2)]
+    return np.stack(found, axis=1) if found else np.empty((len(pairs.shapes), 0))
 
 
 def _remembering(rows: Rows) -> Rows:

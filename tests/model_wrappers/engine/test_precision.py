@@ -10,7 +10,7 @@ from vl_assay.metrics.evaluation import to_markdown
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.engine.plan import Pairs
-from vl_assay.model_wrappers.engine.precision import Rough, decide, dots
+from vl_assay.model_wrappers.engine.precision import Embeddings, decide, dots
 
 
 def embeddings(rng, count):
@@ -56,9 +56,10 @@ def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
         read.append(len(set(numbers.tolist())))
         return texts[numbers]
 
-    rough, true = Rough(rough_images[anchor], rough_texts[text]), dots(images[anchor], texts[text])
-    found = decide(pairs, rough, see, read_precisely)
-    assert signs(pairs, dots(*rough)) != signs(pairs, true)
+    rough, true = dots(rough_images[anchor], rough_texts[text]), dots(images[anchor], texts[text])
+    mixed = Embeddings(rough_images.__getitem__, rough_texts.__getitem__)
+    found = decide(pairs, rough, mixed, Embeddings(see, read_precisely))
+    assert signs(pairs, rough) != signs(pairs, true)
     assert signs(pairs, found.scores) == signs(pairs, true)
     assert sum(read) < 0.35 * len(texts)
     assert found.facts["scores_with_float32_captions"] > found.facts["scores_with_float32_images"] > 0

@@ -224,7 +224,7 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, settings, 
 def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
     model = load(name, folders[name], settings={"head": "itc"} if name in ("blip", "xvlm") else {})
     expected = score(model, images, CAPTIONS, PAIRS)
-    model.mix()
+    model.use_mixed_precision()
     found = score(model, images, CAPTIONS, PAIRS)
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.05)
     assert (found != expected).any()

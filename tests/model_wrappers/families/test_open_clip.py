@@ -198,7 +198,7 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(library, tmp_pat
         assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
     model = load_negclip(tmp_path)
     whole = embeddings(model, images, CAPTIONS)
-    model.mix()
+    model.use_mixed_precision()
     for mixed, single in zip(embeddings(model, images, CAPTIONS), whole, strict=True):
         assert 0 < np.abs(mixed - single).max() < 0.05
     with pytest.raises(UnknownNameError, match="unknown dtype 'int8'"):
