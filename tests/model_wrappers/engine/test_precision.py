@@ -66,6 +66,28 @@ def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
     assert 0.0005 < found.facts["bfloat16_bound"] < 0.05
 
 
+@pytest.mark.parametrize("rounded", ["images", "texts"])
+def test_examples_whose_captions_are_far_apart_may_be_off_by_more_than_those_that_are_closest_to_a_tie(rounded):
+    rng = np.random.default_rng(1)
+    images, texts = embeddings(rng, 3000), embeddings(rng, 6000).reshape(3000, 2, 16)
+    apart = np.resize([0.02, 1], 3000)[:, None]
+    texts[:, 1] = texts[:, 0] + apart * texts[:, 1]
+    rough_images, rough_texts = images, texts
+    if rounded == "images":
+        rough_images = images + rng.normal(scale=1e-2, size=images.shape)
+    else:
+        rough_texts = texts + apart[:, None] * rng.normal(scale=1e-2, size=texts.shape)
+    flat, rough_flat = texts.reshape(6000, 16), rough_texts.reshape(6000, 16)
+    anchor, text = np.repeat(np.arange(3000), 2), np.arange(6000)
+    pairs = Pairs([str(number) for number in text], anchor, text, np.tile([1, 2], (3000, 1)), [])
+    rough, true = dots(rough_images[anchor], rough_flat), dots(images[anchor], flat)
+    mixed, precise = (
+        Embeddings(one.__getitem__, two.__getitem__) for one, two in ((rough_images, rough_flat), (images, flat))
+    )
+    assert signs(pairs, rough) != signs(pairs, true)
+    assert signs(pairs, decide(pairs, rough, mixed, precise).scores) == signs(pairs, true)
+
+
 def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_path):
     options = {"progress": False, "limit": 60}
     auto = predict("demo-clip", "toy_scenes/itm", out=tmp_path / "auto", dtype="auto", **options)
