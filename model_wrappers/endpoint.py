@@ -62,13 +62,13 @@ from .serving.answers import (
     Answer,
     answer_score,
     choice_scores,
-    chosen_caption,
     is_bounded,
     parse_answer,
     read_answer,
     yes_log_odds,
     yes_no_log_odds,
 )
+from .serving.replies import chosen_captions
 from .serving.server import describe
 
 MODEL_TYPES = ()
@@ -227,7 +227,7 @@ class EndpointModel:
                     counts["bounded_answers"] += is_bounded(answer.logprobs, is_question=item.are_questions)
                 elif self._chooses(item):
                     texts = item.texts[::-1] if number else item.texts
-                    counts["no_answer"] += chosen_caption(answer.text, texts) is None
+                    counts["no_answer"] += not chosen_captions(answer.text, texts)
                 else:
                     counts["no_answer"] += not answer_score(answer.text, is_question=True)
         usage = self._calls.usage

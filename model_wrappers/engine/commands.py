@@ -295,7 +295,7 @@ def precomputed(
 
     Examples: `vl-assay precomputed --template tricd/val` · `vl-assay run precomputed:predictions.jsonl tricd/val`
     """
-    from ..precomputed.template import write_template
+    from ...hub_datasets.core.predictions_template import write_template
 
     count = write_template(template, out, data_dir=data_dir, options=parse_options(option, allow_missing=allow_missing))
     typer.echo(f"{out}: {count:,} records with null to replace; then: vl-assay run precomputed:{out} {template}")

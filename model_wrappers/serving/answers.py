@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...hub_datasets.chat.client import text_of, tokens_of
-from ..precomputed.reading import yes_or_no
+from .replies import chosen_captions, yes_or_no
 
 YES, NO = ("Yes", "yes"), ("No", "no")
 # Below the log-odds of any token that a server lists: captions whose "Yes" it does not list tie, below all others.
@@ -116,17 +115,6 @@ def answer_score(text: str, *, is_question: bool) -> float:
     return said if is_question else max(said, 0.0)
 
 
-def chosen_caption(text: str, captions: Sequence[str]) -> int | None:
-    """The index of the caption that an answer names by its letter or by its text; None if it names none."""
-    plain = text.strip().strip("\"'").rstrip(".").casefold()
-    same = [number for number, caption in enumerate(captions) if caption.strip().rstrip(".").casefold() == plain]
-    if plain and same:
-        return same[0]
-    match = re.match(r"\W*([A-Z])(?:\W*$|[).:])", text)
-    number = ord(match[1]) - ord("A") if match else len(captions)
-    return number if number < len(captions) else None
-
-
 def choice_scores(answers: Sequence[str | None], captions: Sequence[str]) -> list[float]:
     """The share of orders in which each caption was chosen; 0 for all if an answer chose none.
 
@@ -136,10 +124,11 @@ def choice_scores(answers: Sequence[str | None], captions: Sequence[str]) -> lis
     """
     scores = [0.0] * len(captions)
     for text, order in zip(answers, (range(len(captions)), range(len(captions))[::-1]), strict=True):
-        place = None if text is None else chosen_caption(text, [captions[number] for number in order])
-        if place is None:
+        chosen = [] if text is None else chosen_captions(text, [captions[number] for number in order])
+        if not chosen:
             return [0.0] * len(captions)
-        scores[order[place]] += 1 / len(answers)
+        for index in chosen:
+            scores[order[index]] += 1 / len(answers)
     return scores
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,12 +11,13 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from markupsafe import Markup
 
-from ...hub_datasets import benchmark_names, get_benchmark, load_examples
-from ...metrics.common.errors import DataError, PredictionsError, SubmissionError, VLAssayError
+from ...hub_datasets import benchmark_names, get_benchmark
+from ...hub_datasets.core.predictions_template import template
+from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
 from ...metrics.common.formatting import interval, percent, words
 from ...metrics.evaluation import lines, title
 from ...metrics.records.results import Result
-from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, TextSimilarityRow, VQARow
+from ...metrics.records.schema import RetrievalRow
 from ..board.catalogue import Catalogue
 from ..storage.protocol import Storage
 from ..storage.records import submissions
@@ -35,7 +32,7 @@ _MODEL_COMMAND = (
 )
 _COPY_JS = Path(__file__).with_name("templates").joinpath("copy.js").read_text(encoding="utf-8")
 _FILE_COMMAND = "vl-assay predict precomputed:{file} {task} --out predictions"
-_FILE_HELP = """Any other system: choose a task, download its template, fill in the empty cells, and convert it.
+_FILE_HELP = """Any other system: choose a task, download its template, replace each null, and convert it.
 `docs/guide.md` has what the columns mean, and further formats."""
 
 
@@ -119,42 +116,6 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
     return show, None, parts
 
 
-def template(reference: str) -> tuple[str, str]:
-    """A file to fill in for predictions of a task by any system, as the family `precomputed` reads it.
-
-    Args:
-        reference: a task, such as ``"toy_scenes/itm"``, whose data are on this server or can be fetched.
-
-    Returns:
-        The name of the file, and its content: CSV with every id of the task and empty cells for what is predicted.
-
-    Raises:
-        VLAssayError: the data are missing, or predictions of the task are too large for a table.
-    """
-    [data] = load_examples(reference, needs_images=False)
-    kind, examples = data.task.task_type, data.examples
-    if kind == VQARow.task_type:
-        lines = [("id", "answer"), *((example.id, "") for example in examples)]
-    elif kind == DetectionRow.task_type:
-        phrases = ((example.id, phrase.text) for example in examples for phrase in example.phrases)
-        lines = [("id", "phrase", "bbox", "score"), *((id, phrase, "", "") for id, phrase in phrases)]
-    elif kind == MatchingRow.task_type and all(len(example.images) == 1 for example in examples):
-        most = max(len(example.captions) for example in examples)
-        lines = [("id", *(f"score_{number}" for number in range(most)))]
-        lines += [(example.id, *[""] * most) for example in examples]
-    elif kind == MatchingRow.task_type:
-        lines = [("id", "scores")]
-        lines += [(each.id, json.dumps([[None] * len(each.captions)] * len(each.images))) for each in examples]
-    elif kind == TextSimilarityRow.task_type:
-        lines = [("id", "similarities")]
-        lines += [(each.id, json.dumps([None] * math.comb(len(each.captions), 2))) for each in examples]
-    else:
-        raise DataError(f"predictions of {reference} are too large for a table; use JSON lines with id and scores")
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return f"{reference.replace('/', '-')}.csv", text.getvalue()
-
-
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
     """A receipt, or the receipt of a preview, with the computed scores."""
     return render("receipt.html", receipt=receipt, is_stored=is_stored, tables=map(_result_table, receipt.results))
@@ -204,13 +165,14 @@ def _template_part() -> None:
         if reference not in tasks:
             return [unavailable, "", ""]
         try:
-            name, text = template(reference)
+            lines = list(template(reference))
         except (VLAssayError, OSError) as error:
             reason = f"The data of {reference} are not on this server: {str(error)[:300]}"
             return [unavailable, message(reason, is_error=True), ""]
-        path = save_bytes_to_cache(text.encode(), name, download.GRADIO_CACHE)
-        line = _FILE_COMMAND.format(file=name, task=reference)
-        return [gr.update(value=path, interactive=True), "", render("code.html", text=line)]
+        name = f"{reference.replace('/', '-')}.jsonl"
+        path = save_bytes_to_cache("".join(f"{line}\n" for line in lines).encode(), name, download.GRADIO_CACHE)
+        command = _FILE_COMMAND.format(file=name, task=reference)
+        return [gr.update(value=path, interactive=True), "", render("code.html", text=command)]
 
     task.input(on_task, task, [download, problem, command], api_visibility="private")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import json
 from urllib.parse import urlsplit
 
 import pytest
@@ -100,13 +100,14 @@ def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
     page = visit("submit")
     page.get_by_text("From a file of your own").click()
     choose(page, "#template-task", "toy_scenes/vqa")
-    page.locator("#template-command").get_by_text("precomputed:toy_scenes-vqa.csv").wait_for()
+    page.locator("#template-command").get_by_text("precomputed:toy_scenes-vqa.jsonl").wait_for()
     with page.expect_download() as download:
         page.locator("#template").click()
-    assert download.value.suggested_filename == "toy_scenes-vqa.csv"
-    lines = [*csv.DictReader(download.value.path().read_text(encoding="utf-8").splitlines())]
-    assert len({line["id"] for line in lines}) == len(lines) > 50
-    assert {line["answer"] for line in lines} == {""}
+    assert download.value.suggested_filename == "toy_scenes-vqa.jsonl"
+    lines = download.value.path().read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines if line[0] != "#"]
+    assert len({record["id"] for record in records}) == len(records) > 50
+    assert {record["scores"] for record in records} == {None}
     page.locator("#check").click()
     assert "no predictions file was uploaded" in page.locator("#checked [role=alert]").inner_text()
     choose(page, "#template-task", "winoground/groups")

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from vl_assay.hub_datasets.core.examples import Example, Phrase
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.precomputed.reading import Record, boxes, choices, matrix, read_records, yes_or_no
+from vl_assay.model_wrappers.precomputed.matching import boxes_of, choices, scores_of
+from vl_assay.model_wrappers.precomputed.records import Record, read_records
+from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
 
 
 @pytest.mark.parametrize(
@@ -29,13 +31,15 @@ from vl_assay.model_wrappers.precomputed.reading import Record, boxes, choices, 
         (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
         (".jsonl", '{"id": 1, "answer": 0}\n{"id": 1, "id": 2, "answer": 0}', "line 2: the key 'id' is there twice"),
         (".json", '{"1": {"answer": 0}, "1": {"answer": 1}}', "the key '1' is there twice"),
-        (".json", '[{"id": 1, "answer": 0}, 7]', "entry 2: 7 is not a record"),
-        (".json", "7", "must be a list of records, or an object of them by id"),
+        (".json", '[{"id": 1, "answer": 0}]', 'JSON lines \\(.jsonl\\), such as {"id": "swap_obj/13"'),
         (".json", "id,answer", "Expecting value"),
+        (".csv", "id;answer\na;0", "its columns are not separated by commas: 'id;answer'"),
+        (".parquet", "id,answer\na,0", "magic bytes"),
+        (".xlsx", "PK", "it is a spreadsheet; save it as CSV"),
+        (".npy", "x", r"expected .jsonl, .csv or .parquet with id and scores, .*such as {"),
         (".json", "[" * 100_000, "too deeply nested"),
         (".jsonl", '{"id": ' + "[" * 100_000, "too deeply nested"),
         (".jsonl", '{"id": 1, "answer": ' + "9" * 5000 + "}", "line 1: Exceeds the limit"),
-        (".json", "[]", "has no records"),
     ],
 )  # fmt: skip
 def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp_path):
@@ -48,23 +52,20 @@ def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
     with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
         load_model(f"precomputed:{tmp_path}/a.csv")
+    (tmp_path / "b.csv").write_bytes("id,answer".encode("utf-16"))
     (tmp_path / "empty").mkdir()
-    for name, message in ((f"{tmp_path}/empty", "no file of predictions"), ("/dev/zero", "no such file")):
+    for name, message in (
+        (f"{tmp_path}/b.csv", "it is UTF-16; save it as UTF-8"),
+        (f"{tmp_path}/empty", "is a folder without released answers of GPT-4V; name a file"),
+        ("/dev/zero", "no such file"),
+    ):
         with pytest.raises(ModelError, match=message):
             load_model(f"precomputed:{name}")
 
 
-def test_several_orders_of_captions_are_averaged_only_for_answers(tmp_path):
-    for order in ("first", "second"):
-        (tmp_path / order).mkdir()
-        (tmp_path / order / "val.csv").write_text('id,scores\n0,"[1, 0]"\n', encoding="utf-8")
-    with pytest.raises(ModelError, match=r"2 folders.*records with scores; name one of the folders: first, second"):
-        load_model(f"precomputed:{tmp_path}")
-
-
 def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
     for limit in ("_LINE_LIMIT", "_JSON_LIMIT"):
-        monkeypatch.setattr(f"vl_assay.model_wrappers.precomputed.reading.{limit}", 100)
+        monkeypatch.setattr(f"vl_assay.model_wrappers.precomputed.records.{limit}", 100)
     for ending, message in (
         (".csv", "a line is longer"),
         (".jsonl", "a line is longer"),
@@ -75,23 +76,16 @@ def test_lines_and_files_too_long_are_refused(tmp_path, monkeypatch):
             list(read_records(tmp_path / f"a{ending}"))
 
 
-def test_what_spreadsheets_and_other_systems_write_is_read(tmp_path):
-    expected = [{"id": "a", "answer": "yes, \nit is"}]
+def test_a_byte_order_mark_line_endings_and_comments_are_read(tmp_path):
     for name, text in {
-        "bom.csv": '\ufeffid,answer\r\na,"yes, \nit is"\r\n\r\n',
-        "tabs.tsv": 'id\tanswer\na\t"yes, \nit is"\n',
-        "lines.json": '{"id": "a", "answer": "yes, \\nit is"}\n{"id": "a", "answer": "yes, \\nit is"}',
-        "bom.json": '\ufeff  [{"id": "a", "answer": "yes, \\nit is"}]',
-        "content.out": 'id , answer\na,"yes, \nit is"',
-        "keyed.out": '\n{"a": {"answer": "yes, \\nit is"}}',
-        "bare.json": '{"a": "yes, \\nit is"}',
+        "bom.csv": '\ufeffid , answer\r\na,"yes, \nit is"\r\n\r\n',
+        "bom.jsonl": '\ufeff# a comment\n{"id": "a", "answer": "yes, \\nit is"}\n\n',
     }.items():
         (tmp_path / name).write_bytes(text.encode())
-        records = [record.fields for record in read_records(tmp_path / name)]
-        assert records == expected * (2 if name == "lines.json" else 1), name
+        assert [record.fields for record in read_records(tmp_path / name)] == [{"id": "a", "answer": "yes, \nit is"}]
 
 
-@given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".tsv", ""]))
+@given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".parquet"]))
 def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"text{ending}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -105,43 +99,38 @@ TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
 
 
 @pytest.mark.parametrize(
-    ("answer", "first", "chosen"),
+    ("answer", "chosen"),
     [
-        (0, 0, 0), (2, 0, 2), (1, 1, 0), ("1", 0, 1), ("1", 1, 0), ("(2)", 1, 1), ("Output (2).", 1, 1),
-        ("A", 0, 0), ("b", 1, 1), ("Answer: C", 0, 2), ("Caption 1", 1, 0), (" red cat ", 0, 0), ("cat", 0, 2),
-        ({"free_form_answer": "(2)", "multiple_choice_answer": "blue cat"}, 0, 1),
-        ("", 0, None), (None, 0, None), ("Neither caption is right.", 0, None), ("(2) a cat", 1, None),
-        ("RED CAT", 0, None), ("A cat", 0, None), ({"multiple_choice_answer": ""}, 0, None),
+        (0, 0), (2, 2), ("1", 1), ("A", 0), ("b", 1), ("(C)", 2), ("Answer: C", 2), ("The correct answer is B.", 1),
+        ("B. blue cat", 1), ("(B) blue cat", 1), (" red cat ", 0), ("cat", 2), ("RED CAT", 0),
+        ('"Red cat."', 0), ("**B**", 1),
+        ("Both", None), ("Neither A nor B", None),
+        ("", None), (None, None), ("Neither caption is right.", None), ("A cat", None), ("D", None), ("(2) cat", None),
     ],
 )  # fmt: skip
-def test_a_choice_is_a_number_a_letter_or_the_caption(answer, first, chosen):
-    assert choices(answer, ONE, first).tolist() == [[float(place == chosen) for place in range(3)]]
+def test_a_choice_is_an_index_a_letter_or_the_caption(answer, chosen):
+    assert choices(answer, ONE).tolist() == [[float(index == chosen) for index in range(3)]]
 
 
 def test_a_choice_for_each_of_several_images():
-    assert choices(["blue cat", 0], TWO, 0).tolist() == [[0, 1], [1, 0]]
-    assert choices('["A", "B"]', TWO, 0).tolist() == [[1, 0], [0, 1]]
-    assert not choices([0, None], TWO, 0).any()
+    assert choices(["blue cat", 0], TWO).tolist() == [[0, 1], [1, 0]]
+    assert choices('["A", "B"]', TWO).tolist() == [[1, 0], [0, 1]]
+    assert not choices([0, None], TWO).any()
     for answer, message in ((0, "0 is not a list"), ([0], "1 answers for 2 images")):
         with pytest.raises(ValueError, match=message):
-            choices(answer, TWO, 0)
+            choices(answer, TWO)
 
 
-def test_captions_that_are_the_same_are_chosen_together():
-    twins = Example("e", "c", "c", ("i",), ("a cat", "a cat", "a dog"))
-    assert choices("a cat", twins, 0).tolist() == [[1, 1, 0]]
+def test_equal_captions_are_chosen_together_and_captions_that_differ_in_case_are_not_confused():
+    assert chosen_captions("a cat", ["a cat", "a cat", "a dog"]) == [0, 1]
+    assert chosen_captions("A CAT", ["A cat", "a cat"]) == []
+    assert chosen_captions("a cat", ["A cat", "a cat"]) == [1]
 
 
-@pytest.mark.parametrize("answer", [3, "3", "D", -1, 0.5, True, [0], {}])
+@pytest.mark.parametrize("answer", [3, "3", -1, 0.5, True, [0], {}])
 def test_what_can_be_no_choice_is_refused(answer):
-    with pytest.raises(ValueError, match=r"none of the 3 captions.*from A to C|is not a choice"):
-        choices(answer, ONE, 0)
-
-
-@pytest.mark.parametrize("answer", [0, "0", "(0)"])
-def test_a_number_below_the_first_is_refused(answer):
-    with pytest.raises(ValueError, match=r"numbers from 1 \(set by count_from\) to 3"):
-        choices(answer, ONE, 1)
+    with pytest.raises(ValueError, match=r"is not a choice among 3 captions: give an index from 0 to 2, a letter"):
+        choices(answer, ONE)
 
 
 @pytest.mark.parametrize(
@@ -160,69 +149,59 @@ def test_a_yes_is_a_yes_and_anything_unclear_is_neither(answer, value):
 @pytest.mark.parametrize(
     ("fields", "shape", "message"),
     [
-        ({"scores": [1, 2]}, (1, 3), r"1 × 2 scores, images × captions; the example has 1 × 3"),
+        ({"scores": [1, 2]}, (1, 3), r"1 × 2 scores; the example has 1 × 3"),
         ({"scores": [[1, 2], [3]]}, (2, 2), "2 × 1 or 2 scores"),
         ({"scores": "[1, 2"}, (1, 2), "is not a list in JSON"),
         ({"scores": [1, math.nan]}, (1, 2), "nan is not a finite number"),
         ({"scores": [1, None]}, (1, 2), "None is not a finite number"),
         ({"scores": [1, True]}, (1, 2), "True is not"),
         ({"scores": []}, (1, 2), "1 × 0 scores"),
-        ({"score_0": "1", "score_1": "1_0"}, (1, 2), "'1_0' is not a finite number"),
-        ({"score_0": "1", "score_1": "inf"}, (1, 2), "'inf' is not"),
-        ({"score_0": "1", "score_1": "0,5"}, (1, 2), "'0,5' is not"),
-        ({"score_0": "1", "score_1": "", "score_2": "1"}, (1, 2), "score_1 is missing among score_0, score_2"),
+        ({"scores": ["1", "1_0"]}, (1, 2), "'1_0' is not a finite number"),
+        ({"scores": ["1", "inf"]}, (1, 2), "'inf' is not"),
+        ({"scores": ["1", "0,5"]}, (1, 2), "'0,5' is not"),
         ({"scores": [10**400, 1]}, (1, 2), "is not a finite number"),
+        ({"scores": "yes"}, (1, 1), "'yes' is not a finite number"),
     ],
 )
 def test_scores_of_another_shape_or_kind_are_refused(fields, shape, message):
     with pytest.raises(ValueError, match=message):
-        matrix(fields, *shape)
+        scores_of(fields["scores"], *shape)
 
 
-def test_a_column_beyond_the_captions_of_a_row_may_be_empty():
-    assert matrix({"score_0": "1", "score_1": "2", "score_2": ""}, 1, 2).tolist() == [[1, 2]]
+def test_columns_of_scores_are_joined_and_the_last_may_be_empty(tmp_path):
+    (tmp_path / "a.csv").write_text("id,score_0,score_1,score_2\na,1,2,\nb,1,2,3\n")
+    assert [record.fields["scores"] for record in read_records(tmp_path / "a.csv")] == [["1", "2"], ["1", "2", "3"]]
+    (tmp_path / "b.csv").write_text("id,score_0,score_1,score_2\na,1,,3\n")
+    with pytest.raises(ModelError, match="line 2: score_1 is missing among score_0, score_2"):
+        list(read_records(tmp_path / "b.csv"))
 
 
 SEEN = Example(
-    "e", "c", "c", ("i",), ("a dog near a dog and a cat",),
-    phrases=(Phrase("dog", 2, 5, (), 7), Phrase("dog", 13, 16, (), 8), Phrase("cat", 23, 26, (), 9)),
-)  # fmt: skip
+    "e", "c", "c", ("i",), ("a dog near a cat",), phrases=(Phrase("dog", 2, 5, ()), Phrase("cat", 13, 16, ()))
+)
 
 
-def test_boxes_are_sorted_by_phrase_and_by_how_sure_they_are():
-    found = boxes(
-        [
-            Record("a", {"phrase": "cat", "bbox": [1, 2, 3, 4], "score": 0.1}),
-            Record("b", {"phrase_id": "8", "category_id": 1, "boxes": [1, 2, 3, 4], "score": 5}),
-            Record("c", {"phrase_ids": [9, 9], "boxes": [[0, 0, 1, 1], [0, 0, 2, 2]], "scores": [0.1, 0.3]}),
-            Record("d", {"boxes": []}),
-        ],
-        SEEN,
-    )
-    assert [one.boxes.tolist() for one in found] == [[], [[1, 2, 3, 4]], [[0, 0, 2, 2], [1, 2, 4, 6], [0, 0, 1, 1]]]
-    assert [one.scores.tolist() for one in found] == [[], [5], [0.3, 0.1, 0.1]]
+def test_boxes_are_sorted_by_descending_score():
+    fields = {"boxes": [[], [[1, 2, 3, 4], [0, 0, 1, 1]]], "scores": "[[], [0.1, 0.3]]"}
+    detections = boxes_of(fields, SEEN)
+    assert [one.boxes.tolist() for one in detections] == [[], [[0, 0, 1, 1], [1, 2, 3, 4]]]
+    assert [one.scores.tolist() for one in detections] == [[], [0.3, 0.1]]
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("boxes", "scores", "message"),
     [
-        ({"phrase": "dog", "bbox": [0, 0, 1, 1], "score": 1}, "at x: the phrase 'dog' is 2 times in the caption"),
-        ({"phrase": "cow", "bbox": [0, 0, 1, 1], "score": 1}, "'cow' is not a phrase of e, which has 'dog', 'dog', "),
-        ({"phrase_id": 1, "bbox": [0, 0, 1, 1], "score": 1}, "1 is not a phrase of e, which has 7, 8, 9"),
-        ({"category_id": True, "bbox": [0, 0, 1, 1], "score": 1}, "True is not a phrase of e"),
-        ({"bbox": [0, 0, 1, 1], "score": 1}, "it does not say its phrase"),
-        ({"phrase": "cat", "bbox": [0, 0, -1, 1], "score": 1}, r"\[0, 0, -1, 1\] is not x, y, width, height"),
-        ({"phrase": "cat", "boxes": [[2, 0, 1, 1]], "score": 1}, "is not x1, y1, x2, y2 with x1 <= x2"),
-        ({"phrase": "cat", "boxes": [[0, 2, 1, 1]], "score": 1}, "is not x1, y1, x2, y2 with x1 <= x2"),
-        ({"phrase": "cat", "bbox": [0, 0, 1], "score": 1}, "is not x, y, width, height"),
-        ({"phrase": "cat", "bbox": [0, 0, 1, math.inf], "score": 1}, "inf is not a finite number"),
-        ({"phrase": "cat", "bbox": [0, 0, 1, 1]}, "None is not a finite number"),
-        ({"phrase": "cat", "bbox": [0, 0, 1, 1], "score": "nan"}, "'nan' is not a finite number"),
-        ({"phrase": "cat", "boxes": [[0, 0, 1, 1]] * 2, "scores": [1]}, "2 boxes, 1 scores and 2 phrases"),
-        ({"phrase": "cat", "boxes": [[0, 0, 1, 1]] * 2, "score": 1}, "2 boxes, 1 scores and 2 phrases"),
-        ({"phrase": "cat", "boxes": "all", "score": 1}, "'all' is not a list"),
+        ([[]], [[]], "boxes of 1 and scores of 1 phrases; it has 2"),
+        ([[], []], None, "None is not a list"),
+        ([[], [[0, 0, 1, 1]]], [[], []], "1 boxes and 0 scores of a phrase"),
+        ([[], [[2, 0, 1, 1]]], [[], [1]], "is not x1, y1, x2, y2 with x1 <= x2"),
+        ([[], [[0, 2, 1, 1]]], [[], [1]], "is not x1, y1, x2, y2 with x1 <= x2"),
+        ([[], [[0, 0, 1]]], [[], [1]], "is not x1, y1, x2, y2"),
+        ([[], [[0, 0, 1, math.inf]]], [[], [1]], "inf is not a finite number"),
+        ([[], [[0, 0, 1, 1]]], [[], ["nan"]], "'nan' is not a finite number"),
+        ([[], "all"], [[], [1]], "'all' is not a list"),
     ],
 )
-def test_boxes_that_cannot_be_are_refused(fields, message):
+def test_boxes_that_cannot_be_are_refused(boxes, scores, message):
     with pytest.raises(ValueError, match=message):
-        boxes([Record("at x", fields)], SEEN)
+        boxes_of({"boxes": boxes, "scores": scores}, SEEN)

@@ -7,7 +7,7 @@ import json
 import pytest
 from released_counts import GPT4V
 
-from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets import load_examples, report
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
@@ -40,7 +40,10 @@ def test_gpt4v_gets_on_all_of_sugarcrepe_what_its_released_answers_say(shared_da
     records = []
     for category in GPT4V:
         answers = json.loads((released / f"gpt4v-{category}.json").read_text(encoding="utf-8"))
-        records += [{"id": f"{category}/{key}", **answer} for key, answer in answers.items()]
+        records += [
+            {"id": f"{category}/{key}", "answer": answer["answer"]["multiple_choice_answer"]}
+            for key, answer in answers.items()
+        ]
     (tmp_path / "gpt-4v.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     [path] = gpt4v_run(shared_data, tmp_path, "sugarcrepe", allow_unknown="true")(
         f"precomputed:{tmp_path}/gpt-4v.jsonl"
@@ -94,13 +97,18 @@ def test_gpt4vs_release_gives_its_row_as_the_mean_over_the_orders_of_captions(sh
 
 def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(shared_data, tmp_path):
     folder = shared_data / "data" / "tricd"
-    released = json.loads((folder / "TRICD_grounding_val.json").read_text(encoding="utf-8"))
-    kept = ("image_id", "phrase_id", "category_id", "bbox")
+    [task] = load_examples("tricd/val", data_dir=folder, needs_images=False)
     perfect = [
-        {key: box[key] for key in kept} | {"id": n, "score": 0.9} for n, box in enumerate(released["annotations"])
+        {
+            "id": e.id,
+            "boxes": [phrase.boxes for phrase in e.phrases],
+            "scores": [[0.9] * len(p.boxes) for p in e.phrases],
+        }
+        for e in task.examples
     ]
-    (tmp_path / "perfect.json").write_text(json.dumps(perfect), encoding="utf-8")
-    [path] = predict(f"precomputed:{tmp_path}/perfect.json", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
+    file = tmp_path / "perfect.jsonl"
+    file.write_text("\n".join(map(json.dumps, perfect)), encoding="utf-8")
+    [path] = predict(f"precomputed:{file}", "tricd/val", data_dir=folder, out=tmp_path, progress=False)
     ap, grounding, group = report(path, resamples=100)
     assert (ap.scores["ap"], ap.scores["n"], ap.scores["n_boxes"]) == (1, 204, 315)
     assert (grounding.scores["recall_at_1"], group.scores["recall_at_1"]) == (1, 1)
@@ -110,8 +118,8 @@ def test_the_true_boxes_of_tricd_are_perfect_and_those_on_distractors_are_not(sh
 def test_the_questions_of_tricd_are_answered_by_number(shared_data, tmp_path):
     folder = shared_data / "data" / "tricd"
     released = json.loads((folder / "TRICD_VQA_val.json").read_text(encoding="utf-8"))["annotations"]
-    said = [{"image_id": entry["image_id"], "answer": entry["answer"]} for entry in released]
-    (tmp_path / "right.json").write_text(json.dumps(said), encoding="utf-8")
-    [path] = predict(f"precomputed:{tmp_path}/right.json", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
+    said = [{"id": f"vqa/{entry['image_id']}", "answer": entry["answer"]} for entry in released]
+    (tmp_path / "right.jsonl").write_text("\n".join(map(json.dumps, said)), encoding="utf-8")
+    [path] = predict(f"precomputed:{tmp_path}/right.jsonl", "tricd/vqa", data_dir=folder, out=tmp_path, progress=False)
     [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.scores["macro_f1"], result.scores["n"]) == (1, 1, 204)

@@ -13,7 +13,6 @@ from vl_assay.model_wrappers.serving.answers import (
     UNLISTED,
     answer_score,
     choice_scores,
-    chosen_caption,
     is_bounded,
     parse_answer,
     read_answer,
@@ -86,17 +85,6 @@ def test_scores_with_an_unlisted_word_are_counted(tokens, caption, question):
 def test_an_answer_that_is_neither_yes_nor_no_affirms_nothing(text, caption, question):
     assert answer_score(text, is_question=False) == caption
     assert answer_score(text, is_question=True) == question
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        *(("A", 0), ("(B)", 1), ("B.", 1), ("B. a dog", 1), ("a dog.", 1), ('"A cat"', 0), ("**B**", 1)),
-        *(("C", None), ("A dog on a mat", None), ("Both", None), ("", None), ("Neither A nor B", None)),
-    ],
-)
-def test_a_choice_is_a_letter_or_the_caption_itself(text, place):
-    assert chosen_caption(text, ["a cat", "a dog"]) == place
 
 
 def test_a_caption_scores_the_share_of_orders_that_chose_it_and_nothing_where_one_order_chose_none():

@@ -14,7 +14,7 @@ from vl_assay.hub_datasets.hub.tool_logs import write_log
 from vl_assay.metrics.common.errors import ModelError, StorageError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
-from vl_assay.model_wrappers.precomputed.reading import read_records
+from vl_assay.model_wrappers.precomputed.records import read_records
 
 LIMIT = 6
 

@@ -1,0 +1,154 @@
+"""Answers in the files of other tools: logs of inspect_ai, samples of lm-eval and lmms-eval, GPT-4V's released answers.
+
+The tools evaluated a dataset that ``vl-assay export`` wrote. A record gets the id that the export gave and the text of
+the chosen caption, since the letters of a log follow its own order of the choices. The answers about the images of one
+example, with ids that end in ``#0``, ``#1`` …, become one record. A sample without a score, because of an error or a
+limit, becomes no record, so that its example has no prediction.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+_SAMPLE_LIMIT = 2**26  # bytes of a sample, of which most are its images
+_COUNT_LIMIT = 1_000_000
+# zipfile expands all that one read takes from the file, and zstd makes 128 KiB of a few bytes.
+_READ = 4096
+# The field in which SugarCrepe's authors released GPT-4V's answers.
+_RELEASED = "multiple_choice_answer"
+
+_Placed = tuple[str, dict[str, Any]]
+
+
+def orders_of(path: Path) -> list[Path]:
+    """Return the folders of GPT-4V's answers, one for each order of the captions, or else the path alone."""
+    folders = [part for part in sorted(path.iterdir()) if tool_files(part)] if path.is_dir() else []
+    return [path] if tool_files(path) or not folders else folders
+
+
+def tool_files(folder: Path) -> list[Path]:
+    """List the files of GPT-4V's answers in a folder, such as ``gpt4v-swap_obj.json``; none if it is no folder."""
+    return sorted(file for file in folder.glob("*-*.json") if not file.name.startswith("."))
+
+
+def released_answers(path: Path, content: Mapping[str, Any]) -> Iterator[_Placed] | None:
+    """Return the records of a log of inspect_ai, or of GPT-4V's answers to a configuration; None for other content."""
+    if isinstance(content.get("eval"), dict) and isinstance(content.get("samples"), list):
+        samples = ((f"sample {number}", sample) for number, sample in enumerate(content["samples"], 1))
+        return _joined(_inspect_answers(samples))
+    # A number beside the answers is a summary: "accuracy".
+    answers = {key: value for key, value in content.items() if not isinstance(value, float)}
+    config = path.stem.rpartition("-")[2]
+    if not answers or not all(isinstance(value, dict) and _is_released(value) for value in answers.values()):
+        return None
+    return (
+        (f"key {key!r}", {"id": f"{config}/{key}", "answer": value["answer"][_RELEASED]})
+        for key, value in answers.items()
+    )
+
+
+def tool_answers(source: Path | Iterable[_Placed]) -> Iterator[_Placed]:
+    """Return the records of an ``.eval`` file or of JSON lines, of which those of lm-eval and lmms-eval are converted.
+
+    Raises:
+        ValueError: a damaged log; the message names the place.
+    """
+    return _joined(_inspect_answers(_eval_samples(source)) if isinstance(source, Path) else _lm_eval_answers(source))
+
+
+def _is_released(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("answer"), dict) and _RELEASED in value["answer"]
+
+
+def _inspect_answers(samples: Iterable[tuple[str, Any]]) -> Iterator[_Placed]:
+    for place, sample in samples:
+        known, scores = (_object(place, sample, name) for name in ("metadata", "scores"))
+        if not scores:
+            continue
+        if not isinstance(scores.get("choice"), dict):
+            raise ValueError(f"{place}: its scorers are {', '.join(scores)[:60]}, not `choice`, which logs the letter")
+        yield _answer(place, known.get("id", sample.get("id")), sample.get("choices"), scores["choice"].get("answer"))
+
+
+def _lm_eval_answers(lines: Iterable[_Placed]) -> Iterator[_Placed]:
+    for place, line in lines:
+        known = line.get("vl_assay")
+        if isinstance(known, dict):  # of lmms-eval, by the function that the export wrote
+            yield _answer(place, known.get("id"), known.get("choices"), known.get("answer"))
+        elif isinstance(line.get("doc"), dict) and "filtered_resps" in line:
+            given = line["filtered_resps"]
+            answer = given[0] if isinstance(given, list) and len(given) == 1 else None
+            yield _answer(place, line["doc"].get("id"), line["doc"].get("choices"), answer)
+        else:
+            yield place, line
+
+
+def _eval_samples(path: Path) -> Iterator[tuple[str, Any]]:
+    with suppress(ImportError):  # it teaches zipfile the compression of these files
+        import_module("zipfile_zstd")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if member.filename.startswith("samples/")]
+            if len(members) > _COUNT_LIMIT:
+                raise ValueError(f"it has {len(members):,} samples, of at most {_COUNT_LIMIT:,}")
+            for member in members:
+                yield member.filename, json.loads(_content(archive, member))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"its compression is unknown here ({error}): pip install zipfile-zstd, or turn it into JSON with "
+            f"`inspect log convert {path.name} --to json --output-dir FOLDER`"
+        ) from error
+    except zipfile.BadZipFile as error:
+        raise ValueError(str(error)) from error
+
+
+def _joined(records: Iterable[_Placed]) -> Iterator[_Placed]:
+    """Join the records of an example's images; incomplete ones keep their ids, which no example has."""
+    parts: dict[str, dict[int, _Placed]] = {}
+    for place, fields in records:
+        whole, _, image = str(fields.get("id")).rpartition("#")
+        if not (whole and image.isascii() and image.isdigit() and len(image) < 4):
+            yield place, fields
+            continue
+        images = parts.setdefault(whole, {})
+        if int(image) in images:
+            raise ValueError(f"{place}: duplicate answer for {fields['id']}, already at {images[int(image)][0]}")
+        images[int(image)] = place, fields
+    for whole, images in parts.items():
+        if len(images) > 1 and set(images) == set(range(len(images))):
+            yield images[0][0], {"id": whole, "answer": [images[image][1].get("answer") for image in sorted(images)]}
+        else:
+            yield from images.values()
+
+
+def _answer(place: str, example_id: Any, choices: Any, answer: Any) -> _Placed:
+    """Return a record with the chosen text, which is None unless the answer is one letter."""
+    letter = answer.strip() if isinstance(answer, str) else ""
+    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+        raise ValueError(f"{place}: it has no list of choices; the log must be of what `vl-assay export` wrote")
+    index = ascii_uppercase.find(letter) if len(letter) == 1 else -1
+    return place, {"id": example_id, "answer": choices[index] if 0 <= index < len(choices) else None}
+
+
+def _object(place: str, sample: Any, name: str) -> dict[str, Any]:
+    content = sample.get(name) if isinstance(sample, dict) else None
+    if not isinstance(content, dict | None):
+        raise ValueError(f"{place}: the {name} of a sample is not an object")
+    return content or {}
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    content = bytearray()
+    with archive.open(member) as file:
+        while part := file.read(_READ):
+            content += part
+            if len(content) > _SAMPLE_LIMIT:
+                raise ValueError(f"{member.filename} is larger than {_SAMPLE_LIMIT:,} bytes")
+    return bytes(content)
