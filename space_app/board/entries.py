@@ -16,7 +16,6 @@ from ...metrics.common.formatting import words
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
-from ..reruns.agreement import Rerun
 
 if TYPE_CHECKING:
     from ...metrics.contract.spec import MetricSpec
@@ -96,7 +95,6 @@ class Entry:
         status: of the submission; ``"published"`` for values of papers.
         predictions: SHA-256 of the predictions file, empty if there is none.
         is_baseline: whether the model is a baseline: it reads no image, or is a mock.
-        rerun: how the predictions agree with those that the model gave again; None if it was not run again.
     """
 
     model: str
@@ -116,7 +114,6 @@ class Entry:
     status: str = ""
     predictions: str = ""
     is_baseline: bool = False
-    rerun: Rerun | None = None
 
     @property
     def column(self) -> Column:
@@ -134,7 +131,6 @@ def of_results(
     *,
     model: Mapping[str, Any] | None = None,
     source: str = "",
-    reruns: Mapping[str, Rerun] | None = None,
 ) -> list[Entry]:
     """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
 
@@ -143,7 +139,6 @@ def of_results(
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
         source: the id of the submission, which is accepted.
-        reruns: those of its predictions files, by SHA-256.
 
     Returns:
         In the order of the results, without values that are missing or not finite, such as the macro average if all
@@ -166,7 +161,6 @@ def of_results(
                 status="accepted",
                 predictions=result.predictions["sha256"],
                 is_baseline=result.model.get("is_baseline") is True,
-                rerun=(reruns or {}).get(result.predictions["sha256"]),
             )
             for values in _values(result)
         ]
