@@ -18,7 +18,7 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
 
 if TYPE_CHECKING:
-    from ...metrics.contract.spec import MetricSpec
+    from ...metrics.contract.spec import MetricSpec, ScoreSpec
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
@@ -52,8 +52,7 @@ class Column(NamedTuple):
     @property
     def meaning(self) -> str:
         """What the score is, in one line; empty if no metric here says it."""
-        spec = _spec(self.metric)
-        found = spec.score(self.score) if spec else None
+        found = _score_spec(self.metric, self.score)
         text = found.meaning if found else ""
         is_macro = found is not None and self.score.startswith("macro_") and not found.is_of(self.score)
         return f"Mean over categories: {text[:1].lower()}{text[1:]}" if is_macro and text else text
@@ -61,14 +60,14 @@ class Column(NamedTuple):
     @property
     def chance(self) -> float | None:
         """The chance level that the metric declares."""
-        spec = _spec(self.metric)
-        found = spec.score(self.score) if spec else None
+        found = _score_spec(self.metric, self.score)
         return found.chance if found else None
 
     @property
     def is_higher_better(self) -> bool:
         """Whether a higher value is better; true for papers' columns that no metric here computes."""
-        return _is_higher_better(self.metric, self.score)
+        found = _score_spec(self.metric, self.score)
+        return found is None or found.higher_is_better
 
     @property
     def task_type(self) -> str:
@@ -207,9 +206,9 @@ def _score_name(metric: str, score: str) -> str:
 
 
 @cache
-def _is_higher_better(metric: str, score: str) -> bool:
+def _score_spec(metric: str, score: str) -> ScoreSpec | None:
     spec = _spec(metric)
-    return spec is None or spec.score(score) is None or spec.is_higher_better(score)
+    return spec.score(score) if spec else None
 
 
 @cache

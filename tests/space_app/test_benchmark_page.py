@@ -269,14 +269,16 @@ def recomputed(model, *tasks, value=0.5, is_baseline=False):
     ]
 
 
-def test_the_page_opens_with_the_two_models_that_share_the_most_tasks(catalogue):
+def test_the_page_opens_with_the_two_best_models_of_a_main_score_and_with_references_only_without_others(catalogue):
     column, chosen = compare.opening(catalogue.board)
     assert column == ITM
     assert [entry.model for entry in chosen] == ["demo-clip", "mock:bag-of-words"]
-    mocks = [entry for name in "xy" for entry in recomputed(name, "itm", "order", "sets", is_baseline=True)]
-    models = [*recomputed("a", "itm"), *recomputed("b", "order", "sets"), *recomputed("c", "sets", "itm", "order")]
-    column, chosen = compare.opening(Board([*mocks, *models]))
-    assert (column.task, {entry.model for entry in chosen}) == ("order", {"b", "c"})
+    mocks = [entry for name in "xy" for entry in recomputed(name, "itm", value=0.9, is_baseline=True)]
+    models = [
+        entry for name, value in (("a", 0.5), ("b", 0.7), ("c", 0.6)) for entry in recomputed(name, "itm", value=value)
+    ]
+    for some, names in (([*mocks, *models], ["b", "c"]), ([*mocks, models[0]], ["a", "x"]), (mocks, ["x", "y"])):
+        assert [entry.model for entry in compare.opening(Board(some))[1]] == names
     assert compare.opening(Board(models[:1])) is None
 
 
