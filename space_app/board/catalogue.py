@@ -75,12 +75,10 @@ class Catalogue:
                     latest = max(latest, submission.time)
                     try:
                         own = results_of(self.storage, submission.id)
-                        source = f"submission {submission.id}"
-                        entries += of_results(own, model=submission.model, source=source)
+                        entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
-                        # Of a task and its parts, which have the same file, that of the task comes first.
-                        files = ((each.predictions["sha256"], each) for each in own[::-1])
-                        provenance |= {name: Provenance(each, submission) for name, each in files}
+                        # A task and its parts have the same file; the result of the task comes first and counts.
+                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own[::-1]}
                     except VLAssayError as error:
                         found.append(str(error))
                 problems += [f"the submission {submission.id}: {problem}" for problem in found]

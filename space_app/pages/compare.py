@@ -75,13 +75,13 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
 @lru_cache(maxsize=2)
 def opening(board: Board) -> tuple[Column, list[Entry]] | None:
     """Return the first main score that two recomputed models have, and the best two; references only if need be."""
-    for most_references in (0, MOST):
+    for with_references in (False, True):
         for place in main_places(board):
-            models = _recomputed(board.entries(place.column))
-            references = [entry for entry in models if entry.is_reference][:most_references]
-            chosen = [*(entry for entry in models if not entry.is_reference), *references][:2]
-            if len(chosen) == 2:
-                return place.column, chosen
+            models = [
+                entry for entry in _recomputed(board.entries(place.column)) if with_references or not entry.is_reference
+            ]
+            if len(models) > 1:
+                return place.column, models[:2]
     return None
 
 

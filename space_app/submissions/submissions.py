@@ -177,15 +177,9 @@ def review(
     *,
     now: Callable[[], datetime] = _utc_now,
 ) -> Submission:
-    """Set the status of a submission; the latest review counts.
+    """Set the status of a submission to one of `REVIEW_STATUSES`, for a reason of at most 500 characters.
 
-    Args:
-        storage: where the submission is.
-        id: the submission.
-        status: one of `REVIEW_STATUSES`.
-        reason: at most 500 characters.
-        by: the reviewer.
-        now: the clock.
+    The latest review counts.
 
     Raises:
         SubmissionError: there is no such submission, or `by` is empty.
