@@ -65,6 +65,8 @@ def test_the_better_stands_first_whatever_better_means_and_what_is_missing_last(
     assert names(board.rows([BRITTLE, ITM], sort="model")) == ["a", "b", "c", "d"]
     sized = Board([entry("a", parameters=None), entry("b", parameters=9), entry("c", parameters=8)])
     assert names(sized.rows([ITM], sort="parameters")) == ["c", "b", "a"]
+    assert names(Board([entry("a"), entry("b", column=BRITTLE)]).rows([ITM])) == ["a"]
+    assert Board([]).rows([]) == []
 
 
 def test_references_stay_at_the_end_and_are_not_the_best():
@@ -153,11 +155,6 @@ def test_columns_are_whole_tasks_and_categories_are_asked_for():
         board.rows([ITM._replace(task="unrefined")])
     with pytest.raises(UnknownNameError, match="unknown column to sort by 'family'; known: model, parameters"):
         board.rows([ITM], sort="family")
-
-
-def test_rows_without_a_value_in_the_columns_and_an_empty_board_have_no_row():
-    assert names(Board([entry("a"), entry("b", column=BRITTLE)]).rows([ITM])) == ["a"]
-    assert Board([]).rows([]) == []
 
 
 def test_headings_differ_between_all_columns_of_the_papers():

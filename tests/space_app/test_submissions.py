@@ -152,21 +152,9 @@ def test_a_name_that_the_predictions_do_not_have_is_flagged(toy, storage):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *(
-            "Human",
-            "hum\u0430n",
-            "CHANCE",
-            "Random  Chance",
-            "\u3164",
-            "\u2800\u2800",
-            "- -",
-            "best\ufe0f",
-            "\uff28uman",
-        ),
-        *("demo-clip, shipped with VL-Assay", "H\u00fcman"),
-    ],
-)
+    ["Human", "hum\u0430n", "H\u00fcman", "\uff28uman", "CHANCE", "Random  Chance", "\u3164", "\u2800\u2800", "- -",
+     "best\ufe0f", "demo-clip, shipped with VL-Assay"],
+)  # fmt: skip
 def test_reserved_and_invisible_names_are_refused_typed_and_in_the_metadata(name, toy, storage):
     renamed = changed(of_model(toy, 1), metadata=lambda metadata: metadata["model"].update(name=name))
     for content, typed in ((of_model(toy, 1), {"name": name}), (renamed, {})):
