@@ -23,7 +23,6 @@ _CSV = (
     *("origin", "source", "status", "predictions"),
 )
 
-
 # What the models are filtered by, see `Choice`.
 _FACTS: Mapping[str, Callable[[Entry], str]] = {
     "families": lambda entry: entry.family or NOT_STATED,

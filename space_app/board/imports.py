@@ -51,10 +51,10 @@ class ImportedTable(NamedTuple):
         return hashlib.sha256(self.content).hexdigest()[:16]
 
     def __str__(self) -> str:
-        models = {entry.model for entry in self.entries}
+        models = len({entry.model for entry in self.entries})
         first, *others = dict.fromkeys(entry.source for entry in self.entries)
         more = f" and {len(others):,} more sources" if others else ""
-        return f"{len(self.entries):,} values of {len(models):,} models, from {first}{more}"
+        return f"{len(self.entries):,} values of {models:,} models, from {first}{more}"
 
 
 def read_table(path: Path) -> ImportedTable:
@@ -74,7 +74,7 @@ def read_table(path: Path) -> ImportedTable:
 
 
 def parse_table(content: bytes, name: str) -> ImportedTable:
-    """Validate the content of a file that messages call `name`; raises as `read_table`."""
+    """Validate the content of a file; `name` is for messages. Raises as `read_table`."""
     if len(content) > MAX_BYTES:
         raise DataError(f"{name} is larger than {MAX_BYTES >> 20} MB; split it")
     lines: dict[tuple[str, Column], int] = {}
@@ -94,9 +94,13 @@ def parse_table(content: bytes, name: str) -> ImportedTable:
 
 
 def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of each line with its cells in the order of `COLUMNS`; blank lines are skipped."""
+    """Yield the line number and the cells of each value, in the order of `COLUMNS`; skip blank lines."""
     try:
-        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8; save it as CSV in UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
         head = [cell.strip() for cell in next(reader, [])]
         if sorted(head) != sorted(COLUMNS):
             raise DataError(f"{name} has the columns {','.join(head)[:MAX_TEXT]!r}, but {_HELP}")
@@ -107,8 +111,6 @@ def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
             if number == MAX_VALUES:
                 raise DataError(f"{name} has more than {MAX_VALUES:,} values; split it")
             yield reader.line_num, [cells[place].strip() for place in order]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8; save it as CSV in UTF-8") from error
     except csv.Error as error:
         raise DataError(f"{name}, line {reader.line_num} is not CSV ({error}); {_HELP}") from error
 
@@ -132,7 +134,7 @@ def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
 
 @lru_cache(maxsize=10_000)
 def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> Column:
-    """The column of the leaderboard for these names; raises if they are unknown."""
+    """Return the leaderboard's column for these names; raise a `VLAssayError` if one is unknown."""
     if benchmark not in benchmark_names() and not task and not metric:
         plain = re.sub(r"[\W_]", "", benchmark)
         if here := [name for name in benchmark_names() if is_same_name(name.replace("_", ""), plain)]:
@@ -152,7 +154,7 @@ def _column(benchmark: str, task: str, category: str, metric: str, score: str) -
 
 @cache
 def _categories(benchmark: str, name: str) -> list[str]:
-    """The categories of a task as far as the papers' and the shipped values name them, or its configurations."""
+    """Return the categories that the papers' and the shipped values of a task name, else its configurations."""
     task = get_task(benchmark, name)
     if task.category is None:
         return [*task.configs]
@@ -161,9 +163,9 @@ def _categories(benchmark: str, name: str) -> list[str]:
 
 
 def imported_tables(storage: Storage) -> tuple[list[ImportedTable], list[str]]:
-    """The tables of a storage that were not removed, the newest first, and messages on those that cannot be read."""
-    strange = [path for path in storage.paths(_FOLDER) if not _PATH.fullmatch(path)]
-    problems = [f"{path} is not an imported table of this version; import its values as CSV" for path in strange]
+    """Return the tables that were not removed, newest first, and a message for each that cannot be read."""
+    unknown = [path for path in storage.paths(_FOLDER) if not _PATH.fullmatch(path)]
+    problems = [f"{path} is not an imported table of this version; import its values as CSV" for path in unknown]
     tables = []
     for id, path in _present(storage).items():
         try:
@@ -174,23 +176,22 @@ def imported_tables(storage: Storage) -> tuple[list[ImportedTable], list[str]]:
 
 
 def store_table(storage: Storage, table: ImportedTable) -> bool:
-    """Add a table, whose values come before those of earlier ones; False if the storage has it already.
+    """Add a table; its values take precedence over earlier tables. Return False if the storage has it already.
 
     Raises:
         StorageError: it cannot be stored.
     """
     if table.id in _present(storage):
         return False
-    path = f"{_next(storage)}-{table.id}.csv"
-    storage.add({path: table.content}, f"Import the published values {table.id}")
+    storage.add({f"{_next(storage)}-{table.id}.csv": table.content}, f"Import the published values {table.id}")
     return True
 
 
 def remove_table(storage: Storage, id: str) -> None:
-    """Take the table with this id from the leaderboard, also if it cannot be read; its file stays in the storage.
+    """Take a table from the leaderboard, even if it cannot be read; its file stays in the storage.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no table with this id.
         StorageError: the removal cannot be stored.
     """
     check_known("imported table", [id], _present(storage))
@@ -198,25 +199,23 @@ def remove_table(storage: Storage, id: str) -> None:
 
 
 def _present(storage: Storage) -> dict[str, str]:
-    """The path of each table that was not removed, by its id; the newest last."""
-    found: dict[str, str] = {}
-    for path in storage.paths(_FOLDER):  # sorted by number
-        if match := _PATH.fullmatch(path):
-            found.pop(match[2], None)
-            if match[3] == "csv":
-                found[match[2]] = path
-    return found
+    """Return the path of each table that was not removed, by its id; the newest last."""
+    tables: dict[str, str] = {}
+    for match in filter(None, map(_PATH.fullmatch, storage.paths(_FOLDER))):  # sorted by number
+        tables.pop(match[2], None)
+        if match[3] == "csv":
+            tables[match[2]] = match[0]
+    return tables
 
 
 def _next(storage: Storage) -> str:
-    """The beginning of the path of the next file."""
-    numbers = [int(match[1]) for match in map(_PATH.fullmatch, storage.paths(_FOLDER)) if match]
+    """Return the beginning of the path of the next file."""
+    numbers = [int(match[1]) for match in filter(None, map(_PATH.fullmatch, storage.paths(_FOLDER)))]
     return f"{_FOLDER}{max(numbers, default=0) + 1:06}"
 
 
 @lru_cache(maxsize=64)
 def _stored(content: bytes, path: str, id: str) -> ImportedTable:
-    table = parse_table(content, path)
-    if table.id != id:
+    if ImportedTable(content, ()).id != id:
         raise DataError(f"{path} was changed since it was stored")
-    return table
+    return parse_table(content, path)

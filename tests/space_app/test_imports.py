@@ -12,17 +12,10 @@ from console import invoke
 from submission_support import MemoryStorage
 
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
+from vl_assay.space_app.board import imports
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import PUBLISHED, RECOMPUTED, Column
-from vl_assay.space_app.board.imports import (
-    COLUMNS,
-    EXAMPLE,
-    imported_tables,
-    parse_table,
-    read_table,
-    remove_table,
-    store_table,
-)
+from vl_assay.space_app.board.imports import COLUMNS, EXAMPLE, imported_tables, parse_table, remove_table, store_table
 from vl_assay.space_app.storage.folder import FolderStorage
 
 HEAD = ",".join(COLUMNS)
@@ -44,6 +37,10 @@ def changed(**cells):
 
 
 def test_values_are_placed_with_their_sources_and_never_joined_with_recomputed_ones():
+    readme = (Path(imports.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    documented = readme.partition("```csv\n")[2].partition("```")[0]
+    assert EXAMPLE in documented
+    assert len(parse_table(documented.encode(), "README.md").entries) == 3
     first, second, third = read(EXAMPLE, "", changed(model="demo-clip"), CIFAR).entries
     assert (first.model, first.value, first.source) == ("ViT-B-32 openai", 0.615, "The paper, Table 6")
     assert first.column == ALL._replace(score="accuracy", category="swap_obj")
@@ -148,12 +145,12 @@ def test_a_file_that_is_not_such_a_table_is_refused(text, message):
 
 
 def test_files_of_too_many_values_and_missing_files_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr("vl_assay.space_app.board.imports.MAX_VALUES", 2)
+    monkeypatch.setattr(imports, "MAX_VALUES", 2)
     assert len(read(MACRO, CIFAR).entries) == 2
     with pytest.raises(DataError, match="more than 2 values; split it"):
         read(MACRO, CIFAR, EXAMPLE)
     with pytest.raises(DataError, match=r"no\.csv cannot be read: No such file"):
-        read_table(tmp_path / "no.csv")
+        imports.read_table(tmp_path / "no.csv")
 
 
 def test_the_command_imports_lists_and_removes_a_table_of_the_size_of_public_ones(tmp_path):

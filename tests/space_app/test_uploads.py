@@ -38,10 +38,7 @@ def test_good_predictions_are_taken_unchanged(task, toy):
 
 def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
     ours = {"retrieval_recall": {"ks": [1, 5, 10], "pool": "shared"}}
-    for change in (
-        said("benchmark", metrics=ours),
-        lambda metadata: metadata["benchmark"].pop("metrics", None) and None,
-    ):
+    for change in (said("benchmark", metrics=ours), lambda metadata: metadata["benchmark"].pop("metrics") and None):
         assert check_upload(changed(toy.predictions("retrieval"), metadata=change)).task == "retrieval"
 
 
@@ -233,12 +230,9 @@ def test_names_are_for_messages_only(name, label):
 
 
 def test_a_task_whose_sources_are_not_here_is_named():
-    metadata = {
-        "task_type": "matching",
-        "benchmark": {"name": "winoground", "task": "groups", "configs": ["winoground"]},
-    }
+    benchmark = {"name": "winoground", "task": "groups", "configs": ["winoground"]}
     with pytest.raises(PredictionsError, match="the data of winoground/groups are not on this server"):
-        expected(metadata)
+        expected({"task_type": "matching", "benchmark": benchmark})
 
 
 @pytest.mark.parametrize("below", ["vl_checklist", "."])
