@@ -1,12 +1,11 @@
 """The leaderboard's commands: `leaderboard` serves it, `submit` sends predictions, `moderate` reviews submissions.
 
-`leaderboard import` adds published tables, `leaderboard rerun` and `leaderboard worker` run submitted models again.
+`leaderboard import` adds published values.
 """
 
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -35,8 +34,7 @@ def leaderboard(
 ) -> None:
     """Serve the leaderboard in the browser: the papers' tables and the submissions of a storage.
 
-    Examples: `vl-assay leaderboard`, then open http://127.0.0.1:7860 · `vl-assay leaderboard import table.csv --map
-    map.yaml`
+    Examples: `vl-assay leaderboard`, then open http://127.0.0.1:7860 · `vl-assay leaderboard import values.csv`
     """
     if context.invoked_subcommand is not None:
         return
@@ -61,116 +59,44 @@ def leaderboard(
 def import_(
     context: typer.Context,
     table: Annotated[
-        Path | None, typer.Argument(help="CSV or TSV, a line for each model; without it the imported ones are listed.")
+        Path | None, typer.Argument(help="CSV, a line for each value; without it the imported files are listed.")
     ] = None,
-    map_: Annotated[
-        Path | None, typer.Option("--map", help="YAML or JSON that says where each column belongs; see --template.")
-    ] = None,
-    template: Annotated[
-        bool, typer.Option("--template", help="Print a map of the table to fill in, and stop.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the table and the map, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate the file, and stop.")] = False,
     remove: Annotated[
-        str | None, typer.Option(metavar="ID", help="Take an imported table from the leaderboard.")
+        str | None, typer.Option(metavar="ID", help="Take an imported file from the leaderboard.")
     ] = None,
     storage: Location = None,
 ) -> None:
-    """Import a table of published figures, which the leaderboard shows as published, with their source.
+    """Import published values from a CSV file; the leaderboard shows them as published, with their source.
 
-    Its map says for each column the task, metric, score and average; unknown names are refused. The same source again
-    replaces what was imported from it.
+    The columns are model, benchmark, task, category, metric, score, value (from 0 to 1) and source. Values of a file
+    come before those that were imported earlier.
 
-    Examples: `vl-assay leaderboard import table.csv --template` · `vl-assay leaderboard import table.csv --map
-    map.yaml --dry-run` · `vl-assay leaderboard import --remove 0123456789abcdef`
+    Examples: `vl-assay leaderboard import values.csv --dry-run` · `vl-assay leaderboard import --remove
+    0123456789abcdef`
     """
     from ..metrics.common.command_line import printable
     from ..metrics.common.errors import DataError
-    from .board.imports import imported_tables, remove_table, store_table
-    from .board.table_maps import read_table
-    from .board.table_maps import template as template_of
+    from .board.imports import imported_tables, read_table, remove_table, store_table
     from .storage import open_storage
 
-    if table is None and (map_ or template or dry_run):
-        raise DataError("no table was given; name the CSV file before the options")
-    if table is not None and template:
-        typer.echo(template_of(table), nl=False)
-        return
-    if table is not None and map_ is None:
-        raise DataError(
-            f"{table} needs a map that says where each column belongs: write one with `vl-assay leaderboard import "
-            f"{table} --template > map.yaml`, fill it in and give it as --map"
-        )
-    read = None if table is None or map_ is None else read_table(table, map_)
-    if read is not None and dry_run:
+    if dry_run and table is None:
+        raise DataError("--dry-run validates a file, and none was given; name the CSV file")
+    read = None if table is None else read_table(table)
+    if dry_run:
         typer.echo(printable(f"can be imported: {read}"))
         return
     opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
     if remove is not None:
-        typer.echo(printable(f"removed: {remove_table(opened, remove)}"))
+        remove_table(opened, remove)
+        typer.echo(f"removed: {remove}")
     if read is not None:
         is_new = store_table(opened, read)
         typer.echo(printable(f"{'imported' if is_new else 'already imported'} as {read.id}: {read}"))
     if read is None and remove is None:
         tables, problems = imported_tables(opened)
-        lines = [*(f"{each.id}  {each.time[:10]}  {each}" for each in tables), *problems]
+        lines = [*(f"{each.id}  {each}" for each in tables), *problems]
         typer.echo(printable("\n".join(lines or ["no table was imported"])))
-
-
-@board.command()
-def rerun(
-    context: typer.Context,
-    submission: Annotated[str | None, typer.Argument(help="Its id; by default the re-runs are listed.")] = None,
-    by: Annotated[str, typer.Option(help="The maintainer.")] = "",
-    storage: Location = None,
-) -> None:
-    """Queue a submitted model to be run again by a worker, or list the re-runs.
-
-    The model has to be public on the Hub, at a commit, with safetensors of at most VL_ASSAY_RERUN_LIMIT gigabytes (20
-    by default). The board then shows how many examples come out the same.
-
-    Examples: `vl-assay leaderboard rerun` · `vl-assay leaderboard rerun 0123456789abcdef --by me`
-    """
-    from ..metrics.common.command_line import printable
-    from .reruns.queue import jobs, queue_rerun
-    from .storage import open_storage
-    from .submissions.submissions import utc_now
-
-    opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
-    if submission is not None:
-        job = queue_rerun(opened, submission, by)
-        typer.echo(printable(f"queued: {job.model['checkpoint']} on {', '.join(job.tasks.values())}"))
-        return
-    for job in jobs(opened):
-        name = job.model.get("checkpoint", "?")
-        typer.echo(printable(f"{job.submission}  {job.state(utc_now()):7}  {job.time[:16]}  {name}  {job.problem}"))
-    if not jobs(opened):
-        typer.echo("no model was queued to be run again")
-
-
-@board.command()
-def worker(
-    context: typer.Context,
-    hours: Annotated[float, typer.Option(help="Limit of time for a model.", min=0.01)] = 2.0,
-    storage: Location = None,
-) -> None:
-    """Run the models that `leaderboard rerun` has queued, on this machine, until none is left.
-
-    Each runs in a process without tokens, from downloaded safetensors alone, with the dtype, settings and batch size of
-    the submission. One that fails is recorded with the reason, and the next is run. Benchmarks with sources of your own
-    are looked for in VL_ASSAY_DATA_DIR. A worker that is killed loses its model to another one after this time and half
-    an hour.
-
-    Example: `vl-assay leaderboard worker --storage hf://datasets/OWNER/NAME`
-    """
-    from ..metrics.common.command_line import printable
-    from .reruns.worker import work
-    from .storage import open_storage
-
-    # As Ctrl-C, which ends the model's process, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    opened = open_storage(storage or (context.parent and context.parent.params["storage"]))
-    count = work(opened, hours, lambda line: typer.echo(printable(line)))
-    typer.echo(f"{count} run; none is queued")
 
 
 @app.command()

@@ -54,7 +54,7 @@ COMMANDS = (
         "skills",
         "study",
     ),
-    *("submit", "leaderboard import", "leaderboard rerun", "leaderboard worker", "study hard-positives", "study order"),
+    *("submit", "leaderboard import", "study hard-positives", "study order"),
     *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
 )
 
@@ -165,20 +165,19 @@ def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_w
     from huggingface_hub.cli.hf import app as hf
 
     lines = re.findall(r"^ *hf (jobs .*)$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.M)
-    assert len(lines) >= 4
+    assert len(lines) >= 2
     for line in lines:
         words = shlex.split(line.replace("$i", "1"))
         found = parsed(hf, words)
         assert found["script"].endswith(".py")
         [installed] = map(Requirement, found["with_"])
-        needed = {"models", "space"} if found["script_args"][0] == "leaderboard" else {"models"}
-        assert (installed.name, installed.extras) == ("vl-assay", needed)
-        assert needed <= {*distribution("vl-assay").metadata.get_all("Provides-Extra")}
+        assert (installed.name, installed.extras) == ("vl-assay", {"models"})
+        assert installed.extras <= {*distribution("vl-assay").metadata.get_all("Provides-Extra")}
         assert parsed(get_command(build_app()), [*found["script_args"]])
     # An option that does not exist is taken for the script.
     assert not parsed(hf, ["jobs", "uv", "run", "--gpu", "a10g", "x.py"])["script"].endswith(".py")
     with pytest.raises(Exception, match="No such option"):
-        parsed(get_command(build_app()), ["leaderboard", "worker", "--gpu", "a10g"])
+        parsed(get_command(build_app()), ["run", "demo-clip", "--gpu", "a10g"])
 
 
 def test_help_lists_examples_line_by_line_and_the_common_options_first():

@@ -14,16 +14,14 @@ import numpy as np
 
 from ...metrics.common.errors import UnknownNameError
 from ...metrics.common.model_sizes import NOT_STATED, SIZES, size_class
-from ..reruns.agreement import Rerun, summarise
 from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
 
 BEST, TIE = "best", "tie"
 _CSV = (
     *("model", "family", "parameters", "training_data"),
     *("benchmark", "task", "metric", "score", "category", "value", "low", "high", "n"),
-    *("origin", "source", "status", "predictions", "rerun", "rerun_same"),
+    *("origin", "source", "status", "predictions"),
 )
-
 
 # What the models are filtered by, see `Choice`.
 _FACTS: Mapping[str, Callable[[Entry], str]] = {
@@ -165,25 +163,10 @@ class Board:
         models = {key for key, row in self._rows.items() if not row.is_reference}
         return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
 
-    @cached_property
-    def reruns(self) -> dict[_Key, tuple[str, bool]]:
-        """What re-runs say of all predictions of a model, by model and origin, see ``agreement.summarise``."""
-        files: dict[_Key, dict[str, Rerun | None]] = {}
-        for cells in self._cells.values():
-            for key, entry in cells.items():
-                if entry.predictions:
-                    files.setdefault(key, {})[entry.predictions] = entry.rerun
-        found = {key: summarise(reruns) for key, reruns in files.items()}
-        return {key: mark for key, mark in found.items() if mark}
-
     def models(self, origin: str | None = None) -> list[str]:
         """The names of all models, or of those with rows of an origin, in the order of the entries."""
         rows = self._rows.items()
         return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
-
-    def row_count(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> int:
-        """The number of `rows`."""
-        return len(self._chosen(columns, choice))
 
     def of_model(self, model: str) -> list[Entry]:
         """The entries of a model, categories included, in the order of the board."""
@@ -269,9 +252,7 @@ class Board:
 
 def _csv_line(entry: Entry) -> list[Any]:
     low, high = entry.interval or (None, None)
-    verdict = {True: "agrees", False: "disagrees"}.get(entry.rerun.agrees) if entry.rerun else ""
-    same = entry.rerun.repetition.same if entry.rerun else None
-    fields = {**vars(entry), "low": low, "high": high, "rerun": verdict, "rerun_same": same}
+    fields = {**vars(entry), "low": low, "high": high}
     values = (fields[name] for name in _CSV)
     return [f"'{value}" if isinstance(value, str) and _is_formula(value) else value for value in values]
 

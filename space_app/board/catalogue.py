@@ -10,24 +10,21 @@ from ...hub_datasets.core.evaluation import task_in
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result
-from ..reruns.agreement import Rerun, compare
-from ..reruns.queue import Job, jobs
 from ..storage.protocol import Storage
 from ..storage.records import Submission, read_stored, results_of, submissions
 from .board import Board
 from .entries import RECOMPUTED, Column, Entry, chance_levels, of_results
-from .imports import imported_entries
+from .imports import imported_tables
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where recomputed scores come from: the result, the submission, None if VL-Assay ships them, and its re-run."""
+    """Where recomputed scores come from: the result and its submission, which is None if VL-Assay ships them."""
 
     result: Result
     submission: Submission | None
-    rerun: Rerun | None = None
 
 
 class Catalogue:
@@ -58,7 +55,6 @@ class Catalogue:
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._looking: threading.Thread | None = None
         self._provenance: dict[str, Provenance] = {}
-        self._reruns: dict[str, Rerun] = {}  # by the path of the new file; neither changes
         self._ties: dict[Column, frozenset[str]] = {}
         self._warming = threading.Lock()
         self._is_warm = False
@@ -73,28 +69,22 @@ class Catalogue:
             entries: list[Entry] = []
             results: list[Result] = []
             problems: list[str] = []
-            every = jobs(self.storage)
-            done = {job.submission: job for job in every if job.predictions}  # the latest of each
-            problems += [job.problem for job in every if not job.time]
             for submission in submissions(self.storage):
                 found = list(submission.problems)
                 if submission.status == "accepted":
                     latest = max(latest, submission.time)
                     try:
                         own = results_of(self.storage, submission.id)
-                        reruns, damaged = self._find_reruns(done.get(submission.id))
-                        source = f"submission {submission.id}"
-                        entries += of_results(own, model=submission.model, source=source, reruns=reruns)
+                        entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
-                        # Of a task and its parts, which have the same file, that of the task comes first.
-                        files = ((each.predictions["sha256"], each) for each in own[::-1])
-                        provenance |= {name: Provenance(each, submission, reruns.get(name)) for name, each in files}
-                        found += damaged
+                        # A task and its parts have the same file; the result of the task comes first and counts.
+                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own[::-1]}
                     except VLAssayError as error:
                         found.append(str(error))
                 problems += [f"the submission {submission.id}: {problem}" for problem in found]
             entries += shipped(entries)
-            imported, damaged = imported_entries(self.storage)
+            tables, damaged = imported_tables(self.storage)
+            imported = [entry for table in tables for entry in table.entries]
             levels = chance_levels([*results, *shipped_results()])
             self._provenance, self.problems, self.latest = provenance, [*problems, *damaged], latest
             board = Board([*entries, *published(), *imported, *self._more, *levels])
@@ -105,22 +95,6 @@ class Catalogue:
             self.version += 1
         if self._is_warm:
             self.warm()
-
-    def _find_reruns(self, job: Job | None) -> tuple[dict[str, Rerun], list[str]]:
-        """How the files of a submission agree with those of a re-run, by SHA-256, and what cannot be compared."""
-        found, problems = dict[str, Rerun](), list[str]()
-        if job is None:
-            return found, problems
-        for submitted, again in job.predictions.items():
-            first, second = f"requests/{job.submission}/{submitted}.parquet", f"{job.folder}/{again}.parquet"
-            try:
-                if second not in self._reruns:
-                    files = read_stored(self.storage, first), read_stored(self.storage, second)
-                    self._reruns[second] = compare(*files, job.time)
-                found[submitted] = self._reruns[second]
-            except VLAssayError as error:
-                problems.append(f"its re-run {job.number}: {error}")
-        return found, problems
 
     def update(self, wait: float = 5.0) -> None:
         """`refresh` if files were added to the storage since, by whichever process; stored files never change.

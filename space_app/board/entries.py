@@ -16,10 +16,9 @@ from ...metrics.common.formatting import words
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
-from ..reruns.agreement import Rerun
 
 if TYPE_CHECKING:
-    from ...metrics.contract.spec import MetricSpec
+    from ...metrics.contract.spec import MetricSpec, ScoreSpec
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
@@ -53,8 +52,7 @@ class Column(NamedTuple):
     @property
     def meaning(self) -> str:
         """What the score is, in one line; empty if no metric here says it."""
-        spec = _spec(self.metric)
-        found = spec.score(self.score) if spec else None
+        found = _score_spec(self.metric, self.score)
         text = found.meaning if found else ""
         is_macro = found is not None and self.score.startswith("macro_") and not found.is_of(self.score)
         return f"Mean over categories: {text[:1].lower()}{text[1:]}" if is_macro and text else text
@@ -62,14 +60,14 @@ class Column(NamedTuple):
     @property
     def chance(self) -> float | None:
         """The chance level that the metric declares."""
-        spec = _spec(self.metric)
-        found = spec.score(self.score) if spec else None
+        found = _score_spec(self.metric, self.score)
         return found.chance if found else None
 
     @property
     def is_higher_better(self) -> bool:
         """Whether a higher value is better; true for papers' columns that no metric here computes."""
-        return _is_higher_better(self.metric, self.score)
+        found = _score_spec(self.metric, self.score)
+        return found is None or found.higher_is_better
 
     @property
     def task_type(self) -> str:
@@ -96,7 +94,6 @@ class Entry:
         status: of the submission; ``"published"`` for values of papers.
         predictions: SHA-256 of the predictions file, empty if there is none.
         is_baseline: whether the model is a baseline: it reads no image, or is a mock.
-        rerun: how the predictions agree with those that the model gave again; None if it was not run again.
     """
 
     model: str
@@ -116,7 +113,6 @@ class Entry:
     status: str = ""
     predictions: str = ""
     is_baseline: bool = False
-    rerun: Rerun | None = None
 
     @property
     def column(self) -> Column:
@@ -134,7 +130,6 @@ def of_results(
     *,
     model: Mapping[str, Any] | None = None,
     source: str = "",
-    reruns: Mapping[str, Rerun] | None = None,
 ) -> list[Entry]:
     """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
 
@@ -143,7 +138,6 @@ def of_results(
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
         source: the id of the submission, which is accepted.
-        reruns: those of its predictions files, by SHA-256.
 
     Returns:
         In the order of the results, without values that are missing or not finite, such as the macro average if all
@@ -166,7 +160,6 @@ def of_results(
                 status="accepted",
                 predictions=result.predictions["sha256"],
                 is_baseline=result.model.get("is_baseline") is True,
-                rerun=(reruns or {}).get(result.predictions["sha256"]),
             )
             for values in _values(result)
         ]
@@ -213,9 +206,9 @@ def _score_name(metric: str, score: str) -> str:
 
 
 @cache
-def _is_higher_better(metric: str, score: str) -> bool:
+def _score_spec(metric: str, score: str) -> ScoreSpec | None:
     spec = _spec(metric)
-    return spec is None or spec.score(score) is None or spec.is_higher_better(score)
+    return spec.score(score) if spec else None
 
 
 @cache

@@ -1,152 +1,221 @@
-"""Published tables of others: kept in a storage, shown as published values.
+"""Published values of others: read from a CSV file, kept in a storage, shown as published values with their source.
 
-They are stored as ``requests/imports/<hash of the source>/<number>.json``, of which the highest number counts: a table
-of the same source replaces the earlier one, and one without models removes it. Files never change.
+The file has the columns `COLUMNS`, in any order, and a line for each value; `EXAMPLE` is one. The README has what they
+mean. The storage keeps it as it came, in ``requests/imports/<number>-<id>.csv``, and takes it away by adding
+``requests/imports/<number>-<id>.removed``; of one id the highest number counts, and files never change.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+import io
+import math
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
-from ...metrics.common.errors import VLAssayError, check_known
-from ...metrics.common.model_sizes import parameter_count
-from ...metrics.common.storage import json_hash
+from ...hub_datasets.core.benchmarks import benchmark_names, get_task
+from ...metrics.common.errors import DataError, VLAssayError, check_known
+from ...metrics.modules.discovery import get_spec
 from ..storage.protocol import Storage
-from ..storage.records import load
 from .entries import PUBLISHED, Column, Entry
+from .launch import published, shipped
+from .names import check_name, is_same_name
 
-_SCHEMA, _VERSION, _FOLDER = "vl-assay/import", 1, "requests/imports"
-_DAMAGE = (VLAssayError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-
-
-class Model(NamedTuple):
-    """A row of a published table; facts are "" where the table does not state them."""
-
-    name: str
-    family: str = ""
-    parameters: str = ""
-    training_data: str = ""
+COLUMNS = ("model", "benchmark", "task", "category", "metric", "score", "value", "source")
+EXAMPLE = 'ViT-B-32 openai,sugarcrepe,itm,swap_obj,sugarcrepe_itm,accuracy,0.615,"The paper, Table 6"'
+# Of a file in bytes and values, and of a text in characters.
+MAX_BYTES, MAX_VALUES, MAX_TEXT = 2**24, 100_000, 200
+_HELP = f"the columns are {','.join(COLUMNS)}, and a valid line is: {EXAMPLE}"
+_FOLDER = "requests/imports/"
+_PATH = re.compile(_FOLDER + r"([0-9]{6})-([0-9a-f]{16})\.(csv|removed)")
 
 
-@dataclass(frozen=True)
-class ImportedTable:
-    """A published table, models × columns.
+class ImportedTable(NamedTuple):
+    """A CSV file of published values.
 
     Attributes:
-        source: of the table.
-        models: one for each row.
-        columns: where the leaderboard shows each column.
-        sources: what is to be added to the source, for each column; may be "".
-        values: of each model by column, fractions in [0, 1]; None where the table has none.
-        time: when it was stored, "" before.
+        content: the file.
+        entries: a published entry for each line.
     """
 
-    source: str
-    models: tuple[Model, ...] = ()
-    columns: tuple[Column, ...] = ()
-    sources: tuple[str, ...] = ()
-    values: tuple[tuple[float | None, ...], ...] = ()
-    time: str = ""
+    content: bytes
+    entries: tuple[Entry, ...]
 
     @property
     def id(self) -> str:
-        """16 hexadecimal digits of a hash of the source."""
-        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+        """The first 16 hexadecimal digits of the file's SHA-256."""
+        return hashlib.sha256(self.content).hexdigest()[:16]
 
     def __str__(self) -> str:
-        count = sum(value is not None for row in self.values for value in row)
-        return f"{len(self.models):,} models, {len(self.columns):,} columns, {count:,} values of {self.source}"
+        models = len({entry.model for entry in self.entries})
+        first, *others = dict.fromkeys(entry.source for entry in self.entries)
+        more = f" and {len(others):,} more sources" if others else ""
+        return f"{len(self.entries):,} values of {models:,} models, from {first}{more}"
 
-    def entries(self) -> Iterator[Entry]:
-        """A published entry for each value."""
-        sources = [", ".join(filter(None, (self.source, source))) for source in self.sources]
-        for model, values in zip(self.models, self.values, strict=True):
-            facts = {**model._asdict(), "parameters": parameter_count(model.parameters)}
-            facts["model"] = facts.pop("name")
-            for column, source, value in zip(self.columns, sources, values, strict=True):
-                if value is not None:
-                    place = {**column._asdict(), "value": value, "source": source}
-                    yield Entry(**facts, **place, origin=PUBLISHED, status=PUBLISHED)
+
+def read_table(path: Path) -> ImportedTable:
+    """Read and validate a CSV file.
+
+    Raises:
+        DataError: it is missing, too large or malformed, has no value or one value twice, or a line names an unknown
+            benchmark, task, metric, score or category, or has a value that is not a number in [0, 1]; the message
+            names the line.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_table(content, str(path))
+
+
+def parse_table(content: bytes, name: str) -> ImportedTable:
+    """Validate the content of a file; `name` is for messages. Raises as `read_table`."""
+    if len(content) > MAX_BYTES:
+        raise DataError(f"{name} is larger than {MAX_BYTES >> 20} MB; split it")
+    lines: dict[tuple[str, Column], int] = {}
+    entries = []
+    for line, cells in _read_lines(content, name):
+        try:
+            entry = _entry(**dict(zip(COLUMNS, cells, strict=True)))
+        except VLAssayError as error:
+            raise DataError(f"{name}, line {line}: {error}. In these files {_HELP}") from error
+        if lines.setdefault((entry.model, entry.column), line) != line:
+            first = lines[entry.model, entry.column]
+            raise DataError(f"{name}: lines {first} and {line} give {entry.model!r} the same score; keep one of them")
+        entries.append(entry)
+    if not entries:
+        raise DataError(f"{name} has no values: {_HELP}")
+    return ImportedTable(content, tuple(entries))
+
+
+def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each value, in the order of `COLUMNS`; skip blank lines."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8; save it as CSV in UTF-8") from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        head = [cell.strip() for cell in next(reader, [])]
+        if sorted(head) != sorted(COLUMNS):
+            raise DataError(f"{name} has the columns {','.join(head)[:MAX_TEXT]!r}, but {_HELP}")
+        order = [head.index(column) for column in COLUMNS]
+        for number, cells in enumerate(filter(any, reader)):
+            if len(cells) != len(COLUMNS):
+                raise DataError(f"{name}, line {reader.line_num} has {len(cells)} cells, but {_HELP}")
+            if number == MAX_VALUES:
+                raise DataError(f"{name} has more than {MAX_VALUES:,} values; split it")
+            yield reader.line_num, [cells[place].strip() for place in order]
+    except csv.Error as error:
+        raise DataError(f"{name}, line {reader.line_num} is not CSV ({error}); {_HELP}") from error
+
+
+def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
+    for name, text in {"model": model, "value": value, "source": source, **place}.items():
+        if len(text) > MAX_TEXT or not text.isprintable():
+            raise DataError(f"the {name} {text[:40]!r} is not a text of at most {MAX_TEXT} printable characters")
+        if not text and name not in ("task", "category", "metric"):
+            raise DataError(f"the {name} is empty")
+    check_name(model)
+    column = _column(**place)
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 1:  # nor NaN
+        raise DataError(f"the value {value[:40]!r} is not a number from 0 to 1; write 61.5 % as 0.615")
+    return Entry(model=model, **column._asdict(), value=number, source=source, origin=PUBLISHED, status=PUBLISHED)
+
+
+@lru_cache(maxsize=10_000)
+def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> Column:
+    """Return the leaderboard's column for these names; raise a `VLAssayError` if one is unknown."""
+    if benchmark not in benchmark_names() and not task and not metric:
+        plain = re.sub(r"[\W_]", "", benchmark)
+        if here := [name for name in benchmark_names() if is_same_name(name.replace("_", ""), plain)]:
+            raise DataError(f"the benchmark {benchmark!r} is {here[0]!r} here; write it so, with its task and metric")
+        return Column(benchmark, "", "", score, category)
+    found = get_task(benchmark, task)
+    check_known(f"metric of {benchmark}/{task}", [metric], found.metrics)
+    spec = get_spec(metric)
+    if (known := spec.score(score)) is None:
+        check_known(f"score of {metric}", [score], [each.name for each in spec.scores])
+    elif category and not known.is_of(score):
+        raise DataError(f"{score!r} is the mean over categories, so its category is empty")
+    if category and (categories := _categories(benchmark, task)):
+        check_known(f"category of {benchmark}/{task}", [category], categories)
+    return Column(benchmark, task, metric, score, category)
+
+
+@cache
+def _categories(benchmark: str, name: str) -> list[str]:
+    """Return the categories that the papers' and the shipped values of a task name, else its configurations."""
+    task = get_task(benchmark, name)
+    if task.category is None:
+        return [*task.configs]
+    known = (entry for entry in [*published(), *shipped([])] if (entry.benchmark, entry.task) == (benchmark, name))
+    return [*dict.fromkeys(entry.category for entry in known if entry.category)]
 
 
 def imported_tables(storage: Storage) -> tuple[list[ImportedTable], list[str]]:
-    """The tables of a storage that were not removed, the newest first, and messages on what cannot be read."""
-    latest = {path.rpartition("/")[0]: path for path in storage.paths(f"{_FOLDER}/")}  # sorted by number
-    tables, problems = [], []
-    for path in latest.values():
+    """Return the tables that were not removed, newest first, and a message for each that cannot be read."""
+    unknown = [path for path in storage.paths(_FOLDER) if not _PATH.fullmatch(path)]
+    problems = [f"{path} is not an imported table of this version; import its values as CSV" for path in unknown]
+    tables = []
+    for id, path in _present(storage).items():
         try:
-            tables.append(_parse(load(storage, path)))
-        except _DAMAGE as error:
-            problems.append(f"the imported table {path} cannot be read ({type(error).__name__}: {error})")
-    return sorted((table for table in tables if table.models), key=lambda table: table.time, reverse=True), problems
-
-
-def imported_entries(storage: Storage) -> tuple[list[Entry], list[str]]:
-    """The entries of all imported tables, and messages on what cannot be read."""
-    tables, problems = imported_tables(storage)
-    return [entry for table in tables for entry in table.entries()], problems
+            tables.append(_stored(storage.read(path), path, id))
+        except VLAssayError as error:
+            problems.append(f"the imported table {id} cannot be read: {error}")
+    return tables[::-1], problems
 
 
 def store_table(storage: Storage, table: ImportedTable) -> bool:
-    """Add a table, which replaces the earlier one of its source; False if the storage has the same already.
+    """Add a table; its values take precedence over earlier tables. Return False if the storage has it already.
 
     Raises:
-        StorageError: it cannot be stored, or another process has stored one of this source at the same moment.
+        StorageError: it cannot be stored.
     """
-    paths = storage.paths(f"{_FOLDER}/{table.id}/")
-    if paths:
-        try:
-            if replace(_parse(load(storage, paths[-1])), time="") == replace(table, time=""):
-                return False
-        except _DAMAGE:
-            pass  # the new one takes the place of what cannot be read
-    document = {"schema": _SCHEMA, "version": _VERSION, **vars(table), "time": datetime.now(UTC).isoformat()}
-    document["sha256"] = json_hash(document)
-    number = int(PurePosixPath(paths[-1]).stem) + 1 if paths else 1
-    content = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    storage.add({f"{_FOLDER}/{table.id}/{number:06}.json": content}, f"Import the published table {table.id}")
+    if table.id in _present(storage):
+        return False
+    storage.add({f"{_next(storage)}-{table.id}.csv": table.content}, f"Import the published values {table.id}")
     return True
 
 
-def remove_table(storage: Storage, id: str) -> ImportedTable:
-    """Take the table with this id from the leaderboard; its files stay in the storage.
+def remove_table(storage: Storage, id: str) -> None:
+    """Take a table from the leaderboard, even if it cannot be read; its file stays in the storage.
 
     Raises:
-        UnknownNameError: there is none.
-        StorageError: as in `store_table`.
+        UnknownNameError: there is no table with this id.
+        StorageError: the removal cannot be stored.
     """
-    tables = {table.id: table for table in imported_tables(storage)[0]}
-    check_known("imported table", [id], tables)
-    store_table(storage, ImportedTable(tables[id].source))
-    return tables[id]
+    check_known("imported table", [id], _present(storage))
+    storage.add({f"{_next(storage)}-{id}.removed": b"removed\n"}, f"Remove the published values {id}")
 
 
-def _parse(document: Mapping[str, Any]) -> ImportedTable:
-    """A stored table; any of `_DAMAGE` if it is none."""
-    if (document["schema"], document["version"]) != (_SCHEMA, _VERSION):
-        raise ValueError(f"schema {document['schema']!r}, version {document['version']!r}")
-    table = ImportedTable(
-        source=document["source"],
-        models=tuple(Model(*each) for each in document["models"]),
-        columns=tuple(Column(*each) for each in document["columns"]),
-        sources=tuple(document["sources"]),
-        values=tuple(map(tuple, document["values"])),
-        time=document["time"],
-    )
-    texts = [table.source, table.time, *table.sources, *(text for each in table.models for text in each)]
-    texts += [text for column in table.columns for text in column]
-    cells = [value for row in table.values for value in row if value is not None]
-    if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(value, float) and 0 <= value <= 1 for value in cells
-    ):
-        raise ValueError("a field has the wrong type, or a value lies outside 0 to 1")
-    sizes = {len(row) for row in table.values} | {len(table.sources)}
-    if sizes != {len(table.columns)} or len(table.values) != len(table.models):
-        raise ValueError("rows and columns do not fit the values")
-    return table
+def _present(storage: Storage) -> dict[str, str]:
+    """Return the path of each table that was not removed, by its id; the newest last."""
+    tables: dict[str, str] = {}
+    for match in filter(None, map(_PATH.fullmatch, storage.paths(_FOLDER))):  # sorted by number
+        tables.pop(match[2], None)
+        if match[3] == "csv":
+            tables[match[2]] = match[0]
+    return tables
+
+
+def _next(storage: Storage) -> str:
+    """Return the beginning of the path of the next file."""
+    numbers = [int(match[1]) for match in filter(None, map(_PATH.fullmatch, storage.paths(_FOLDER)))]
+    return f"{_FOLDER}{max(numbers, default=0) + 1:06}"
+
+
+@lru_cache(maxsize=64)
+def _stored(content: bytes, path: str, id: str) -> ImportedTable:
+    if ImportedTable(content, ()).id != id:
+        raise DataError(f"{path} was changed since it was stored")
+    return parse_table(content, path)

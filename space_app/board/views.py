@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, main_scores
+from ...hub_datasets.core.benchmarks import SKILLS, benchmark_names, get_benchmark, get_task, main_scores
 from ...metrics.common.formatting import words
 from ...metrics.modules.discovery import get_spec
 from .board import Board
@@ -15,16 +14,8 @@ from .entries import Column, benchmark_title
 OVERVIEW, BY_SKILL, OTHER = "Overview", "By skill", "Other"
 # As many columns as can be read; all others can be chosen.
 MOST_COLUMNS = 14
-_MOST_PER_SKILL = 4
 # A column of the overview has at least one fifth of the models of its fullest column.
 _SHARE_OF_MODELS = 5
-# Words in the names of tasks and categories, by the skill that they ask for.
-_SKILLS: Mapping[str, frozenset[str]] = {
-    "Attributes": frozenset(("att", "attribute", "attributes", "attribution", "color", "colour", "material", "state")),
-    "Relations": frozenset(("rel", "relation", "relations", "spatial", "verb")),
-    "Objects": frozenset(("obj", "object", "objects")),
-    "Word order": frozenset(("order", "shuffle")),
-}
 
 
 class Place(NamedTuple):
@@ -49,10 +40,10 @@ def view(board: Board, name: str, most: int | None = MOST_COLUMNS) -> list[Place
     Args:
         board: what there is.
         name: one of `view_names`.
-        most: so many columns at most, and only some per skill; None for all of the skills.
+        most: so many columns at most; None for all of the skills.
     """
     if name == BY_SKILL:
-        return _of_skills(board, most and _MOST_PER_SKILL)
+        return _of_skills(board, most)
     if name == OTHER:
         found = [column for column in board.columns if column.benchmark not in benchmark_names()]
         return places(sorted(found, key=lambda column: -board.count(column))[:MOST_COLUMNS])
@@ -122,33 +113,24 @@ def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
 
 
 def _of_skills(board: Board, most: int | None) -> list[Place]:
-    """For each skill the columns, categories of main scores or whole tasks, whose names ask for it."""
-    mains = [column for columns in _mains(board).values() for column in columns]
-    found: dict[str, list[Column]] = {skill: [] for skill in _SKILLS}
-    for main in mains:
-        parts = [part for part in board.categories(main) if _skill(part.category)]
-        for column in parts or [main]:
-            skill = _skill(f"{column.category} {column.task}")
-            if skill:
-                found[skill].append(column)
+    """Return the main scores of each declared skill, see ``Task.skills``, the same number of columns for each."""
+    skills: dict[str, list[Column]] = {skill: [] for skill in SKILLS}
+    for main in (column for columns in _mains(board).values() for column in columns):
+        task = get_task(main.benchmark, main.task)
+        for column in [main] if isinstance(task.skills, str) else board.categories(main):
+            if skill := task.skill_of(column.category):
+                skills[skill].append(column)
+    shown = {skill: columns for skill, columns in skills.items() if columns}
+    per_skill = None if most is None else most // max(len(shown), 1)
     return [
         Place(
             column,
-            skill,
+            skill.capitalize(),
             ", ".join(filter(None, (benchmark_title(column.benchmark), words(column.category or column.task)))),
         )
-        for skill, columns in found.items()
-        for column in sorted(columns, key=lambda column: -board.count(column))[:most]
+        for skill, columns in shown.items()
+        for column in sorted(columns, key=lambda column: -board.count(column))[:per_skill]
     ]
-
-
-def _skill(text: str) -> str:
-    """The skill of the first word that asks for one; empty if none does."""
-    for word in re.findall(r"[a-z]+", text.lower()):
-        for skill, asking in _SKILLS.items():
-            if word in asking:
-                return skill
-    return ""
 
 
 def _task_name(column: Column) -> str:

@@ -98,10 +98,7 @@ def parse_query(request: gr.Request) -> dict[str, list[str]]:
 def follow_tabs(blocks: gr.Blocks, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
     """Open the tab that the address names, and keep the address at the tab that is open.
 
-    Args:
-        blocks: the page.
-        tabs: its tabs.
-        each: every tab by its ``id``, the first one first; ``elem_id`` is ``tab-`` and the id.
+    `each` has every tab of `tabs` by its ``id``, in order; its ``elem_id`` is ``tab-`` and the id.
     """
     quiet: dict[str, Any] = QUIET | {"inputs": None, "outputs": None}
     for name, tab in each.items():

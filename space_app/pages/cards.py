@@ -32,7 +32,7 @@ from ..board.entries import CHANCE, PUBLISHED, Column, Entry, card_title
 from ..board.views import main_places
 from .address import View
 from .common import QUIET, OnOpen, note, render, table
-from .pictures import examples_table, picture_html, pictures_html
+from .pictures import NOT_SHOWN, may_show, picture_html, pictures_html
 
 if TYPE_CHECKING:
     from ...hub_datasets import Task
@@ -284,17 +284,19 @@ def examples_html(name: str) -> Markup:
         lines = [line for task in _tasks(name) for line in _preview(name, task.name)]
     except (VLAssayError, OSError) as error:
         return note(f"Its examples are not on this server: {str(error)[:300]}")
-    return examples_table(name, ["captions, the positive one first", "task", "category"], lines, "Examples")
+    heads = ["example", *["image"] * may_show(name), "captions, the positive one first", "task", "category"]
+    return table(heads, lines, title="Examples", note="" if may_show(name) else NOT_SHOWN)
 
 
 @lru_cache(maxsize=128)
-def _preview(name: str, task: str) -> list[tuple[str, Markup, list[Any]]]:
-    """Lines of `examples_table` with a task's first examples."""
+def _preview(name: str, task: str) -> list[tuple[str, list[Any]]]:
+    """Return the name and the cells of a task's first examples; their images only if they may be shown."""
     [data] = load_examples(f"{name}/{task}", needs_images=False)
-    return [
-        (example.id, pictures_html(data, example), [list(example.captions[:_MOST_CAPTIONS]), task, example.category])
-        for example in data.examples[:_MOST_EXAMPLES]
-    ]
+    lines = []
+    for example in data.examples[:_MOST_EXAMPLES]:
+        images = [pictures_html(data, example)] if may_show(name) else []
+        lines.append((example.id, [*images, list(example.captions[:_MOST_CAPTIONS]), task, example.category]))
+    return lines
 
 
 def _tasks(name: str) -> list[Task]:

@@ -75,14 +75,7 @@ def columns_of(board: Board, headings: Iterable[str | None]) -> list[Column]:
 
 
 def csv_button(label: str, text: Callable[..., str], inputs: Any, elem_id: str) -> None:
-    """A button that downloads a text as a CSV file, which is written when it is clicked.
-
-    Args:
-        label: what it says.
-        text: makes the text from the values of the inputs.
-        inputs: components.
-        elem_id: of the button.
-    """
+    """Add a button that downloads a CSV file, whose text is made from the values of `inputs` at the click."""
     button = gr.Button(label, size="sm", elem_id=elem_id)
     file = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -13,18 +12,16 @@ from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import interval, p_value, percent, points, words
-from ...metrics.modules.discovery import get_spec
 from ...metrics.statistics.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import LEVEL
+from ..board.views import main_places
 from .address import View, address_of
 from .common import QUIET, OnOpen, columns_of, note, render, table
 from .plots import MOST, Axis, profile
 
-# A pair to open with is looked for among so many models.
-_MOST_CANDIDATES = 30
 _CHOOSE = "Choose a score and two to five models."
 
 
@@ -77,28 +74,15 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
 
 @lru_cache(maxsize=2)
 def opening(board: Board) -> tuple[Column, list[Entry]] | None:
-    """The two recomputed models that share the most tasks, on a main score of one; references only without others."""
-    columns: dict[tuple[str, str], Column] = {}
-    for column in board.columns:
-        if any(entry.predictions for entry in board.entries(column)):
-            known = columns.setdefault(column[:2], column)
-            if not _is_main(known) and _is_main(column):
-                columns[column[:2]] = column
-    with_task: dict[str, dict[tuple[str, str], Entry]] = {}
-    for task, column in columns.items():
-        for entry in _recomputed(board.entries(column)):
-            with_task.setdefault(entry.model, {})[task] = entry
-    candidates = sorted(with_task, key=lambda model: -len(with_task[model]))[:_MOST_CANDIDATES]
-    shared = Counter[tuple[str, str]]()
-    for pair in combinations(candidates, 2):
-        shared[pair] = len(with_task[pair[0]].keys() & with_task[pair[1]].keys())
-    references = {model: any(entry.is_reference for entry in with_task[model].values()) for model in candidates}
-    found = sorted(+shared, key=lambda pair: (references[pair[0]] + references[pair[1]], -shared[pair]))
-    if not found:
-        return None
-    one, two = (with_task[model] for model in found[0])
-    task = next(task for task in columns if task in one and task in two)
-    return columns[task], [entry for entry in board.entries(columns[task]) if entry in (one[task], two[task])]
+    """Return the first main score that two recomputed models have, and the best two; references only if need be."""
+    for with_references in (False, True):
+        for place in main_places(board):
+            models = [
+                entry for entry in _recomputed(board.entries(place.column)) if with_references or not entry.is_reference
+            ]
+            if len(models) > 1:
+                return place.column, models[:2]
+    return None
 
 
 def models_with(catalogue: Catalogue, column: Column) -> dict[str, Entry]:
@@ -228,10 +212,6 @@ def disagreements_link(column: Column, chosen: Sequence[Entry]) -> Markup:
 
 def _label(entry: Entry) -> str:
     return f"{entry.model} ({entry.origin})"
-
-
-def _is_main(column: Column) -> bool:
-    return bool(column.task_type) and get_spec(column.metric).main_score == column.score
 
 
 def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:

@@ -234,10 +234,10 @@ def board_html(
             for column in columns
             for entry in [board.entry(column, *who)]
         ]
-        lines.append(_line(row, cells, ranks.get(who)) | {"rerun": board.reruns.get(who)})
+        lines.append(_line(row, cells, ranks.get(who)))
     heads = [_head(place, chance[place.column], place.column == key) for place in shown]
     every: dict[str, Any] = {**choice, "with_empty": True}
-    left_out = board.row_count(columns, **every) - len(rows)
+    left_out = len(board.rows(columns, **every)) - len(rows)
     return render(
         "board.html",
         heads=heads,
@@ -258,7 +258,6 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
     """What a cell shows: value, mark, source, and a bar of its interval on the scale from 0 to 100."""
     low, high = entry.interval or (entry.value, entry.value)
     span = interval(entry.interval) if entry.interval else ""
-    source = f"{entry.source}; {entry.rerun}" if entry.rerun else entry.source
     return {
         "value": percent(entry.value),
         "mark": mark,
@@ -267,7 +266,7 @@ def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interva
         "chance": None if chance is None else percent(chance),
         "is_lower_better": not entry.column.is_higher_better,
         "interval": span if with_interval else "",
-        "title": f"95 % interval {span}; {source}" if span else source,
+        "title": f"95 % interval {span}; {entry.source}" if span else entry.source,
     }
 
 

@@ -97,7 +97,6 @@ def profile_html(catalogue: Catalogue, name: str) -> Markup:
         facts=facts,
         tags=list(dict.fromkeys(entry.origin for entry in own)),
         origins=ORIGINS,
-        rerun=board.reruns.get((name, RECOMPUTED)),
         summary=summary,
         sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, own)],
     )
@@ -194,12 +193,6 @@ def _file(catalogue: Catalogue, sha256: str) -> dict[str, Any] | None:
     if sent:
         facts["sent"] = f"{sent.time[:16].replace('T', ' ')} UTC" + (f" by {sent.user}" if sent.user else "")
         facts["link"] = str((sent.model or {}).get("link") or "")
-    if again := found.rerun:
-        same, n, largest = again.repetition
-        facts["run again by us"] = (
-            f"{again}: {same * n:,.0f} of {n:,} examples; scores differ by at most {largest:.2g}; on {again.device}, "
-            f"{again.time[:16].replace('T', ' ')} UTC"
-        )
     return {"title": f"{data['name']}/{data['task']}", "facts": {key: value for key, value in facts.items() if value}}
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -15,7 +14,6 @@ from ...hub_datasets import get_benchmark
 from ...hub_datasets.core.image_keys import MISSING
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import VLAssayError
-from .common import table
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, TaskData
@@ -44,19 +42,6 @@ def pictures_html(data: TaskData, example: Example) -> Markup:
 def picture_html(content: bytes, alt: str) -> Markup:
     """An image in at most 128 × 128 pixels; one of `DECODING_ERRORS` if it is damaged."""
     return Markup('<img src="{}" alt="{}" width="64">').format(_thumbnail(content), alt)
-
-
-def examples_table(
-    benchmark: str, heads: Sequence[str], lines: Iterable[tuple[str, Markup, Sequence[Any]]], title: str
-) -> Markup:
-    """A table of examples: their name, their images, or a note that these may not be shown, and further cells."""
-    is_shown = may_show(benchmark)
-    return table(
-        ["example", *["image"] * is_shown, *heads],
-        [(name, [*[images] * is_shown, *cells]) for name, images, cells in lines],
-        title=title,
-        note="" if is_shown else NOT_SHOWN,
-    )
 
 
 @lru_cache(maxsize=512)

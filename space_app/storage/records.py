@@ -8,7 +8,6 @@ requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2,
 requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
-requests/<id>/reruns/…           re-runs of the model, see ``reruns.queue``
 requests/imports/…               published tables, see ``board.imports``
 results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
 ```

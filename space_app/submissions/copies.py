@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...metrics.records.predictions import Predictions, read_predictions
 from ..board.launch import SHIPPED, shipped_predictions, shipped_results
-from .names import is_same_name
+from ..board.names import is_same_name
 
 # As many examples of a task are compared at the most, and as many are needed for a comparison.
 SKETCHED, FEWEST_EXAMPLES, FEWEST_ERRORS = 1_000, 30, 20

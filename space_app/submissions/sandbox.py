@@ -163,16 +163,13 @@ def readable(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
-def without_secrets() -> dict[str, str]:
-    """The environment of this process without secrets; ``PYTHONPATH`` has its folder, which ``-P`` would leave out."""
-    kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
-    return {**kept, "PYTHONPATH": os.pathsep.join(place for place in sys.path if Path(place).is_absolute())}
-
-
 def _environment() -> dict[str, str]:
-    """Without secrets, and with few threads, since each reserves address space."""
+    """Return the environment of this process without secrets, and with few threads: each reserves address space."""
+    kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
+    # With this folder, which ``-P`` would leave out.
+    kept["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if Path(place).is_absolute())
     few = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    return {**without_secrets(), **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    return {**kept, **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 def _serve() -> None:

@@ -29,6 +29,7 @@ from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.results import Result, parse_results
+from ..board.names import check_name, check_owner, is_same_name
 from ..storage.protocol import Storage
 from ..storage.records import (
     REVIEW_STATUSES,
@@ -43,7 +44,6 @@ from ..storage.records import (
     submissions,
 )
 from .copies import Source, copied_from_shipped, find_copied, scores_hash, sketch
-from .names import check_name, check_owner, is_same_name
 from .plausibility import find_flags
 from .uploads import SANDBOX, check_count, check_link, check_text, check_upload, expected, positive_setting
 
@@ -52,7 +52,7 @@ MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
 _adding = threading.Lock()
-utc_now = partial(datetime.now, UTC)
+_utc_now = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def submit(
     user: str = "",
     *,
     names: Sequence[str] = (),
-    now: Callable[[], datetime] = utc_now,
+    now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
     """Validate, evaluate and store a submission. Repeating it changes nothing and returns the same receipt.
 
@@ -138,14 +138,14 @@ def preview(
     user: str = "",
     *,
     names: Sequence[str] = (),
-    now: Callable[[], datetime] = utc_now,
+    now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
     """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
     typed, user = _typed(model), check_text(user, "the user's name")
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_compare(draft, user, submissions(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
+    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
 
 def finish(storage: Storage) -> list[str]:
@@ -175,17 +175,11 @@ def review(
     reason: str,
     by: str,
     *,
-    now: Callable[[], datetime] = utc_now,
+    now: Callable[[], datetime] = _utc_now,
 ) -> Submission:
-    """Set the status of a submission; the latest review counts.
+    """Set the status of a submission to one of `REVIEW_STATUSES`, for a reason of at most 500 characters.
 
-    Args:
-        storage: where the submission is.
-        id: the submission.
-        status: one of `REVIEW_STATUSES`.
-        reason: at most 500 characters.
-        by: the reviewer.
-        now: the clock.
+    The latest review counts.
 
     Raises:
         SubmissionError: there is no such submission, or `by` is empty.
@@ -200,14 +194,14 @@ def review(
         raise SubmissionError("a review needs the name of the reviewer; give it, on the command line with --by")
     time = now()
     reason = check_text(reason, "the reason", 500)
-    content = to_bytes({"number": earlier + 1, "time": iso(time), "by": by, "status": status, "reason": reason})
+    content = _to_bytes({"number": earlier + 1, "time": _iso(time), "by": by, "status": status, "reason": reason})
     name = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{hashlib.sha256(content).hexdigest()[:8]}"
     storage.add({f"requests/{id}/reviews/{name}.json": content}, f"Review of submission {id}: {status}")
     return get_submission(storage, id)
 
 
 def withdraw(
-    storage: Storage, id: str, user: str, reason: str = "", *, now: Callable[[], datetime] = utc_now
+    storage: Storage, id: str, user: str, reason: str = "", *, now: Callable[[], datetime] = _utc_now
 ) -> Submission:
     """Withdraw a submission of `user`.
 
@@ -223,7 +217,7 @@ def withdraw(
 
 
 def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
-    return hashlib.sha256(to_bytes([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
+    return hashlib.sha256(_to_bytes([user, typed, sorted(map(_sha256, uploads))])).hexdigest()[:16]
 
 
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
@@ -263,9 +257,9 @@ def _store(
             return
         _check_rate(earlier.values(), user, now())
         flags = [*draft.flags, *_compare(draft, user, submissions(storage))]
-        content = {"id": id, "time": iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
+        content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
-        files[record_path(id)] = to_bytes({**record, "sha256": json_hash(record)})
+        files[record_path(id)] = _to_bytes({**record, "sha256": json_hash(record)})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:
@@ -357,11 +351,11 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def iso(time: datetime) -> str:
+def _iso(time: datetime) -> str:
     """A time in the storage: UTC, ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def to_bytes(value: Any) -> bytes:
+def _to_bytes(value: Any) -> bytes:
     """A record in the storage: readable JSON."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()

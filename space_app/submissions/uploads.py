@@ -21,7 +21,7 @@ from ...metrics.records.predictions import upgrade_metadata
 from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
-    from ...hub_datasets import Example, Task, TaskData
+    from ...hub_datasets import Example, TaskData
     from ...metrics.records.predictions import Predictions
     from ...metrics.records.schema import Row
 
@@ -133,10 +133,14 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
             f"{label} has predictions of the type {_shown(task_type)}, but the task {name}/{task_name} is of the type "
             f"{task.task_type}; score it again with `vl-assay predict`"
         )
-    part = part_of(task, section.get("configs"))
-    if part is None:
+    configs = section.get("configs")
+    if configs == list(task.configs):
+        part = task.name
+    elif isinstance(configs, list) and len(configs) == 1 and configs[0] in task.configs:
+        part = configs[0]
+    else:
         raise PredictionsError(
-            f"{label} has the configurations {_shown(section.get('configs'))}; predictions of {name}/{task_name} have "
+            f"{label} has the configurations {_shown(configs)}; predictions of {name}/{task_name} have "
             f"all of {', '.join(task.configs)}, or one of them"
         )
     try:
@@ -150,13 +154,6 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
     if data.task.name != task.name:
         raise PredictionsError(f"{label} has only {part}, which is another task too; score all of {name}/{task_name}")
     return data
-
-
-def part_of(task: Task, configs: Any) -> str | None:
-    """The name for ``load_examples`` of these configurations; None unless they are all or one of the task's."""
-    if configs == list(task.configs):
-        return task.name
-    return configs[0] if isinstance(configs, list) and len(configs) == 1 and configs[0] in task.configs else None
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""The Benchmarks page and the examples of the Compare page: levels to compare with, audits, texts and pictures."""
+"""The pages Benchmarks, Compare, Errors and Model as HTML: levels, audits, verdicts, examples, pictures and skills."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import io
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import gradio as gr
 import pytest
+from markupsafe import escape
 from PIL import Image
 from space_support import ITM
 from submission_support import MemoryStorage
 
-from vl_assay.hub_datasets import benchmark_names, load_examples
+from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
+from vl_assay.hub_datasets.core.skills import read_skill_profile
 from vl_assay.metrics.common.errors import DataError, PredictionsError
+from vl_assay.metrics.common.formatting import percent
 from vl_assay.metrics.evaluation.errors import gallery_html
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
-from vl_assay.space_app.pages import cards, compare, gallery, insights, pictures
+from vl_assay.space_app.board.launch import shipped_predictions
+from vl_assay.space_app.pages import cards, compare, gallery, insights, model, pictures
 
 pytestmark = pytest.mark.usefixtures("toy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
@@ -269,14 +274,16 @@ def recomputed(model, *tasks, value=0.5, is_baseline=False):
     ]
 
 
-def test_the_page_opens_with_the_two_models_that_share_the_most_tasks(catalogue):
+def test_the_page_opens_with_the_two_best_models_of_a_main_score_and_with_references_only_without_others(catalogue):
     column, chosen = compare.opening(catalogue.board)
     assert column == ITM
     assert [entry.model for entry in chosen] == ["demo-clip", "mock:bag-of-words"]
-    mocks = [entry for name in "xy" for entry in recomputed(name, "itm", "order", "sets", is_baseline=True)]
-    models = [*recomputed("a", "itm"), *recomputed("b", "order", "sets"), *recomputed("c", "sets", "itm", "order")]
-    column, chosen = compare.opening(Board([*mocks, *models]))
-    assert (column.task, {entry.model for entry in chosen}) == ("order", {"b", "c"})
+    mocks = [entry for name in "xy" for entry in recomputed(name, "itm", value=0.9, is_baseline=True)]
+    models = [
+        entry for name, value in (("a", 0.5), ("b", 0.7), ("c", 0.6)) for entry in recomputed(name, "itm", value=value)
+    ]
+    for some, names in (([*mocks, *models], ["b", "c"]), ([*mocks, models[0]], ["a", "x"]), (mocks, ["x", "y"])):
+        assert [entry.model for entry in compare.opening(Board(some))[1]] == names
     assert compare.opening(Board(models[:1])) is None
 
 
@@ -343,23 +350,10 @@ def test_bars_point_to_the_better_model():
     column = Column("toy_scenes", "hard_positives", "brittleness", "brittleness")
     chosen = [replace(recomputed(name, "itm")[0], **column._asdict()) for name in "ab"]
     parts = {"swap": (-0.2, [-0.3, -0.1]), "replace": (0.1, [0.05, 0.15])}
-    found = {
-        name: {
-            "difference": value,
-            "difference_interval": bounds,
-            "p_value_holm": 0.04,
-            "n": 50,
-            "permutation_p_value": 1,
-        }
-        for name, (value, bounds) in parts.items()
-    }
-    whole = {
-        "difference": None,
-        "difference_interval": None,
-        "permutation_p_value": 1.0,
-        "n": 100,
-        "per_category": found,
-    }
+    facts = {"n": 50, "p_value_holm": 0.04, "permutation_p_value": 1}
+    whole = facts | {"difference": None, "difference_interval": None, "per_category": {}}
+    for name, (value, bounds) in parts.items():
+        whole["per_category"][name] = facts | {"difference": value, "difference_interval": bounds}
     stand_in = SimpleNamespace(paired=SimpleNamespace(difference=lambda *args: whole))
     html = compare.differences_html(stand_in, column, chosen)
     # From -33.6 to 33.6 points: a is less brittle on swaps, so its bar of 20 points goes right from the middle.
@@ -369,3 +363,24 @@ def test_bars_point_to_the_better_model():
     assert '<i class="bar m1" style="left:35.12%;width:14.88%">' in html
     assert "-20.0" in html
     assert "0.040" in html
+
+
+def test_the_model_page_and_the_document_show_the_skills_of_the_models_predictions(catalogue):
+    files = [path for path in shipped_predictions().values() if path.name.startswith("demo-clip.")]
+    profile = read_skill_profile(files)
+    html = model.skills_html(catalogue, "demo-clip")
+    assert {score.skill for score in profile.scores} >= {"object", "binding", "order", "paraphrase"}
+    for score in profile.scores:
+        assert re.search(rf"{score.skill}</th>\s*<td[^>]*>\s*{re.escape(percent(score.corrected))}", html)
+    assert model.skills_html(catalogue, "no such model") == ""
+    [found] = [score for score in profile.scores if score.skill == "object"]
+    text = " ".join((Path(cards.__file__).parents[2] / "docs" / "skills.md").read_text(encoding="utf-8").split())
+    printed = f"object is {percent(found.corrected)} above chance, and text alone reaches {percent(found.text_alone)}"
+    assert printed in text
+
+
+def test_the_benchmarks_page_shows_cautions(catalogue):
+    html = cards.grid_html(catalogue.board)
+    cautions = [get_benchmark(name).caution for name in benchmark_names()]
+    assert "82.59 to 63.37" in get_benchmark("aro").caution
+    assert all(str(escape(caution)) in html for caution in cautions)

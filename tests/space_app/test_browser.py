@@ -101,7 +101,7 @@ def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     main = page.locator("#profile .assay-profile").first.inner_text()
     assert "84.3" in main
     assert "83.4 – 85.1" in main
-    assert page.locator("#profile summary", has_text="Attributes").is_visible()
+    assert page.locator("#profile summary", has_text="Attribute").is_visible()
     page.locator("#provenance summary").first.click()
     assert "SHA-256 of the predictions" in page.locator("#provenance").inner_text()
     page.locator("#alike").get_by_text("no other recomputed model").wait_for()

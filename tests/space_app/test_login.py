@@ -25,10 +25,6 @@ def space(toy, tmp_path_factory):
         yield space
 
 
-def users(space):
-    return [each.user for each in submissions(space.storage)]
-
-
 def handler(blocks, name):
     [found] = {function.fn for function in blocks.fns.values() if function.name == name}
     return found
@@ -41,20 +37,14 @@ def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
     assert login.visitor(profile("ada")) == ""
 
 
-def test_a_space_has_a_button_to_log_in(space):
+def test_a_submission_bears_the_name_of_who_logs_in_with_the_button_or_sends_a_token(space, toy, tmp_path):
     assert "Sign in with Hugging Face" in httpx.get(space.address).text
-
-
-def test_a_submission_bears_the_name_of_who_is_logged_in(space, toy, tmp_path):
-    receipt = call(space, model_predictions(toy, tmp_path, 1), {"cookie": cookie("grace")})
-    assert receipt["status"] == "accepted"
-    assert users(space)[-1] == "grace"
-
-
-def test_a_submission_bears_the_name_of_whose_token_a_program_sends(space, toy, tmp_path):
-    receipt = call(space, model_predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token")
-    assert receipt["status"] == "accepted"
-    assert users(space)[-1] == "ada"
+    receipts = [
+        call(space, model_predictions(toy, tmp_path, 1), {"cookie": cookie("grace")}),
+        call(space, model_predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token"),
+    ]
+    assert [receipt["status"] for receipt in receipts] == ["accepted"] * 2
+    assert [each.user for each in submissions(space.storage)][-2:] == ["grace", "ada"]
 
 
 @pytest.mark.parametrize(

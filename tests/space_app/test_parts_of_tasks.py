@@ -47,10 +47,7 @@ def stored(storage, folder, name, right):
 def submitted(tmp_path_factory):
     """A catalogue with one model that is right on all of v2 alone, and one on nine of ten of everything else."""
     storage, folder = MemoryStorage(), tmp_path_factory.mktemp("predictions")
-    files = {
-        "fair": stored(storage, folder, "fair", IDS),
-        "leaky": stored(storage, folder, "leaky", OTHERS[:1_800]),
-    }
+    files = {name: stored(storage, folder, name, ids) for name, ids in (("fair", IDS), ("leaky", OTHERS[:1_800]))}
     assert finish(storage) == []
     return Catalogue(storage), files
 
@@ -58,11 +55,8 @@ def submitted(tmp_path_factory):
 def test_a_submission_of_the_whole_stands_in_the_columns_of_its_part(submitted):
     catalogue, files = submitted
     assert catalogue.board.recomputed(PART) == catalogue.board.recomputed(WHOLE) == files
-    values = {name: catalogue.board.entry(PART, name, "recomputed") for name in files}
-    assert {name: (entry.value, entry.n) for name, entry in values.items()} == {
-        "fair": (1.0, len(IDS)),
-        "leaky": (0.0, len(IDS)),
-    }
+    values = {entry.model: (entry.value, entry.n) for entry in catalogue.board.entries(PART)}
+    assert values == {"fair": (1.0, len(IDS)), "leaky": (0.0, len(IDS))}
     assert catalogue.board.entry(WHOLE, "leaky", "recomputed").value == 1_800 / (len(IDS) + len(OTHERS))
     assert {"itm", "v2"} == {place.column.task for place in view(catalogue.board, "SugarCrepe")}
 

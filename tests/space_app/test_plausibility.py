@@ -32,12 +32,14 @@ def predictions(examples, scores):
     """A predictions file whose scores a function gives of each example's number, image and caption."""
     rows = []
     for number, example in enumerate(examples.examples):
-        matrix = [
-            [float(scores(number, image, text)) for text in example.captions] for image in range(len(example.images))
-        ]
         correct = list(range(len(example.images)))
+        matrix = [[float(scores(number, image, text)) for text in example.captions] for image in correct]
         rows.append(MatchingRow(example.id, "itm", "c", list(example.images), correct, matrix))
     return Predictions(rows, {"benchmark": {"name": "toy_scenes", "task": examples.task.name}, "model": {"name": "m"}})
+
+
+def is_right(examples, number, image, text):
+    return examples.examples[number].captions[image] == text
 
 
 RULES = {
@@ -86,11 +88,7 @@ def test_a_rule_hidden_by_noise_is_told_by_its_choices_and_one_by_its_order():
 def test_honest_scores_are_not_flagged(seed, shape):
     rng = np.random.default_rng(seed)
     examples = data(captions=shape[0], images=shape[1], seed=seed)
-
-    def is_right(number, image, text):
-        return examples.examples[number].captions[image] == text
-
-    assert find_flags(predictions(examples, lambda *key: is_right(*key) + rng.normal(0, 0.6)), examples) == []
+    assert find_flags(predictions(examples, lambda *key: is_right(examples, *key) + rng.normal(0, 0.6)), examples) == []
     assert find_flags(predictions(examples, lambda *key: rng.random()), examples) == []
 
 
@@ -110,11 +108,7 @@ def test_fewer_than_thirty_examples_are_not_compared_with_rules():
 @pytest.mark.parametrize("shape", [(2, 1), (5, 1), (2, 2)])
 def test_scores_that_were_made_from_the_labels_are_told(shape):
     examples = data(captions=shape[0], images=shape[1])
-
-    def is_right(number, image, text):
-        return examples.examples[number].captions[image] == text
-
-    [flag] = find_flags(predictions(examples, is_right), examples)
+    [flag] = find_flags(predictions(examples, lambda *key: is_right(examples, *key)), examples)
     assert flag == "toy_scenes/itm: 100.0 % of the 100 examples are right, more than of any known model."
 
 
@@ -125,8 +119,7 @@ def test_margins_as_small_as_rounding_are_told(lowest, size, is_told):
     examples = data()
 
     def score(number, image, text):
-        is_right = examples.examples[number].captions[image] == text
-        return lowest + size * (is_right != (number % 9 == 0))
+        return lowest + size * (is_right(examples, number, image, text) != (number % 9 == 0))
 
     told = "toy_scenes/itm: The correct captions differ from the others by no more than rounding in 100 examples."
     assert find_flags(predictions(examples, score), examples) == [told] * is_told
@@ -134,12 +127,10 @@ def test_margins_as_small_as_rounding_are_told(lowest, size, is_told):
 
 def test_constant_scores_are_told():
     examples = data()
-    assert find_flags(predictions(examples, lambda n, i, t: 0.5), examples) == [
-        "toy_scenes/itm: All 200 scores are the same, 0.5."
-    ]
-    assert find_flags(predictions(examples, lambda n, i, t: n), examples) == [
-        "toy_scenes/itm: In every example all captions have the same score, so that none is preferred."
-    ]
+    [same] = find_flags(predictions(examples, lambda n, i, t: 0.5), examples)
+    [undecided] = find_flags(predictions(examples, lambda n, i, t: n), examples)
+    assert same == "toy_scenes/itm: All 200 scores are the same, 0.5."
+    assert undecided.endswith("In every example all captions have the same score, so that none is preferred.")
 
 
 def test_huge_scores_are_compared_without_overflow():

@@ -257,14 +257,8 @@ def test_models_are_compared_on_the_examples_that_both_have():
 
 
 def test_a_category_is_compared_by_its_own_examples():
-    mixed = [
-        *right_on(range(100), 100).rows,
-        *(replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows),
-    ]
-    other = [
-        *right_on((), 100).rows,
-        *(replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows),
-    ]
+    wrong = [replace(row, id=f"x{row.id}", category="add_obj") for row in right_on((), 100).rows]
+    mixed, other = [*right_on(range(100), 100).rows, *wrong], [*right_on((), 100).rows, *wrong]
     predictions = {
         name: predictions_of(rows, "sugarcrepe", "itm", ["swap_obj"]) for name, rows in (("a", mixed), ("b", other))
     }

@@ -40,12 +40,8 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     entry = space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
     assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"
-    assert (
-        send(
-            space.address, paths, TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
-        )["id"]
-        == receipt["id"]
-    )
+    typed = TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
+    assert send(space.address, paths, typed)["id"] == receipt["id"]
     assert len(submissions(space.storage)) == 1
 
 
@@ -73,11 +69,8 @@ def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy,
     shown = space.catalogue.board.recomputed(VQA)
     assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(50)}
     for number, (path, receipt) in enumerate(zip(paths, receipts, strict=True)):
-        hash, [predictions], [result] = (
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-            receipt["predictions"],
-            receipt["results"],
-        )
+        hash = hashlib.sha256(path.read_bytes()).hexdigest()
+        [predictions], [result] = receipt["predictions"], receipt["results"]
         assert (predictions["sha256"], receipt["status"]) == (hash, "accepted")
         assert space.storage.read(f"requests/{receipt['id']}/{hash}.parquet") == path.read_bytes()
         assert stored[receipt["id"]].model["name"] == f"model {number}"

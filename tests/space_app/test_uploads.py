@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sources_vl_checklist
-from submission_support import changed, parquet, version_1
+from submission_support import MemoryStorage, changed, parquet, version_1
 
-from vl_assay.hub_datasets import get_benchmark, load_examples
+from vl_assay.hub_datasets import get_benchmark, load_examples, report
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
+from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.submissions.sandbox import Sandbox
+from vl_assay.space_app.submissions.submissions import OPTIONS, submit
 from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
 
 TASKS = ("order", "paraphrases", "groups", "detection", "vqa", "retrieval")
@@ -36,10 +38,7 @@ def test_good_predictions_are_taken_unchanged(task, toy):
 
 def test_metrics_are_those_of_the_benchmark_or_not_declared(toy):
     ours = {"retrieval_recall": {"ks": [1, 5, 10], "pool": "shared"}}
-    for change in (
-        said("benchmark", metrics=ours),
-        lambda metadata: metadata["benchmark"].pop("metrics", None) and None,
-    ):
+    for change in (said("benchmark", metrics=ours), lambda metadata: metadata["benchmark"].pop("metrics") and None):
         assert check_upload(changed(toy.predictions("retrieval"), metadata=change)).task == "retrieval"
 
 
@@ -201,15 +200,8 @@ def test_metadata_that_say_two_things_are_refused(toy):
 def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch):
     good = toy.predictions("order")
     monkeypatch.setattr(Sandbox, "footer", lambda *arguments: pytest.fail("it was opened"))
-    for content in (
-        b"",
-        b"PAR1PAR1",
-        b"id,score\na,1\n",
-        good[:-1],
-        good[1:],
-        pickle.dumps(SCRIPT),
-        b"PARE" + good[4:],
-    ):
+    csv_file, pickled = b"id,score\na,1\n", pickle.dumps(SCRIPT)
+    for content in (b"", b"PAR1PAR1", csv_file, good[:-1], good[1:], pickled, b"PARE" + good[4:]):
         with pytest.raises(PredictionsError, match=r"mine\.parquet is not a Parquet file, or was cut off"):
             check_upload(content, "mine.parquet")
     monkeypatch.setenv("VL_ASSAY_UPLOAD_LIMIT", "1")
@@ -238,12 +230,9 @@ def test_names_are_for_messages_only(name, label):
 
 
 def test_a_task_whose_sources_are_not_here_is_named():
-    metadata = {
-        "task_type": "matching",
-        "benchmark": {"name": "winoground", "task": "groups", "configs": ["winoground"]},
-    }
+    benchmark = {"name": "winoground", "task": "groups", "configs": ["winoground"]}
     with pytest.raises(PredictionsError, match="the data of winoground/groups are not on this server"):
-        expected(metadata)
+        expected({"task_type": "matching", "benchmark": benchmark})
 
 
 @pytest.mark.parametrize("below", ["vl_checklist", "."])
@@ -301,3 +290,42 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
     footer = int.to_bytes((16 << 20) + 1, 4, "little")
     with pytest.raises(PredictionsError, match=r"has a footer of 16,777,217 bytes; expected at most 16,777,216"):
         check_upload(good[:-8] + footer + b"PAR1")
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    """Predictions of zero-shot classification by a mock on the images that are drawn."""
+    [path] = score("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
+    return path
+
+
+def test_a_submission_of_zero_shot_classification_is_recomputed_and_stands_on_the_board(classified):
+    storage = MemoryStorage()
+    receipt = submit(storage, [classified.read_bytes()], {}, "someone")
+    assert (receipt.status, receipt.flags) == ("accepted", ())
+    [ours], [received] = report(classified, **OPTIONS), receipt.results
+    assert received.scores == ours.scores
+    entries = Catalogue(storage).board.of_model("mock:shuffled")
+    shown = {entry.score: entry.value for entry in entries if entry.benchmark == "zero_shot" and not entry.category}
+    assert shown == {name: ours.scores[name] for name in ("acc_at_1", "acc_at_5", "macro_acc_at_1", "macro_acc_at_5")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[0].update(correct=[5]), r"its correct is \[5\]"),
+        (lambda rows: [row["scores"].append(0.0) for row in rows], "65 scores; the set has 64"),
+        (lambda rows: rows[0].update(correct=[0, 1]), r"its correct is \[0, 1\]"),
+        (lambda rows: rows[0]["scores"].__setitem__(3, float("nan")), "NaN, infinite or missing"),
+    ],
+)
+def test_another_class_or_other_candidates_are_refused(classified, change, message):
+    with pytest.raises(PredictionsError, match=message):
+        check_upload(changed(classified.read_bytes(), rows=change))
+
+
+def test_prompts_of_the_submitters_own_are_another_version_of_the_data(tmp_path):
+    one = {"templates": "one {}"}
+    [path] = score("mock:constant", "zero_shot/shapes", out=tmp_path, options=one, progress=False)
+    with pytest.raises(PredictionsError, match="other data or metrics: its fingerprint"):
+        check_upload(path.read_bytes())

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from ...metrics.common.errors import SubmissionError
-from ..board.launch import RESERVED, SHIPPED
 from ..storage.records import Submission
+from .launch import RESERVED, SHIPPED
 
 # Nothing is seen of them: fillers, joiners, selectors of variants, the blank braille cell.
 _INVISIBLE = re.compile(
