@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -108,7 +109,7 @@ def _predict(storage: Storage, job: Job, end: float, say: Callable[[str], object
         download(job.model, folder / "hub", end)
         for submitted, reference in job.tasks.items():
             theirs = read_stored(storage, f"requests/{job.submission}/{submitted}.parquet")
-            words = _words(job.model, reference, theirs)
+            words = _words(job.model, reference, theirs, folder)
             errors = start([*words, "--out", str(folder)], folder, _environment(folder), end - time.monotonic())
             if errors:
                 raise SubmissionError(f"{reference}: {errors.splitlines()[-1]}")
@@ -119,12 +120,13 @@ def _predict(storage: Storage, job: Job, end: float, say: Callable[[str], object
     return found
 
 
-def _words(model: Mapping[str, Any], reference: str, theirs: Predictions) -> list[str]:
+def _words(model: Mapping[str, Any], reference: str, theirs: Predictions, folder: Path) -> list[str]:
     """The command that predicts what was submitted, as it was; the benchmark is built, which may need the network."""
     settings = [f"--setting={key}={value}" for key, value in model["settings"].items() if key != "compile"]
-    options = ["--revision", model["revision"], "--dtype", model["dtype"], "--no-cache", *settings]
-    if model["settings"].get("compile") == "true":
-        options.append("--compile")
+    chosen = {"revision": model["revision"], "cache": False, "compile": model["settings"].get("compile") == "true"}
+    config = folder / "run.yaml"
+    config.write_text(json.dumps(chosen), encoding="utf-8")  # JSON is YAML
+    options = ["--config", str(config), "--dtype", model["dtype"], *settings]
     size = theirs.metadata.get("run", {}).get("batch_size")
     if type(size) is int and 1 <= size <= _LARGEST_BATCH:
         options += ["--batch-size", str(size)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import logging
 import os
 import shutil
@@ -171,11 +172,19 @@ def test_a_model_is_run_again_as_it_was_submitted(place, storage):
 
     id = stored(storage, changed(place.content, metadata=choose), "Compiled CLIP")
     job, commands = queue_rerun(storage, id, "me"), []
-    work(storage, 1, lambda line: None, start=lambda words, *_: commands.append(words) or "stopped")
-    [command] = [words for words in commands if "--compile" in words]
+    settings = []
+
+    def start(words, folder, *_):
+        commands.append(words)
+        settings.append(json.loads((folder / "run.yaml").read_text()))
+        return "stopped"
+
+    work(storage, 1, lambda line: None, start=start)
+    assert {"revision": job.model["revision"], "cache": False, "compile": True} in settings
+    [command] = [words for words, chosen in zip(commands, settings, strict=True) if chosen["compile"]]
     options = parsed(get_command(build_app()), command)
-    wanted = {"batch_size": 7, "dtype": "bfloat16", "compile": True, "setting": ["template=-o {} = a"]}
-    wanted |= {"model": "ada/clip", "benchmarks": [TASK], "revision": job.model["revision"], "no_cache": True}
+    wanted = {"batch_size": 7, "dtype": "bfloat16", "setting": ["template=-o {} = a"]}
+    wanted |= {"model": "ada/clip", "benchmarks": [TASK]}
     assert {name: options[name] for name in wanted} == wanted
 
 
