@@ -36,6 +36,11 @@ _PREPROCESSING = (
 # Of a folder, the files that a model is loaded from, and what `finetune` adds when it has measured the model.
 _LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja", ".spm", ".codes", ".tokenizer", ".tiktoken")
 _RECORDS = "training"
+# What `transformers` raises for checkpoints that are missing or damaged.
+_ERRORS = (
+    *(OSError, ValueError, RuntimeError, KeyError, EOFError, TypeError, AttributeError),
+    *(SafetensorError, RevisionResolutionError),
+)
 
 
 def load_checkpoint(
@@ -259,7 +264,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
     try:
         with no_model_code():
             yield
-    except (OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError, RevisionResolutionError) as error:
+    except _ERRORS as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
         raise ModelError(
