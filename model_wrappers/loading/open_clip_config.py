@@ -28,13 +28,13 @@ _NAMES = {
 }
 
 
-def check_config(config: Any) -> None:
+def check_config(config: dict[str, Any]) -> None:
     """Raise `ModelError` unless a configuration holds numbers, words, names of models and known arguments alone.
 
     Args:
         config: the content of the file.
     """
-    sections = {key: config[key] for key in _SECTIONS[:2] if key in config} if isinstance(config, dict) else {}
+    sections = {key: config[key] for key in _SECTIONS[:2] if key in config}
     for place, value in _refused(sections):
         raise ModelError(
             f"{FILE} has {place} = {value!r}; allowed are numbers, words, names on the Hub, and the arguments "
