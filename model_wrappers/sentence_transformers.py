@@ -184,7 +184,9 @@ def _check_modules(files: CheckpointFiles) -> None:
         if place.startswith(".") or Path(place).is_absolute() or ".." in Path(place).parts:
             raise ModelError(f"modules.json names {place!r}, which is hidden or outside the folder; move it")
         settings = next(filter(None, (files.file(f"{place}/{name}".lstrip("/")) for name in _SETTINGS_FILES)), None)
-        content = read_json(settings) if settings else {}
+        if settings is None:
+            continue
+        content = read_json(settings)
         if tokenizer := content.get("tokenizer_name_or_path"):
             raise ModelError(f"{settings.name} names the tokenizer {tokenizer!r}; save it in the folder of the model")
         passed = [name for key, value in content.items() if _PASSES.search(key) for name in value or ()]
