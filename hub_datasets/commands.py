@@ -352,19 +352,14 @@ def skills(
 
     Example: `vl-assay skills vl-assay-results/demo-clip`
     """
-    from ..metrics.records.predictions import prediction_files
-
-    print_skills(prediction_files(*predictions), ties=ties, confidence=confidence)
-
-
-def print_skills(files: Sequence[Path], *, ties: str | None, confidence: float) -> None:
-    """Print the skill profile of files of predictions."""
     from ..metrics.common.documents import print_tables
     from ..metrics.evaluation import check_options
+    from ..metrics.records.predictions import prediction_files
     from .core.skills import profile_parts, read_skill_profile
 
     check_options(ties=ties, confidence=confidence)
-    print_tables(profile_parts(read_skill_profile(files, ties=ties, confidence=confidence)))
+    profile = read_skill_profile(prediction_files(*predictions), ties=ties, confidence=confidence)
+    print_tables(profile_parts(profile))
 
 
 @app.command()

@@ -319,7 +319,7 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
     """
     settings = choose("endpoint", options, SETTINGS)
     if options.revision is not None or options.dtype != LoadOptions.dtype or options.compile:
-        raise ModelError("the server chooses revision and dtype: leave them out, and --compile")
+        raise ModelError("the server chooses revision and dtype: leave them out, and compile")
     if settings["template"].count("{}") != 1:
         raise ModelError(f"the template of endpoint has {{}} once, for the caption; got {settings['template']!r}")
     name, variable = checkpoint, KEY_VARIABLE

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from ..hub_datasets.core.pretrained import no_model_code
 from ..metrics.common.errors import ModelError
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 
 MODEL_TYPES = ()
 LIBRARY = "mteb"
-CHECKPOINTS = ("google/siglip-so400m-patch14-384", "BAAI/EVA-CLIP-8B", "jinaai/jina-clip-v1")
+CHECKPOINTS = ("google/siglip-so400m-patch14-384", "kakaobrain/align-base", "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k")
 _LIMITLESS = 1 << 30
 
 
@@ -75,7 +76,13 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
         raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
     library = import_library(LIBRARY)
     try:
-        with warnings.catch_warnings():
+        library.get_model_meta(checkpoint)
+    except KeyError as error:
+        raise ModelError(
+            f"mteb has no model {checkpoint!r}: only its own loaders are used; see mteb.get_model_metas()"
+        ) from error
+    try:
+        with no_model_code(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model: Any = library.get_model(checkpoint, revision=options.revision, device=options.device)
     except Exception as error:  # whatever the code of its models raises

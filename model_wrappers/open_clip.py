@@ -28,13 +28,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from huggingface_hub import hf_hub_download
 from PIL import Image
 from safetensors.torch import save_model
 
+from ..hub_datasets.core.pretrained import check_folder, read_json
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import loading_errors, torch_dtype
+from .loading.checkpoints import folder_hash, loading_errors, torch_dtype
+from .loading.open_clip_config import FILE, check_config
 from .loading.prefixes import SAMPLES, can_share, grow, log_mask
 from .loading.published import QUICK, Published, find_published, published_checkpoints
 from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to
@@ -146,7 +149,7 @@ class OpenClip(DualEncoderMixin):
             "model_cfg": library.get_model_config(self._model_name),
             "preprocess_cfg": library.get_model_preprocess_cfg(self._model),
         }
-        (folder / "open_clip_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+        (folder / FILE).write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Prepared captions (n, `max_tokens`), truncated or padded as by the library's tokenizer."""
@@ -193,7 +196,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
         name=source.shown,
         family="open_clip",
         checkpoint=source.shown,
-        revision=_fingerprint(model),
+        revision=_fingerprint(model, source),
         dtype=options.dtype,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         preprocessing={"backend": "torchvision", **json.loads(json.dumps(library.get_model_preprocess_cfg(model)))},
@@ -263,12 +266,23 @@ def _how_to_get(row: Published) -> str:
 def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Model in float32 on the CPU, tokenizer, transform of images, and what was changed in a file of weights."""
     with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
+        _check_source(source)
         warnings.filterwarnings("ignore", "QuickGELU mismatch")  # `_activation` warns, also for files
         with _plain_weights(library, source) as (file, changes):
             model, _, preprocess = library.create_model_and_transforms(
                 source.model, pretrained=file or source.tag, precision="fp32", device="cpu", require_pretrained=True
             )
         return model, library.get_tokenizer(source.model), preprocess, changes
+
+
+def _check_source(source: Source) -> None:
+    """Raise `ModelError` if a folder leads elsewhere, or a configuration holds more than the library needs."""
+    scheme, _, place = source.model.partition(":")
+    if scheme == "local-dir":
+        check_folder(Path(place))
+        check_config(read_json(Path(place, FILE)))
+    elif scheme == "hf-hub":
+        check_config(read_json(Path(hf_hub_download(place, FILE))))
 
 
 @contextmanager
@@ -330,9 +344,11 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
     return {"activation": names[quick], "activation_mismatch": mismatch}
 
 
-def _fingerprint(model: Any) -> str:
-    """A hash over all weights as loaded, in float32."""
+def _fingerprint(model: Any, source: Source) -> str:
+    """Return a hash over all weights as loaded, in float32, and over the files of a local folder (its tokenizer)."""
     digest = hashlib.sha256()
+    if source.model.startswith("local-dir:"):
+        digest.update(folder_hash(Path(source.model.partition(":")[2])).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().contiguous().numpy())

@@ -10,17 +10,20 @@ them (`encode_query`, `encode_document`). The settings ``caption`` and ``image``
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from PIL import Image
 
+from ..hub_datasets.core.pretrained import check_folder, read_json
 from ..metrics.common.errors import ModelError
 from .engine.families import checkpoint_path, import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
@@ -40,6 +43,16 @@ _LONG, _LIMITLESS = 2048, 1 << 30
 # A row of the table that `transformers` logs; a terminal's colours may stand before the word.
 _MISSING = re.compile(r"^(\S+) *\| *\S*MISSING\b", re.MULTILINE)
 _ROWS = ("input_ids", "attention_mask")
+# The library finds arguments of `from_pretrained` in these entries of these files; harmless ones are allowed.
+_SETTINGS_FILES = tuple(
+    f"sentence_{name}_config.json"
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+_PASSES = re.compile("^(model|processor|tokenizer|config)_(kw)?args$")
+_ARGUMENTS = (
+    *("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer", "do_lower_case", "use_fast", "padding_side"),
+    *("truncation_side", "model_max_length", "max_length", "min_pixels", "max_pixels"),
+)
 
 
 class SentenceEmbedder(DualEncoderMixin):
@@ -140,9 +153,16 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
         if not library.util.is_sentence_transformer_model(path, revision=files.commit, cache_folder=files.cache_dir):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
+        check_folder(Path(path))
+        files.refuse_adapter()
+        _check_modules(files)
         with _complete():
             model = library.SentenceTransformer(
-                path, revision=files.commit, device=options.device, model_kwargs={"dtype": torch_dtype(options)}
+                path,
+                revision=files.commit,
+                device=options.device,
+                trust_remote_code=False,
+                model_kwargs={"dtype": torch_dtype(options), "weights_only": True},
             )
         _refuse_unfit(model)
     model = files.ready(model.to(torch_dtype(options)))
@@ -155,6 +175,25 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     if (model.max_seq_length or _LONG) < _LONG:
         loaded.check(["a dog", "two cats and a dog " * model.max_seq_length])
     return loaded
+
+
+def _check_modules(files: CheckpointFiles) -> None:
+    """Raise `ModelError` if modules are in hidden folders or elsewhere, or pass other arguments than `_ARGUMENTS`."""
+    for module in json.loads((files.file("modules.json") or Path()).read_text(encoding="utf-8")):
+        place = module["path"]
+        if place.startswith(".") or Path(place).is_absolute() or ".." in Path(place).parts:
+            raise ModelError(f"modules.json names {place!r}, which is hidden or outside the folder; move it")
+        settings = next(filter(None, (files.file(f"{place}/{name}".lstrip("/")) for name in _SETTINGS_FILES)), None)
+        if settings is None:
+            continue
+        content = read_json(settings)
+        if tokenizer := content.get("tokenizer_name_or_path"):
+            raise ModelError(f"{settings.name} names the tokenizer {tokenizer!r}; save it in the folder of the model")
+        passed = [name for key, value in content.items() if _PASSES.search(key) for name in value or ()]
+        if others := [name for name in passed if name not in _ARGUMENTS]:
+            raise ModelError(
+                f"{settings.name} passes {', '.join(others)} to transformers; allowed are {', '.join(_ARGUMENTS)}"
+            )
 
 
 @contextmanager

@@ -50,7 +50,6 @@ COMMANDS = (
         "reproduce",
         "review",
         "run",
-        "score",
         "skills",
         "study",
     ),
@@ -183,7 +182,7 @@ def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_w
 def test_help_lists_examples_line_by_line_and_the_common_options_first():
     shown = invoke("run", "--help", width=80).output
     assert " • vl-assay run demo-clip --plan " in shown
-    assert shown.index("--data-dir ") < shown.index("Speed and memory") < shown.index("--workers")
+    assert shown.index("--data-dir ") < shown.index("Speed and memory") < shown.index("--batch-size")
     assert re.fullmatch(r"vl-assay \d+\.\d+\.\d+\n", invoke("--version").output)
 
 

@@ -81,7 +81,9 @@ def _type_text(kind: Any, minimum: float | None) -> str:
 
 
 def _default_text(default: Any) -> str:
-    return {None: "none", True: "true", False: "false"}.get(default, default) if default != "" else '""'
+    if default is None or isinstance(default, bool):
+        return str(default).lower()
+    return '""' if default == "" else str(default)
 
 
 def _convert(value: Any, kind: Any) -> Any:

@@ -20,6 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from transformers import CLIPModel, CLIPTokenizer, OwlViTConfig, OwlViTForObjectDetection, OwlViTImageProcessor
 from transformers.loss.loss_for_object_detection import generalized_box_iou, sigmoid_focal_loss
 
+from ...hub_datasets.core.pretrained import load_part
 from ...hub_datasets.toy_scenes.episodes import describe, sample_episode
 from ...hub_datasets.toy_scenes.render import box, render
 from ...hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS
@@ -63,7 +64,7 @@ class Batch:
 
 def build_model() -> OwlViTForObjectDetection:
     """The model before training: the two towers of demo-clip, and new heads."""
-    clip = CLIPModel.from_pretrained(_DEMO_CLIP, dtype=torch.float32)
+    clip = load_part(CLIPModel, _DEMO_CLIP, dtype=torch.float32)
     kept = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "hidden_act")
     texts = (*kept, "vocab_size", "max_position_embeddings", "bos_token_id", "eos_token_id", "pad_token_id")
     text = {name: getattr(clip.config.text_config, name) for name in texts}

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...hub_datasets.core.benchmarks import get_benchmark, split_reference
 from ...hub_datasets.core.examples import TaskData, load_examples
+from ...hub_datasets.core.pretrained import load_part
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, Row, VQARow
@@ -234,7 +235,7 @@ def _reference_tokenizer(name: str, model: Model) -> Any:
     family, _, checkpoint = name.partition(":")
     path = checkpoint_path(checkpoint if family == model.info.family else name)
     try:
-        return AutoTokenizer.from_pretrained(path, revision=model.info.revision)
+        return load_part(AutoTokenizer, path, revision=model.info.revision)
     except (OSError, ValueError, KeyError):
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -19,10 +19,10 @@ from ...hub_datasets.commands import (
     Ties,
     make_report,
     parse_options,
-    print_skills,
 )
 from ...hub_datasets.published.inventory import read_inventory, summarise
 from ...metrics.common.command_line import model_option, speed_option
+from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError, check_known
 
 if TYPE_CHECKING:
@@ -53,6 +53,20 @@ Dtype = Annotated[str, model_option(help="float32, bfloat16, float16 or auto.")]
 
 
 @dataclass(frozen=True)
+class RunSettings:
+    """The settings in the file of ``--config``, of runs of a model."""
+
+    revision: Annotated[str | None, "branch, tag or commit of the model on the Hub"] = None
+    workers: Annotated[int | None, "processes that prepare images; by default 0 on a CPU and up to 8 for a GPU", 0] = (
+        None
+    )
+    compile: Annotated[bool, "compile the model with torch.compile; pays off for large sets"] = False
+    cache: Annotated[bool, "use finished predictions and cached embeddings"] = True
+    check_precision: Annotated[int, "count decisions that differ from float32, on so many examples of each task", 0] = 0
+    engine: Annotated[str, "ray: a Ray cluster with a worker for each GPU; ray:0.5: two workers for each GPU"] = ""
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """The options that `run` and `predict` have in common; they make a `RunConfig`."""
 
@@ -60,27 +74,12 @@ class RunOptions:
     data_dir: DataDir = None
     allow_missing: AllowMissing = False
     option: Options = None
+    setting: Settings = None
+    dtype: Dtype = "float32"
     batch_size: Annotated[
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
-    dtype: Dtype = "float32"
-    revision: Revision = None
-    setting: Settings = None
-    compile: Annotated[
-        bool, speed_option("--compile", help="Compile the model with torch.compile; pays off for large sets.")
-    ] = False
-    workers: Annotated[
-        int | None,
-        speed_option(help="Processes that prepare images; by default 0 on a CPU and up to 8 for a GPU.", min=0),
-    ] = None
-    no_cache: Annotated[
-        bool, speed_option("--no-cache", help="Use no finished predictions and no cached embeddings.")
-    ] = False
-    check_precision: Annotated[
-        int,
-        model_option(metavar="N", help="Count decisions that differ from float32, on N examples of each task.", min=0),
-    ] = 0
     limit: Annotated[
         int | None,
         typer.Option(
@@ -91,21 +90,18 @@ class RunOptions:
         str | None,
         typer.Option(metavar="N,N,…", help="Seeds of the benchmarks' builders; reports show the spread over them."),
     ] = None
-    engine: Annotated[
-        str,
-        speed_option(metavar="ray[:N]", help="Run on a Ray cluster, by default a worker for each GPU; ray:0.5 two."),
-    ] = ""
+    config: Annotated[Path | None, config_option(RunSettings)] = None
 
-    def config(self) -> RunConfig:
-        """The configuration of the run."""
+    def run_config(self) -> RunConfig:
+        """Return the configuration of the run."""
         from .runner import RunConfig
 
         same = {field.name for field in fields(RunConfig)} & {field.name for field in fields(self)}
         return RunConfig(
             **{name: getattr(self, name) for name in same},
+            **asdict(read_config(self.config, RunSettings)),
             options=parse_options(self.option, allow_missing=self.allow_missing),
             settings=parse_settings(self.setting),
-            cache=not self.no_cache,
         )
 
     def predict(self, model: str, benchmarks: list[str] | None, shard: str | None = None) -> PredictionFiles:
@@ -113,7 +109,7 @@ class RunOptions:
         from . import runner
 
         references = benchmarks or runner.DEFAULT_BENCHMARKS
-        config = replace(self.config(), shard=shard)
+        config = replace(self.run_config(), shard=shard)
         return runner.predict(model, references, out=self.out, seeds=parse_seeds(self.seeds), config=config)
 
 
@@ -144,14 +140,6 @@ def run(
     *,
     options: RunOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
-    devices: Annotated[int, speed_option(help="With --plan: number of devices like this one.")] = 1,
-    skills: Annotated[
-        bool,
-        typer.Option(
-            "--skills",
-            help="Print the accuracy by skill over all benchmarks first; by default those whose sources are there.",
-        ),
-    ] = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -163,7 +151,6 @@ def run(
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
-    `vl-assay run demo-clip --skills` ·
     `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
     """
     from ...metrics.evaluation import check_options
@@ -172,32 +159,14 @@ def run(
     check_options(ties=ties, confidence=confidence)
     if plan:
         references = benchmarks or runner.DEFAULT_BENCHMARKS
-        _print_plan(model, runner.plan(model, references, devices=devices, config=options.config()))
+        _print_plan(model, runner.plan(model, references, config=options.run_config()))
         return
-    if skills and options.seeds:
-        raise VLAssayError("--skills takes one version of each benchmark; leave --seeds out")
-    files = options.predict(model, benchmarks or (_with_skills(options.data_dir) if skills else None))
+    files = options.predict(model, benchmarks)
     if _is_main():
         typer.echo("evaluating", err=True)
-        if skills:
-            print_skills(files, ties=ties, confidence=confidence)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
         if model == "demo-clip" and not benchmarks:
             typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
-
-
-def _with_skills(data_dir: Path | None) -> list[str]:
-    """The benchmarks that declare skills and whose sources are there; tells which are not, and how to get them."""
-    from ...hub_datasets.core import listing
-    from ...hub_datasets.core.benchmarks import get_benchmark
-    from ...hub_datasets.core.skills import has_skills
-
-    lines = [line for line in listing.benchmark_lines(data_dir=data_dir) if has_skills(line.name)]
-    if _is_main():
-        for line in lines:
-            if line.state != listing.READY:
-                typer.echo(f"left out: {line.name}, {line.state}: {get_benchmark(line.name).source}", err=True)
-    return [line.name for line in lines if line.state == listing.READY]
 
 
 @app.command()
@@ -220,7 +189,6 @@ def check(
     `vl-assay check ./my-checkpoint --json`
     """
     import json
-    from dataclasses import asdict
 
     from . import checking
     from .distributed import default_device
@@ -236,7 +204,6 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("score", hidden=True)
 @app.command()
 @with_run_options
 def predict(
@@ -394,9 +361,12 @@ def _families() -> Iterator[_FamilyEntry]:
 def reproduce(
     table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="A page for each paper: all tables and figures; models run only with --use.")
+        bool,
+        typer.Option(
+            "--all",
+            help="A page for each paper, with all tables and figures; models run only with --use.",
+        ),
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="With --all: download nothing.")] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
@@ -429,6 +399,8 @@ def reproduce(
     """
     import json
 
+    from huggingface_hub import is_offline_mode
+
     from ..reproduce import everything, plans, report
     from ..reproduce import reproduce as reproduction
 
@@ -442,7 +414,7 @@ def reproduce(
             predictions=predictions,
             data_dir=data_dir,
             weights=weights,
-            offline=offline,
+            offline=is_offline_mode(),
             options=parse_options(option, allow_missing=allow_missing),
             ties=ties,
             confidence=confidence,
@@ -453,8 +425,6 @@ def reproduce(
             f"see {folder / everything.INDEX}"
         )
         return
-    if offline:
-        raise VLAssayError("--offline is for --all; HF_HUB_OFFLINE=1 keeps other runs from downloading")
     if table is None:
         status = plans.status(weights)
         typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
@@ -560,8 +530,8 @@ def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
         typer.echo(f"{model}: {estimate}. No question was sent.")
         return
     whole = max(estimate.total, 1e-9)
-    spent = {phase: seconds / estimate.devices for phase, seconds in estimate.seconds.items()}
-    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %") for phase, seconds in spent.items()]
+    spent = estimate.seconds.items()
+    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %") for phase, seconds in spent]
     title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     rows = [*rows, None, ("all", f"{estimate.total:,.1f}", "")]
     print_tables([simple_table(("phase", "seconds", "share"), rows, title=title, numbers=True)])

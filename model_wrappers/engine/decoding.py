@@ -50,7 +50,9 @@ class Decoder:
         try:
             prepared = pool.submit(_prepare, plan.image_bytes(number)).result()
         except BrokenProcessPool as error:
-            raise ModelError("a process that prepares images died; try fewer, or none: --workers 0") from error
+            raise ModelError(
+                "a process that prepares images died; try fewer, or none (workers: 0 in --config)"
+            ) from error
         if isinstance(prepared, BaseException):
             raise plan.unreadable(number, prepared) from prepared
         return prepared
@@ -67,7 +69,7 @@ class Decoder:
                 content = pickle.dumps(model)
             except (pickle.PicklingError, TypeError, AttributeError) as error:
                 raise ModelError(
-                    f"{model.info.name} cannot be sent to worker processes ({error}); use none: --workers 0"
+                    f"{model.info.name} cannot be sent to worker processes ({error}); use none (workers: 0)"
                 ) from error
             context = get_context("spawn")  # forked processes would share the GPU's state and hang
             self._pool = ProcessPoolExecutor(self.workers, context, initializer=_start, initargs=(content,))

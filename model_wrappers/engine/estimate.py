@@ -41,15 +41,13 @@ class Estimate:
     """The expected time and memory of a run.
 
     Args:
-        seconds: by phase, summed over devices; "decode" is time in which the device waits for images.
-        devices: number of devices.
+        seconds: by phase; "decode" is time in which the device waits for images.
         memory: peak memory of the device in bytes (of the process, on a CPU).
         sample: number of examples in the sample.
         examples: number of examples in the run.
     """
 
     seconds: dict[str, float]
-    devices: int
     memory: int
     sample: int
     examples: int
@@ -57,7 +55,7 @@ class Estimate:
     @property
     def total(self) -> float:
         """Seconds from the first image to the last score, without loading the model and the data."""
-        return sum(self.seconds.values()) / self.devices
+        return sum(self.seconds.values())
 
     @property
     def bound(self) -> str:
@@ -65,14 +63,13 @@ class Estimate:
         return max(self.seconds, key=lambda phase: self.seconds[phase], default="nothing")
 
 
-def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: int = 1, size: int = 64) -> Estimate:
+def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, size: int = 64) -> Estimate:
     """Score a sample of every task twice, first to warm up, and scale the times of the second pass.
 
     Args:
         model: a loaded model.
         tasks: the tasks of the run.
         batch_size: as in the run.
-        devices: number of devices like this one.
         size: number of examples of each task in the sample.
     """
     plan, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
@@ -97,7 +94,7 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, devices: i
         seconds[phase] = seconds.get(phase, 0.0) + (spent["total"] - spent["waiting"]) * factor
     examples = sum(len(task.examples) for task in tasks)
     measured = sum(len(task.examples) for task in sampled.tasks)
-    return Estimate(seconds, devices, peak_memory(), measured, examples)
+    return Estimate(seconds, peak_memory(), measured, examples)
 
 
 def changed_decisions(

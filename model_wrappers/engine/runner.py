@@ -231,7 +231,9 @@ def predict_part(
         references = _checked_references(benchmarks, context)
     key = _key(model, references, out, context) if context.processes.world == 1 and part is None else None
     if finished := finished_files(key):
-        context.bars.say("the predictions are there, of the same model, data and code; --no-cache computes them again")
+        context.bars.say(
+            "the predictions of this model, data and code exist; `cache: false` in --config computes them again"
+        )
         return PredictionFiles(finished, metrics_of, captions_of, parts_in)
     loaded = _load(model, context)
     with context.clock("data"):
@@ -441,7 +443,6 @@ def plan(
     model: str | AnyModel = DEFAULT_MODEL,
     benchmarks: str | Iterable[str] = DEFAULT_BENCHMARKS,
     *,
-    devices: int = 1,
     config: RunConfig | None = None,
     **changes: Any,
 ) -> Estimate | RequestPlan:
@@ -450,15 +451,12 @@ def plan(
     Of a model behind a server, tell what would be sent to it; no question is.
 
     Args:
-        devices: how many devices like this one share the work.
         model, benchmarks, config, changes: as for `predict`.
 
     Raises:
         VLAssayError: as `predict`.
     """
     config = RunConfig.of(config, changes)
-    if devices < 1:
-        raise ModelError(f"the number of devices is {devices}; it must be 1 or more")
     if isinstance(model, str):
         check_model(model)
     references = _references(benchmarks)
@@ -470,7 +468,7 @@ def plan(
     tasks = _load_data(references, loaded, _Context(config, Processes(), [], None), config.options)
     if isinstance(loaded, RemoteModel):
         return plan_requests(loaded, ScoringPlan(tasks))
-    return estimate(loaded, tasks, batch_size=config.batch_size or _batch_size(_device(loaded)), devices=devices)
+    return estimate(loaded, tasks, batch_size=config.batch_size or _batch_size(_device(loaded)))
 
 
 def _references(benchmarks: str | Iterable[str]) -> list[str]:

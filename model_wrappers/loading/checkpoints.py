@@ -17,7 +17,9 @@ from huggingface_hub import is_offline_mode, resolve_revision
 from huggingface_hub.errors import RevisionResolutionError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+from transformers.utils import cached_file
 
+from ...hub_datasets.core.pretrained import ADAPTER, load_part, no_model_code
 from ...metrics.common.errors import ModelError
 from ...metrics.records.predictions import file_hash
 from ..engine.families import checkpoint_path, families_of
@@ -32,8 +34,13 @@ _PREPROCESSING = (
     *("rescale_factor", "rescale_offset", "include_top", "patch_size", "max_num_patches"),
 )
 # Of a folder, the files that a model is loaded from, and what `finetune` adds when it has measured the model.
-_LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja")
+_LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja", ".spm", ".codes", ".tokenizer", ".tiktoken")
 _RECORDS = "training"
+# What `transformers` raises for checkpoints that are missing or damaged.
+_ERRORS = (
+    *(OSError, ValueError, RuntimeError, KeyError, EOFError, TypeError, AttributeError),
+    *(SafetensorError, RevisionResolutionError),
+)
 
 
 def load_checkpoint(
@@ -113,14 +120,32 @@ class CheckpointFiles:
     def config(self, model_types: Sequence[str], described: str = "") -> Any:
         """The configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
         with loading_errors(self.checkpoint, self.family):
-            config = AutoConfig.from_pretrained(self.path, revision=self.commit)
+            config = load_part(AutoConfig, self.path, revision=self.commit)
         if config.model_type not in model_types:
             right = " or ".join(families_of(config.model_type)) or "no family here"
             raise ModelError(
                 f"{self.checkpoint} is a {config.model_type!r} checkpoint, not one for {self.family} "
                 f"({described or ', '.join(model_types)}); its family is {right}"
             )
+        for part in (config, *(getattr(config, name, None) for name in config.sub_configs)):
+            attention = getattr(part, "_attn_implementation", None) or ""
+            if "/" in attention:
+                raise ModelError(
+                    f"the configuration of {self.checkpoint} asks for the attention {attention}, which is code of a "
+                    "Hub repository and never runs here; remove attn_implementation"
+                )
         return config
+
+    def file(self, name: str) -> Path | None:
+        """Return the path of a file of the checkpoint; None if it has no such file."""
+        options = {"revision": self.commit, "cache_dir": self.cache_dir}
+        found = cached_file(self.path, name, _raise_exceptions_for_missing_entries=False, **options)
+        return None if found is None else Path(found)
+
+    def refuse_adapter(self) -> None:
+        """Raise `ModelError` for an adapter of peft in a Hub repository, whose base may be of another one."""
+        if self.commit and self.file("adapter_config.json"):
+            raise ModelError(ADAPTER)
 
     def model(self, model_class: Any, unused: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Any:
         """The weights as a model of `model_class`, in evaluation mode, on the device and in the dtype of the options.
@@ -132,10 +157,13 @@ class CheckpointFiles:
                 arguments of ``from_pretrained``; one that places the model leaves it where that says.
         """
         with loading_errors(self.checkpoint, self.family), _without_warnings():
-            model, loading = model_class.from_pretrained(
+            self.refuse_adapter()
+            model, loading = load_part(
+                model_class,
                 self.path,
                 revision=self.commit or "main",
                 dtype=torch_dtype(self.options),
+                weights_only=True,  # pickles
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # refused below with their names, which transformers only logs
                 **(changes or {}),
@@ -160,7 +188,7 @@ class CheckpointFiles:
         backend = {"backend": "pil"} if processor_class is AutoImageProcessor else {}
         with loading_errors(self.checkpoint, self.family):
             try:
-                return processor_class.from_pretrained(self.path, revision=self.commit, **backend)
+                return load_part(processor_class, self.path, revision=self.commit, **backend)
             except ImportError as error:
                 raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
 
@@ -168,7 +196,7 @@ class CheckpointFiles:
         """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
         with loading_errors(self.checkpoint, self.family):
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.path, revision=self.commit)
+                tokenizer = load_part(AutoTokenizer, self.path, revision=self.commit)
             except ImportError as error:
                 raise ModelError(
                     f"the tokenizer of {self.checkpoint} needs a library, most often SentencePiece: "
@@ -232,10 +260,11 @@ def torch_dtype(options: LoadOptions) -> torch.dtype:
 
 @contextmanager
 def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
-    """Turn what `transformers` raises into a `ModelError` that names the checkpoint."""
+    """Turn what `transformers` raises into a `ModelError` that names the checkpoint; no code of it runs within."""
     try:
-        yield
-    except (OSError, ValueError, RuntimeError, KeyError, EOFError, SafetensorError, RevisionResolutionError) as error:
+        with no_model_code():
+            yield
+    except _ERRORS as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
         raise ModelError(

@@ -27,13 +27,14 @@ from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 
 GOAL = 0.6
+NO_CACHE = Path(__file__).parents[1] / "support" / "no_cache.yaml"
 
 
 def run(processes: int, benchmarks: list[str], checkpoint: Path, folder: Path, out: Path) -> dict[str, Any]:
     """What the predictions say of a run with that many processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
     command += ["-m", "vl_assay.metrics.common.command_line", "predict", str(checkpoint), *benchmarks]
-    command += ["--data-dir", str(folder), "--out", str(out), "-o", "verify=false", "--no-cache"]
+    command += ["--data-dir", str(folder), "--out", str(out), "-o", "verify=false", "--config", str(NO_CACHE)]
     done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from transformers import AutoConfig, AutoTokenizer
 
 MODELS: dict[str, dict] = {}
 TAGS: dict[tuple[str, str], dict] = {}
@@ -127,7 +128,10 @@ def get_model_preprocess_cfg(model):
 
 
 def get_tokenizer(name):
-    return Tokenizer(get_model_config(name)["text_cfg"]["context_length"])
+    text = get_model_config(name)["text_cfg"]
+    if text.get("hf_tokenizer_name"):  # as the library does: with all arguments of the configuration
+        AutoTokenizer.from_pretrained(_folder(name), **text.get("tokenizer_kwargs", {}))
+    return Tokenizer(text["context_length"])
 
 
 def create_model_and_transforms(name, pretrained=None, precision="fp32", device="cpu", require_pretrained=False):
@@ -143,6 +147,8 @@ def create_model_and_transforms(name, pretrained=None, precision="fp32", device=
     if not found and (pretrained or require_pretrained):
         raise RuntimeError(f"Required pretrained weights ({name}, {pretrained}) could not be loaded.")
     assert precision == "fp32"
+    if tower := config["text_cfg"].get("hf_model_name"):
+        AutoConfig.from_pretrained(tower)
     model = FakeClip(config).to(device)
     if found:
         saved = load_file(file) if str(file).endswith(".safetensors") else torch.load(file, weights_only=True)

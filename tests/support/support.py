@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -98,7 +99,10 @@ def finish(process):
     return output
 
 
+# A file of settings: without the cache, which would spare a run that goes on all its work.
+NO_CACHE = Path(__file__).with_name("no_cache.yaml")
+
+
 def score_command(model, folder, out, **options):
     arguments = ["predict", model, "sugarcrepe/add_att", "sugarcrepe/swap_obj", "--data-dir", folder, "--out", out]
-    # Without the cache, which would spare a run that goes on all its work.
-    return command(*arguments, "-o", "verify=false", "--no-cache", **options)
+    return command(*arguments, "-o", "verify=false", "--config", NO_CACHE, **options)

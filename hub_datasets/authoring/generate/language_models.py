@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ....metrics.common.errors import ModelError
 from ...chat.client import KEY_VARIABLE, Completion, Endpoint, Refused
+from ...core.pretrained import load_part
 
 if TYPE_CHECKING:
     from .prompts import Messages
@@ -78,8 +79,8 @@ class LocalModel:
                 f"a local model needs torch and transformers ({error}): pip install 'vl-assay[models]'"
             ) from error
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
-            model: Any = AutoModelForCausalLM.from_pretrained(path, dtype="auto")
+            self._tokenizer: Any = load_part(AutoTokenizer, path)
+            model: Any = load_part(AutoModelForCausalLM, path, dtype="auto", weights_only=True)
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
         self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

@@ -40,19 +40,15 @@ def test_the_prediction_scales_with_the_work_and_names_what_bounds_it(tasks):
     assert (whole.sample, whole.examples) == (30, 300)
     # 120 images in four threads at 20 ms each, and not much less.
     assert whole.seconds["decode"] > 0.5 * 120 * 0.02 / 4
-    half = estimate(Slow(), tasks, batch_size=8, devices=2, size=30)
-    assert half.total == pytest.approx(sum(half.seconds.values()) / 2)
     assert whole.memory > 10e6
 
 
-def test_a_plan_writes_nothing_and_refuses_no_devices(coco, tmp_path, monkeypatch):
+def test_a_plan_writes_nothing(coco, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = coco(rows=30, images=10)
     prediction = plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED)
     assert prediction.total > 0
     assert not (tmp_path / "vl-assay-results").exists()
-    with pytest.raises(ModelError, match="the number of devices is 0"):
-        plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED, devices=0)
 
 
 def test_changes_are_counted_against_the_exact_model(tasks):

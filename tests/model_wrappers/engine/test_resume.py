@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tiny_models
 from damage import flipped
-from support import Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
+from support import NO_CACHE, Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
 
 from vl_assay.metrics.common.errors import ModelError, PredictionsError, StorageError
 from vl_assay.metrics.records.predictions import read_predictions
@@ -96,7 +96,7 @@ def family_run(family, coco, tmp_path):
     if family == "demo-owlvit":
         return family, "toy_scenes/detection"
     sizes = (1500, 900) if family == "demo-clip" else (600, 300)
-    benchmark = ["sugarcrepe/add_att", "--data-dir", coco(*sizes), "-o", "verify=false", "--no-cache"]
+    benchmark = ["sugarcrepe/add_att", "--data-dir", coco(*sizes), "-o", "verify=false", "--config", NO_CACHE]
     if family == "demo-clip":
         return family, *benchmark
     name, _, head = family.partition("=")
@@ -118,13 +118,14 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
     rng = np.random.default_rng(list(family.encode()))
     model, *rest = family_run(family, coco, tmp_path)
     # What is timed must not hold the building of the dataset, which is done once.
-    finish(command("score", "mock:constant", *itertools.takewhile(lambda word: word != "-s", rest), "--out", tmp_path))
+    unset = itertools.takewhile(lambda word: word != "-s", rest)
+    finish(command("predict", "mock:constant", *unset, "--out", tmp_path))
     started = time.monotonic()
-    finish(command("score", model, *rest, "--out", tmp_path / "undisturbed", processes=processes))
+    finish(command("predict", model, *rest, "--out", tmp_path / "undisturbed", processes=processes))
     full = time.monotonic() - started
     killed = 0
     for number in range(rounds):
-        process = command("score", model, *rest, "--out", tmp_path / "killed", processes=processes)
+        process = command("predict", model, *rest, "--out", tmp_path / "killed", processes=processes)
         if number == 0:  # at least one kill with work done and work left
             wait_for_a_part(tmp_path / "killed", process)
         else:
@@ -135,7 +136,7 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
         process.kill()
         process.communicate()
     left = list((tmp_path / "killed").rglob("*.npy"))
-    output = finish(command("score", model, *rest, "--out", tmp_path / "killed", processes=processes))
+    output = finish(command("predict", model, *rest, "--out", tmp_path / "killed", processes=processes))
     assert not left or "resuming" in output
     assert killed >= rounds // 2
     [name] = [path.name for path in (tmp_path / "undisturbed").glob("*.parquet")]

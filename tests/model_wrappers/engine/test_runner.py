@@ -197,7 +197,7 @@ def test_a_model_that_cannot_be_sent_to_workers_says_so(coco, tmp_path):
     class Local(Recorder):
         pass
 
-    with pytest.raises(ModelError, match=r"recorder cannot be sent to worker processes .*--workers 0"):
+    with pytest.raises(ModelError, match=r"recorder cannot be sent to worker processes .*workers: 0"):
         run_quietly(Local(), coco(rows=10, images=5), tmp_path / "out", workers=1)
 
 

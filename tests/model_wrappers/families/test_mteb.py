@@ -33,6 +33,7 @@ def library(monkeypatch):
     """`mteb`, whose models tests put into `models`."""
     module = ModuleType("mteb")
     module.models = {"me/pairs": Embedder()}
+    module.get_model_meta = module.models.__getitem__
     module.get_model = lambda name, revision, device: module.models[name]
     monkeypatch.setitem(sys.modules, "mteb", module)
     return module
@@ -53,7 +54,7 @@ def test_scores_are_cosines_of_the_library_s_embeddings(library, toy, tmp_path):
 @pytest.mark.parametrize(
     ("name", "model", "options", "message"),
     [
-        ("me/unknown", None, {}, "mteb cannot load me/unknown"),
+        ("me/unknown", None, {}, "mteb has no model 'me/unknown'"),
         ("me/texts", SimpleNamespace(get_text_embeddings=1), {}, "embeds no images"),
         ("me/pairs", Embedder(), {"dtype": "bfloat16"}, "chooses the precision"),
     ],

@@ -82,7 +82,6 @@ def test_predictions_are_compared_with_all_tables_that_have_their_models(tmp_pat
         predictions,
         "--data-dir",
         tmp_path / "data",
-        "--offline",
     ]
     result = invoke("reproduce", "--all", *arguments)
     assert result.exit_code == 0, result.output
@@ -93,7 +92,6 @@ def test_predictions_are_compared_with_all_tables_that_have_their_models(tmp_pat
     assert (tmp_path / "papers" / "sugarcrepe-5" / "sugarcrepe-5.md").is_file()
     refused = invoke("reproduce", "sugarcrepe-6", "--all")
     assert "--all is of every table" in str(refused.exception)
-    assert "--offline is for --all" in str(invoke("reproduce", "sugarcrepe-6", "--offline").exception)
 
 
 def test_labels_and_folders_that_do_not_exist_are_refused(tmp_path):
