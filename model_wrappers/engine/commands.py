@@ -367,6 +367,7 @@ def reproduce(
             help="A page for each paper, with all tables and figures; models run only with --use.",
         ),
     ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="With --all: download nothing.")] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
@@ -377,7 +378,6 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
-    allow_missing: AllowMissing = False,
     option: Options = None,
     dtype: Dtype = "float32",
     seeds: Annotated[
@@ -399,8 +399,6 @@ def reproduce(
     """
     import json
 
-    from huggingface_hub import is_offline_mode
-
     from ..reproduce import everything, plans, report
     from ..reproduce import reproduce as reproduction
 
@@ -414,8 +412,8 @@ def reproduce(
             predictions=predictions,
             data_dir=data_dir,
             weights=weights,
-            offline=is_offline_mode(),
-            options=parse_options(option, allow_missing=allow_missing),
+            offline=offline,
+            options=parse_options(option, allow_missing=False),
             ties=ties,
             confidence=confidence,
         )
@@ -425,6 +423,8 @@ def reproduce(
             f"see {folder / everything.INDEX}"
         )
         return
+    if offline:
+        raise VLAssayError("--offline is for --all; HF_HUB_OFFLINE=1 keeps other runs from downloading")
     if table is None:
         status = plans.status(weights)
         typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
@@ -440,7 +440,7 @@ def reproduce(
         confidence=confidence,
         seeds=parse_seeds(seeds),
         data_dir=data_dir,
-        options=parse_options(option, allow_missing=allow_missing),
+        options=parse_options(option, allow_missing=False),
         dtype=dtype,
         progress=not json_,
     )
