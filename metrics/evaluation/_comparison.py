@@ -482,20 +482,26 @@ def _winner(difference: Difference, p: float, confidence: float) -> str | None:
 
 
 def _sentence(difference: Difference, p: float, confidence: float) -> str:
-    result = difference.result
-    first, second = difference.models
-    winner = _winner(difference, p, confidence)
-    verdict = f"{winner} is better than {second if winner == first else first}"
+    """Return the verdict; its difference is the better model's score minus the other's."""
+    result, (first, second) = difference.result, difference.models
+    gap, bounds = result["difference"], result["difference_interval"] or ()
+    winner, where = _winner(difference, p, confidence), f"{difference.where}: {words(difference.score)}"
     if winner is None:
-        verdict = f"No evidence of a difference between {first} and {second}"
-    bounds = result["difference_interval"]
-    interval_ = f", {100 * confidence:g} % [{', '.join(points(bound) for bound in bounds)}]" if bounds else ""
-    lower = "" if difference.higher_is_better else " (lower is better)"
+        lower = "" if difference.higher_is_better else " (lower is better)"
+        text = (
+            f"No evidence of a difference between {first} and {second} on {where}{lower} {points(gap)} points "
+            f"({first} minus {second})"
+        )
+        limits = [points(bound) for bound in bounds]
+    else:
+        text = (
+            f"{winner} is better than {second if winner == first else first} on {where} "
+            f"{'higher' if difference.higher_is_better else 'lower'} by {percent(abs(gap))} points"
+        )
+        limits = [percent(bound) for bound in (bounds if gap > 0 else [-bound for bound in reversed(bounds)])]
+    interval_ = f", {100 * confidence:g} % [{', '.join(limits)}]" if limits else ""
     shown = p_value(p)
-    text = (
-        f"{verdict} on {difference.where}: {words(difference.score)}{lower} "
-        f"{points(result['difference'])} points{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
-    )
+    text += f"{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
     least = result["smallest_detectable_difference"]
     return text + ("." if least is None else f"; smallest detectable {percent(least)}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -140,6 +141,38 @@ def test_the_less_brittle_model_wins(tmp_path):
     assert (results["augmented_accuracy"].ties, results["brittleness"].ties) == ("wrong", "right")
 
 
+@pytest.mark.parametrize("winner", ["a", "b"])
+@pytest.mark.parametrize(
+    ("metric", "good", "bad", "expected"),
+    [
+        ("augmented_accuracy", [3, 2, 1], [3, 1, 2], "augmented accuracy higher by"),
+        ("brittleness", [3, 2, 1], [3, 1, 2], "brittleness lower by"),
+    ],
+)
+def test_the_verdict_gives_the_better_models_score_minus_the_others(metric, good, bad, expected, winner, tmp_path):
+    """The better model is right on 24 of 30 examples and the other one on 6; both files can come first."""
+    paths = [
+        write(
+            tmp_path / f"{model}.parquet",
+            matching([good if (n < 24) == (model == winner) else bad for n in range(30)], ("swap",)),
+            task="hard_positives",
+            model=model,
+            metrics={metric: {}},
+        )
+        for model in "ab"
+    ]
+    loser = "b" if winner == "a" else "a"
+    for order in (paths, paths[::-1]):
+        comparison = compare(*order, **QUICK)
+        start = f"{winner} is better than {loser} on toy_scenes (hard_positives): {expected} 60.0 points, 95 % ["
+        assert comparison.verdict.startswith(start)
+        low, high = re.search(r"\[(.*), (.*)\]", comparison.verdict).groups()
+        assert 0 < float(low) < 60 < float(high)
+        main = next(each.result["difference"] for each in comparison.differences if each.is_main)
+        first_is_higher = (order[0].stem == winner) == (metric == "augmented_accuracy")
+        assert main == pytest.approx(0.6 if first_is_higher else -0.6)  # tables keep the first minus the second
+
+
 def test_examples_that_one_model_lacks_leave_both_and_are_counted(tmp_path):
     rows = matching([[2, 1]] * 9)
     lacking = [dataclasses.replace(row, images=[""], scores=None) if row.id in "148" else row for row in rows]
@@ -227,7 +260,7 @@ def test_three_models_are_compared_pair_by_pair_and_folders_are_read(tmp_path):
     comparison = compare(*(tmp_path / name for name in ("good", "bad", "worse")), **QUICK)
     assert comparison.models == ["good", "bad", "worse"]
     assert [each.models for each in comparison.differences] == [("good", "bad"), ("good", "worse"), ("bad", "worse")]
-    assert comparison.verdicts[0].startswith("good is better than bad on toy_scenes (itm): accuracy +")
+    assert comparison.verdicts[0].startswith("good is better than bad on toy_scenes (itm): accuracy higher by ")
     assert comparison.verdicts[2].startswith("No evidence of a difference between bad and worse on toy_scenes (itm)")
     assert comparison.verdict == "Better, of 3 comparisons: good in 2; no evidence of a difference in 1."
 
