@@ -28,8 +28,6 @@ from ..statistics.differences import differences
 from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
 from ._compute import (
     RESAMPLES,
-    Declared,
-    Metrics,
     Parts,
     check_options,
     cluster_numbers,
@@ -242,7 +240,6 @@ class Comparison:
 
 def compare(
     *predictions: str | Path,
-    metrics: Declared = declared_metrics,
     parts: Parts = no_parts,
     ties: str | None = None,
     confidence: float = 0.95,
@@ -255,7 +252,6 @@ def compare(
     Args:
         predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
-        metrics: which metrics evaluate a file; by default those that it declares.
         parts: finds further tasks in the predictions of a file, which are compared as well; by default none.
         ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
         confidence, resamples, permutations, seed: see ``paired.Resampling``.
@@ -276,7 +272,7 @@ def compare(
         for labels in combinations(models, 2)
         for task in models[labels[0]]
         if task in models[labels[1]]
-        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, metrics, ties, how)
+        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, ties, how)
     ]
     if not found:
         tasks = {
@@ -343,7 +339,6 @@ def _compare_task(
     first: list[_File],
     second: list[_File],
     labels: tuple[str, str],
-    metrics: Declared,
     ties: str | None,
     how: Resampling,
 ) -> Iterator[tuple[Difference, Side | None]]:
@@ -358,22 +353,12 @@ def _compare_task(
         task, configs = leader.predictions.task, leader.data.get("configs")
         if len(variants) > 1 and configs:
             task += f": {', '.join(map(str, configs))}"
-        for difference, side in _compare_versions(same, labels, metrics, ties, how):
+        for difference, side in _compare_versions(same, labels, ties, how):
             yield replace(difference, task=task, unused=len(first) + len(second) - used), side
 
 
-def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
-    """The metrics that one of the files declares."""
-    for file in files[:-1]:
-        try:
-            return metrics(file.predictions)
-        except PredictionsError:
-            continue
-    return metrics(files[-1].predictions)
-
-
 def _compare_versions(
-    versions: list[_Runs], labels: tuple[str, str], metrics: Declared, ties: str | None, how: Resampling
+    versions: list[_Runs], labels: tuple[str, str], ties: str | None, how: Resampling
 ) -> Iterator[tuple[Difference, Side | None]]:
     """The differences over versions of the data that differ in their seed; with the first the examples behind them."""
     runs = [_shared_rows(one, two) for one, two in versions]
@@ -382,7 +367,7 @@ def _compare_versions(
     clusters = np.array(cluster_numbers(rows))
     predictions = versions[0][0][0].predictions
     about = {"benchmark": predictions.benchmark, "task": predictions.task}
-    for metric, settings in _declared([files[0] for files in versions[0]], metrics).items():
+    for metric, settings in declared_metrics(predictions).items():
         spec = get_spec(metric)
         one, two = (
             pooled_examples([each[model] for each in runs], clusters, metric, [settings] * len(runs), ties)
