@@ -49,7 +49,7 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
         options: `ties`, `confidence`, `resamples`, `permutations`, `seed`; see ``metrics.evaluation.compare``.
 
     Returns:
-        The differences of every pair of models and score, with a verdict, tables and a plot.
+        The differences of every pair of models and score, with a verdict and tables.
 
     Raises:
         PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.

@@ -338,14 +338,6 @@ class PredictionFiles(Sequence[Path]):
         """Evaluate the predictions; the options are `ties`, `confidence`, `resamples` and `seed`."""
         return report(self.paths, captions=self.captions, parts=self.parts, **options)
 
-    def per_example(self) -> pandas.DataFrame:
-        """What each example contributes to each score; see `Report.per_example`."""
-        return Report([], self.paths, None, self.captions).per_example()
-
-    def plot(self) -> Figure:
-        """The profile of the models; see `Report.plot`."""
-        return self.report().plot()
-
 
 def report(
     predictions: str | Path | Iterable[str | Path],
