@@ -17,12 +17,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...metrics.common.errors import PredictionsError, UnknownNameError, check_known
-
-if TYPE_CHECKING:
-    from ...metrics.records.predictions import Predictions
+from ...metrics.common.errors import UnknownNameError, check_known
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
 # What examples test, and what each skill is; `Task.skills` maps to these.
@@ -251,25 +248,6 @@ def get_task(benchmark: str, task: str) -> Task:
     tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
     check_known(f"task of {benchmark}", [task], tasks)
     return tasks[task]
-
-
-def metrics_of(predictions: Predictions) -> Mapping[str, Mapping[str, Any]]:
-    """The metrics that evaluate some predictions: those that they declare; of version 0.1, which do not, the task's.
-
-    Raises:
-        PredictionsError: they are of another task type.
-    """
-    from ...metrics.evaluation import declared_metrics
-
-    if "metrics" in predictions.metadata["benchmark"]:
-        return declared_metrics(predictions)
-    task = get_task(predictions.benchmark, predictions.task)
-    if task.task_type != predictions.task_type:
-        raise PredictionsError(
-            f"these are predictions of the task type {predictions.task_type}, but the task {task.name} of "
-            f"{predictions.benchmark} is of the type {task.task_type}"
-        )
-    return task.metrics
 
 
 def parts_of(benchmark: str, task: str) -> list[Task]:

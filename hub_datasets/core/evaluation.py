@@ -1,4 +1,4 @@
-"""Evaluate predictions, with captions from the benchmarks, and with their metrics for files of version 0.1."""
+"""Evaluation of predictions, with captions, parts and suites from the benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions
-from .benchmarks import benchmark_names, main_scores, metrics_of, parts_of, suites_of
+from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
@@ -38,7 +38,7 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     found = parts_in if parts else no_parts
-    return _report(predictions, metrics=metrics_of, captions=captions_of, parts=found, suites=suites_of, **options)
+    return _report(predictions, captions=captions_of, parts=found, suites=suites_of, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:
@@ -49,13 +49,13 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
         options: `ties`, `confidence`, `resamples`, `permutations`, `seed`; see ``metrics.evaluation.compare``.
 
     Returns:
-        The differences of every pair of models and score, with a verdict, tables and a plot.
+        The differences of every pair of models and score, with a verdict and tables.
 
     Raises:
         PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
         UnknownNameError, ScoresError: an option's value does not exist.
     """
-    return _compare(*predictions, metrics=metrics_of, parts=parts_in, **options)
+    return _compare(*predictions, parts=parts_in, **options)
 
 
 def correlate(*predictions: str | Path, **options: Any) -> Correlation:
@@ -78,7 +78,7 @@ def correlate(*predictions: str | Path, **options: Any) -> Correlation:
     def main(benchmark: str) -> Sequence[tuple[str, str, str]]:
         return main_scores(benchmark) if benchmark in benchmark_names() else ()
 
-    return _correlate(*predictions, metrics=metrics_of, parts=parts_in, main_scores=main, **options)
+    return _correlate(*predictions, parts=parts_in, main_scores=main, **options)
 
 
 def errors(
@@ -106,9 +106,7 @@ def errors(
     from ...metrics.evaluation.errors import errors as analyse
     from .example_data import example_data
 
-    return analyse(
-        *predictions, metrics=metrics_of, data=lambda each: example_data(each, data_dir, images=images), **options
-    )
+    return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)
 
 
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from ...metrics.common.documents import Part, Verdict, simple_table
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import percent
-from ...metrics.evaluation import cluster_numbers, examples_of, scored_rows
+from ...metrics.evaluation import cluster_numbers, declared_metrics, examples_of, scored_rows
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
 from .audits import Levels
-from .benchmarks import SKILLS, Task, benchmark_names, get_benchmark, get_task, metrics_of
+from .benchmarks import SKILLS, Task, benchmark_names, get_benchmark, get_task
 from .text_levels import text_levels
 
 
@@ -70,14 +70,12 @@ class SkillProfile:
         scores: one for each skill that is tested.
         left_out: rows without a skill, or without a value, by task and reason.
         duplicates: rows that count in another benchmark, by both tasks.
-        unkeyed: tasks whose rows have no key of their caption, so that duplicates are unknown.
     """
 
     model: str
     scores: tuple[SkillScore, ...]
     left_out: dict[str, int]
     duplicates: dict[tuple[str, str], int] = field(default_factory=dict)
-    unkeyed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,9 +135,7 @@ def skill_profile(
         own = _without_duplicates([each for each in scored if each.skill == skill], rows, duplicates)
         if own:
             scores.append(_score(skill, own, rows, clusters, confidence, resamples, seed))
-    several = len({each.benchmark for each in predictions}) > 1
-    unkeyed = {each.part for each in scored if several and any(rows[row].caption_key is None for row in each.rows)}
-    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates), tuple(sorted(unkeyed)))
+    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates))
 
 
 def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
@@ -172,18 +168,12 @@ def profile_parts(profile: SkillProfile) -> list[Part]:
 
 
 def notes(profile: SkillProfile) -> list[str]:
-    """What is in no skill and why, what counts in another benchmark, and where that is unknown."""
-    lines = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
-    lines += [
+    """Return a line for each reason why rows are in no skill, and for each benchmark that repeats rows of another."""
+    left_out = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
+    return left_out + [
         f"counted once: {count:,} rows of {part} have the image and the caption of rows of {home}"
         for (part, home), count in profile.duplicates.items()
     ]
-    if profile.unkeyed:
-        lines.append(
-            f"not compared with other benchmarks, since they are of an earlier version: {', '.join(profile.unkeyed)}; "
-            "predict them again to count duplicates once"
-        )
-    return lines
 
 
 def verdict(profile: SkillProfile) -> str:
@@ -239,7 +229,7 @@ def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: C
         left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)
         return []
     task = get_task(predictions.benchmark, predictions.task)
-    metric, settings = next(iter(metrics_of(predictions).items()))
+    metric, settings = next(iter(declared_metrics(predictions).items()))
     usable = {id(row) for row in scored_rows(predictions.rows)}
     places: dict[str, list[int]] = {}
     for place, row in enumerate(predictions.rows):
@@ -277,7 +267,7 @@ def _without_duplicates(
     found = []
     for each in own:
         benchmark = each.part.partition("/")[0]
-        keys = [(rows[row].images[0], rows[row].caption_key or f"{benchmark} {row}") for row in each.rows.tolist()]
+        keys = [(rows[row].images[0], rows[row].caption_key) for row in each.rows.tolist()]
         homes = [first.setdefault(key, each.part) for key in keys]
         kept = np.array([home.partition("/")[0] == benchmark for home in homes])
         duplicates.update((each.part, home) for home in np.array(homes)[~kept].tolist())

@@ -392,7 +392,7 @@ def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
 
 
 def _date(result: Result) -> str | None:
-    """When the predictions were made, in ISO 8601; None for those of earlier versions, which do not say it."""
+    """When the predictions were made, in ISO 8601; None if they do not say it."""
     date = result.run.get("date")
     try:
         if date is not None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import StorageError
+from .errors import PredictionsError, StorageError
 
 _SEAL = hashlib.sha256().digest_size
 
@@ -48,6 +48,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             f"cannot write {path}: {error.strerror or error}. What was finished before is intact: "
             "free some space or name another folder, and run the same command again"
         ) from error
+
+
+def check_version(document: Any, schema: str, version: int, name: str, code: Any) -> None:
+    """Raise a `PredictionsError` unless the document in the file `name` has a schema and version.
+
+    Args:
+        document: what the file holds, unchecked.
+        schema, version: the only ones that are read.
+        name: the file, for the message.
+        code: the version of VL-Assay that wrote the file, if the file says so, unchecked.
+    """
+    found = (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
+    if found != (schema, version):
+        writer = f" by vl-assay {code}" if isinstance(code, str) and code.isprintable() and len(code) < 50 else ""
+        raise PredictionsError(
+            f"{name} was written{writer} with the schema {found[0]!r:.50}, version {found[1]!r:.50}; expected "
+            f"{schema!r}, version {version}: run the command that wrote it again"
+        )
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from itertools import chain, combinations
 from pathlib import Path
@@ -15,10 +15,8 @@ import numpy as np
 
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow, print_tables, to_html, to_markdown
 from ..common.errors import PredictionsError
-from ..common.figures import COLOURS
 from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ..common.storage import write_text
-from ..contract.spec import Examples
 from ..modules.discovery import get_spec
 from ..records.agreement import agreement
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
@@ -28,8 +26,6 @@ from ..statistics.differences import differences
 from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
 from ._compute import (
     RESAMPLES,
-    Declared,
-    Metrics,
     Parts,
     check_options,
     cluster_numbers,
@@ -43,7 +39,6 @@ from ._tables import ALL, CATEGORIES, MACRO, MICRO
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
 
 VERSION = 2
 
@@ -98,15 +93,6 @@ class Difference:
         return f"{self.benchmark} ({self.task})"
 
 
-class Side(NamedTuple):
-    """The examples of a metric for two models, and their rows."""
-
-    where: dict[str, Any]
-    rows: list[Row]
-    first: Examples
-    second: Examples
-
-
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Two or more models, pair by pair.
@@ -122,7 +108,6 @@ class Comparison:
     files: dict[str, list[dict[str, str]]]
     options: dict[str, Any]
     differences: list[Difference]
-    sides: list[Side] = field(default_factory=list)
 
     @property
     def verdicts(self) -> list[str]:
@@ -160,39 +145,6 @@ class Comparison:
                 facts = {key: value for key, value in part.items() if key not in _NESTED}
                 lines.append({**about, "category": name, **facts, "low": low, "high": high})
         return pandas.DataFrame(lines)
-
-    def per_example(self) -> pandas.DataFrame:
-        """The scores of both models on each example: a row for each pair of models, metric and example."""
-        import pandas
-
-        lines = []
-        for side in self.sides:
-            for number, row in enumerate(side.first.rows.tolist()):
-                facts = {"id": side.rows[row].id, "category": side.rows[row].category}
-                if side.first.names is not None:
-                    facts["example"] = side.first.names[number]
-                for score, values in side.first.values.items():
-                    facts |= {f"{score}1": values[number], f"{score}2": side.second.values[score][number]}
-                lines.append({**side.where, **facts})
-        return pandas.DataFrame(lines)
-
-    def plot(self) -> Figure:
-        """The differences of the main scores with their intervals, over all examples and by category."""
-        from matplotlib.figure import Figure
-
-        every = [(each, name, part) for each in self._main() for name, part in _lines(each)]
-        shown = [(each, name, part) for each, name, part in every if part["difference"] is not None]
-        figure = Figure(figsize=(8, 1.2 + 0.3 * len(shown)), layout="constrained")
-        axes = figure.subplots()
-        for height, (_, _, part) in enumerate(reversed(shown)):
-            low, high = part["difference_interval"] or (part["difference"], part["difference"])
-            axes.plot([100 * low, 100 * high], [height, height], color=COLOURS[0])
-            axes.plot(100 * part["difference"], height, "o", color=COLOURS[0])
-        axes.axvline(0, color="black", linewidth=1, linestyle="--")
-        axes.set_yticks(range(len(shown)), [f"{each.where}: {name}" for each, name, _ in reversed(shown)])
-        axes.set_xlabel("difference, points" if len(self.models) > 2 else " − ".join(self.models) + ", points")
-        axes.spines[["top", "right"]].set_visible(False)
-        return figure
 
     def print(self) -> None:
         """Print the verdicts and a table for each score to the terminal."""
@@ -242,7 +194,6 @@ class Comparison:
 
 def compare(
     *predictions: str | Path,
-    metrics: Declared = declared_metrics,
     parts: Parts = no_parts,
     ties: str | None = None,
     confidence: float = 0.95,
@@ -255,7 +206,6 @@ def compare(
     Args:
         predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
             task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
-        metrics: which metrics evaluate a file; by default those that it declares.
         parts: finds further tasks in the predictions of a file, which are compared as well; by default none.
         ties: the tie policy; by default, and for metrics that do not know it, that of each metric's paper.
         confidence, resamples, permutations, seed: see ``paired.Resampling``.
@@ -276,7 +226,7 @@ def compare(
         for labels in combinations(models, 2)
         for task in models[labels[0]]
         if task in models[labels[1]]
-        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, metrics, ties, how)
+        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, ties, how)
     ]
     if not found:
         tasks = {
@@ -293,8 +243,7 @@ def compare(
             for label, tasks in models.items()
         },
         options=how._asdict(),
-        differences=[difference for difference, _ in found],
-        sides=[side for _, side in found if side is not None],
+        differences=found,
     )
 
 
@@ -343,10 +292,9 @@ def _compare_task(
     first: list[_File],
     second: list[_File],
     labels: tuple[str, str],
-    metrics: Declared,
     ties: str | None,
     how: Resampling,
-) -> Iterator[tuple[Difference, Side | None]]:
+) -> Iterator[Difference]:
     """The differences of one task, versions of the data that differ in their seed averaged; see `_compare_versions`."""
     versions = _versions(first, second)
     used = sum(len(one) + len(two) for one, two in versions)
@@ -358,31 +306,20 @@ def _compare_task(
         task, configs = leader.predictions.task, leader.data.get("configs")
         if len(variants) > 1 and configs:
             task += f": {', '.join(map(str, configs))}"
-        for difference, side in _compare_versions(same, labels, metrics, ties, how):
-            yield replace(difference, task=task, unused=len(first) + len(second) - used), side
-
-
-def _declared(files: Sequence[_File], metrics: Declared) -> Metrics:
-    """The metrics that one of the files declares."""
-    for file in files[:-1]:
-        try:
-            return metrics(file.predictions)
-        except PredictionsError:
-            continue
-    return metrics(files[-1].predictions)
+        for difference in _compare_versions(same, labels, ties, how):
+            yield replace(difference, task=task, unused=len(first) + len(second) - used)
 
 
 def _compare_versions(
-    versions: list[_Runs], labels: tuple[str, str], metrics: Declared, ties: str | None, how: Resampling
-) -> Iterator[tuple[Difference, Side | None]]:
-    """The differences over versions of the data that differ in their seed; with the first the examples behind them."""
+    versions: list[_Runs], labels: tuple[str, str], ties: str | None, how: Resampling
+) -> Iterator[Difference]:
+    """Yield the differences of each score, over versions of the data that differ in their seed."""
     runs = [_shared_rows(one, two) for one, two in versions]
     agreed = agreement([row for each in runs for row in each[0][0]], [row for each in runs for row in each[1][0]])
     rows = [row for each in runs for row in each[0][0]]
     clusters = np.array(cluster_numbers(rows))
     predictions = versions[0][0][0].predictions
-    about = {"benchmark": predictions.benchmark, "task": predictions.task}
-    for metric, settings in _declared([files[0] for files in versions[0]], metrics).items():
+    for metric, settings in declared_metrics(predictions).items():
         spec = get_spec(metric)
         one, two = (
             pooled_examples([each[model] for each in runs], clusters, metric, [settings] * len(runs), ties)
@@ -390,15 +327,13 @@ def _compare_versions(
         )
         found = differences(one, two, how)
         main = spec.main_score if spec.main_score in found else spec.table_scores(list(found))[0]
-        where = {**about, "first": labels[0], "second": labels[1], "metric": metric}
-        side: Side | None = Side(where, rows, one, two)
         for name, result in found.items():
             score = spec.score(name)
             if score is not None and score.in_tables:
                 if not score.higher_is_better:
                     for part in (result, *result[CATEGORIES].values()):
                         part["wins"], part["losses"] = part["losses"], part["wins"]
-                difference = Difference(
+                yield Difference(
                     benchmark=predictions.benchmark,
                     task=predictions.task,
                     models=labels,
@@ -414,8 +349,6 @@ def _compare_versions(
                     partial=bool(versions[0][0][0].data.get("limit")),
                     agreement=agreed._asdict() if agreed and name == main else None,
                 )
-                yield difference, side
-            side = None
 
 
 def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
@@ -482,20 +415,26 @@ def _winner(difference: Difference, p: float, confidence: float) -> str | None:
 
 
 def _sentence(difference: Difference, p: float, confidence: float) -> str:
-    result = difference.result
-    first, second = difference.models
-    winner = _winner(difference, p, confidence)
-    verdict = f"{winner} is better than {second if winner == first else first}"
+    """Return the verdict; its difference is the better model's score minus the other's."""
+    result, (first, second) = difference.result, difference.models
+    gap, bounds = result["difference"], result["difference_interval"] or ()
+    winner, where = _winner(difference, p, confidence), f"{difference.where}: {words(difference.score)}"
     if winner is None:
-        verdict = f"No evidence of a difference between {first} and {second}"
-    bounds = result["difference_interval"]
-    interval_ = f", {100 * confidence:g} % [{', '.join(points(bound) for bound in bounds)}]" if bounds else ""
-    lower = "" if difference.higher_is_better else " (lower is better)"
+        lower = "" if difference.higher_is_better else " (lower is better)"
+        text = (
+            f"No evidence of a difference between {first} and {second} on {where}{lower} {points(gap)} points "
+            f"({first} minus {second})"
+        )
+        limits = [points(bound) for bound in bounds]
+    else:
+        text = (
+            f"{winner} is better than {second if winner == first else first} on {where} "
+            f"{'higher' if difference.higher_is_better else 'lower'} by {percent(abs(gap))} points"
+        )
+        limits = [percent(bound) for bound in (bounds if gap > 0 else [-bound for bound in reversed(bounds)])]
+    interval_ = f", {100 * confidence:g} % [{', '.join(limits)}]" if limits else ""
     shown = p_value(p)
-    text = (
-        f"{verdict} on {difference.where}: {words(difference.score)}{lower} "
-        f"{points(result['difference'])} points{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
-    )
+    text += f"{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
     least = result["smallest_detectable_difference"]
     return text + ("." if least is None else f"; smallest detectable {percent(least)}.")
 

@@ -27,22 +27,21 @@ from ..statistics.differences import averaged, pooled
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 
 Metrics = Mapping[str, Mapping[str, Any]]
-Declared = Callable[[Predictions], Metrics]
 # From predictions to those of further tasks whose rows are among theirs.
 Parts = Callable[[Predictions], Iterable[Predictions]]
 
 
 def declared_metrics(predictions: Predictions) -> Metrics:
-    """The metrics that evaluate some predictions, each with the settings of the task, as their metadata say.
+    """Return the metrics that evaluate predictions, each with the settings of the task, as their metadata say.
 
     Raises:
-        PredictionsError: the metadata name none, as those of version 0.1, or one that does not exist.
+        PredictionsError: the metadata name no metric, or one that does not exist.
     """
     found = predictions.metadata["benchmark"].get("metrics")
     if not isinstance(found, dict) or not found:
         raise PredictionsError(
-            f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics, as those of version 0.1 "
-            "do not; evaluate them with `vl_assay.hub_datasets.report`, which knows the benchmark's, or predict again"
+            f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics in their metadata; run "
+            "the model again"
         )
     for name, settings in found.items():
         if name not in metric_names() or not isinstance(settings, dict):
@@ -61,7 +60,7 @@ def no_parts(predictions: Predictions) -> Iterable[Predictions]:
 def compute(
     predictions: str | Path | Iterable[str | Path],
     *,
-    metrics: Declared = declared_metrics,
+    metrics: Callable[[Predictions], Metrics] = declared_metrics,
     parts: Parts = no_parts,
     **options: Any,
 ) -> list[Result]:

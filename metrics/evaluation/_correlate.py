@@ -22,7 +22,6 @@ from ..records.schema import Row
 from ..statistics.bootstrap import chunks, percentile_interval
 from ..statistics.correlation import correlation
 from ._compute import (
-    Declared,
     Parts,
     check_options,
     cluster_numbers,
@@ -87,7 +86,6 @@ def correlate(
     up: str | ScoreName | Sequence[str | ScoreName] = (),
     by: str = "",
     facts: str | Path | None = None,
-    metrics: Declared = declared_metrics,
     parts: Parts = no_parts,
     main_scores: MainScores = no_main_scores,
     with_baselines: bool = False,
@@ -111,7 +109,7 @@ def correlate(
         by: ``"size"``, ``"family"``, or a column of `facts`; groups have a colour and correlations of their own.
         facts: a CSV with the column ``model`` and further ones, such as ``data``, ``parameters`` and ``family``, which
             replace what predictions say of the model.
-        metrics, parts: see ``compute``.
+        parts: see ``compute``.
         main_scores: finds the scores that count where none is named.
         with_baselines: whether baselines, such as the mocks, are in the correlations.
         ties: the tie policy; by default that of each metric's paper.
@@ -132,7 +130,7 @@ def correlate(
     paths = prediction_files(*predictions)
     rows: dict[tuple[str, str], Row] = {}
     options = {"confidence": confidence, "seed": seed, "ties": ties}
-    runs = [run for path in paths for run in _runs(path, asked, metrics, parts, options, rows)]
+    runs = [run for path in paths for run in _runs(path, asked, parts, options, rows)]
     names = [_resolve(name, runs, main_scores) for name in asked or _both_tasks(runs)]
     by_model, notes = _by_model(runs, names)
     left_out = {label: _lacking(own, names) for label, own in by_model.items()}
@@ -182,7 +180,6 @@ def _parsed(name: str | ScoreName) -> ScoreName:
 def _runs(
     path: Path,
     asked: Sequence[ScoreName],
-    metrics: Declared,
     parts: Parts,
     options: Mapping[str, Any],
     seen: dict[tuple[str, str], Row],
@@ -199,7 +196,7 @@ def _runs(
         for key, row in zip(keys, rows, strict=True):
             if key not in seen:
                 seen[key] = replace(row, **{name: None for name in ("scores", "score", "boxes") if hasattr(row, name)})
-        for metric, settings in metrics(part).items():
+        for metric, settings in declared_metrics(part).items():
             examples = examples_of(rows, metric, settings, ties=options["ties"])
             accepted = option_names(get_spec(metric).function)
             how = {name: options[name] for name in ("confidence", "seed") if name in accepted}

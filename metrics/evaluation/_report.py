@@ -17,7 +17,7 @@ from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, to_json, write_results
 from ..records.schema import Row
 from . import _tables
-from ._compute import Declared, Parts, compute, declared_metrics, examples_of, no_parts, no_scores, scored_rows
+from ._compute import Parts, compute, declared_metrics, examples_of, no_parts, no_scores, scored_rows
 from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from ._overview import Overview
 from ._plots import plot, plot_html
@@ -50,7 +50,6 @@ class Report(Sequence[Result]):
     Args:
         results: one for each file and metric.
         files: the files of predictions.
-        metrics: which metrics evaluate a file; see ``compute``.
         ties: the tie policy that was asked for, None for each metric's own.
         captions: finds the captions for `per_example`; None for none.
         parts: finds further tasks in the predictions of a file; see ``compute``.
@@ -60,7 +59,6 @@ class Report(Sequence[Result]):
 
     results: list[Result]
     files: list[Path]
-    metrics: Declared = declared_metrics
     ties: str | None = None
     captions: Captions | None = None
     parts: Parts = no_parts
@@ -289,7 +287,7 @@ class Report(Sequence[Result]):
         # A part is another task of the same file.
         named = (each for each in (whole, *self.parts(whole)) if each.task == result.benchmark["task"])
         predictions = next(named, whole)
-        return scored_rows(predictions.rows), self.metrics(predictions)
+        return scored_rows(predictions.rows), declared_metrics(predictions)
 
 
 @dataclass(frozen=True, repr=False)
@@ -298,13 +296,11 @@ class PredictionFiles(Sequence[Path]):
 
     Args:
         paths: the files.
-        metrics: which metrics evaluate a file; see ``compute``.
         captions: finds the captions for `per_example`; None for none.
         parts: finds further tasks in the predictions of a file; see ``compute``.
     """
 
     paths: list[Path]
-    metrics: Declared = declared_metrics
     captions: Captions | None = None
     parts: Parts = no_parts
 
@@ -340,21 +336,12 @@ class PredictionFiles(Sequence[Path]):
 
     def report(self, **options: Any) -> Report:
         """Evaluate the predictions; the options are `ties`, `confidence`, `resamples` and `seed`."""
-        return report(self.paths, metrics=self.metrics, captions=self.captions, parts=self.parts, **options)
-
-    def per_example(self) -> pandas.DataFrame:
-        """What each example contributes to each score; see `Report.per_example`."""
-        return Report([], self.paths, self.metrics, None, self.captions).per_example()
-
-    def plot(self) -> Figure:
-        """The profile of the models; see `Report.plot`."""
-        return self.report().plot()
+        return report(self.paths, captions=self.captions, parts=self.parts, **options)
 
 
 def report(
     predictions: str | Path | Iterable[str | Path],
     *,
-    metrics: Declared = declared_metrics,
     captions: Captions | None = None,
     parts: Parts = no_parts,
     suites: Suites = no_suites,
@@ -364,15 +351,14 @@ def report(
 
     Args:
         predictions: path of a file, or of several.
-        metrics: which metrics evaluate a file; by default those that it declares.
         captions: finds the captions for `Report.per_example`; by default none.
         parts: finds further tasks in the predictions of a file; by default none.
         suites: the tasks over whose scores a mean has a name, by benchmark; by default none.
         options: `ties`, `confidence`, `resamples`, `seed`.
     """
     paths = [Path(path) for path in ([predictions] if isinstance(predictions, str | Path) else predictions)]
-    results = compute(paths, metrics=metrics, parts=parts, **options)
-    return Report(results, paths, metrics, options.get("ties"), captions, parts, suites)
+    results = compute(paths, parts=parts, **options)
+    return Report(results, paths, options.get("ties"), captions, parts, suites)
 
 
 def _about(predictions: Predictions) -> dict[str, str]:
@@ -384,7 +370,7 @@ def _examples_of_file(path: Path, about: Report, metric: str | None) -> Iterator
     rows = scored_rows(predictions.rows)
     scored = {row.id for row in rows}
     captions = about.captions(predictions) if about.captions else {}
-    for name, settings in about.metrics(predictions).items():
+    for name, settings in declared_metrics(predictions).items():
         if metric not in (None, name):
             continue
         described = {**_about(predictions), "metric": name}

@@ -5,9 +5,6 @@ type are in ``schema``. The file's metadata holds, under ``vl_assay``, one JSON 
 (one of ``schema.ROWS``), `benchmark` (name, task, configs, split, fingerprint, rows, missing; for a download from the
 Hub `hub`, its repo and revision), `model` (name, family, revision, dtype, preprocessing …) and `run` (versions of the
 code and the libraries, date in ISO 8601, device, processes, seed, counts, seconds).
-
-Version 2 had no `caption_key` in its rows. Version 1 had the schema "vl-assay/sheet", the key `kind` for `task_type`,
-and "answers" for "vqa". Both are still read.
 """
 
 from __future__ import annotations
@@ -23,13 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..common.errors import PredictionsError
-from ..common.storage import write_atomically
-from .schema import CAPTION_KEY, ROWS, MatchingRow, RetrievalRow, Row
+from ..common.storage import check_version, write_atomically
+from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
 SCHEMA = "vl-assay/predictions"
 VERSION = 3
 _METADATA_KEY = b"vl_assay"
-_SCHEMA_1 = "vl-assay/sheet"
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def read_predictions(path: str | Path) -> Predictions:
     """Read and validate a file of predictions.
 
     Raises:
-        PredictionsError: the file is missing, damaged, of an unknown version, or does not follow the schema; the
+        PredictionsError: the file is missing, damaged, of another version, or does not follow the schema; the
             message names the file and the row.
     """
     path = Path(path)
@@ -100,10 +96,11 @@ def read_predictions(path: str | Path) -> Predictions:
         raise PredictionsError(f"{path} is not a readable Parquet file: {error}") from error
     metadata = _metadata(table, path)
     row_class = ROWS[metadata["task_type"]]
-    columns, current = table.schema.remove_metadata(), row_class.columns
-    if columns not in (current, current.remove(current.get_field_index(CAPTION_KEY))):
+    columns = table.schema.remove_metadata()
+    if columns != row_class.columns:
         raise PredictionsError(
-            f"{path}: the columns are {columns}; expected for the task type {metadata['task_type']}: {current}"
+            f"{path}: the columns are {columns}; expected for the task type {metadata['task_type']}: "
+            f"{row_class.columns}"
         )
     try:
         predictions = Predictions(_rows(table, row_class), metadata)
@@ -155,15 +152,10 @@ def file_hash(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def upgrade_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata of an earlier version in the terms of the current version; any other unchanged."""
-    if (metadata.get("schema"), metadata.get("version")) == (SCHEMA, 2):
-        return {**metadata, "version": VERSION}
-    if (metadata.get("schema"), metadata.get("version")) != (_SCHEMA_1, 1):
-        return metadata
-    kind = metadata.get("kind")
-    upgraded = {"schema": SCHEMA, "version": VERSION, "task_type": "vqa" if kind == "answers" else kind}
-    return {name: value for name, value in metadata.items() if name != "kind"} | upgraded
+def check_format(metadata: Any, name: str) -> None:
+    """Raise a `PredictionsError` unless metadata, of the file `name`, are of the schema and version that are read."""
+    run = metadata.get("run") if isinstance(metadata, dict) else None
+    check_version(metadata, SCHEMA, VERSION, name, run.get("code") if isinstance(run, dict) else None)
 
 
 def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
@@ -176,12 +168,7 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
         raise PredictionsError(
             f"{path} is a Parquet file but no predictions file: it has no `vl_assay` metadata"
         ) from None
-    found = (metadata.get("schema"), metadata.get("version")) if isinstance(metadata, dict) else None
-    metadata = upgrade_metadata(metadata) if isinstance(metadata, dict) else {}
-    if (metadata.get("schema"), metadata.get("version")) != (SCHEMA, VERSION):
-        raise PredictionsError(
-            f"{path} says schema and version {found}; this version reads {SCHEMA} 2 and {VERSION}, and {_SCHEMA_1} 1"
-        )
+    check_format(metadata, str(path))
     if metadata.get("task_type") not in list(ROWS):  # a list, since untrusted metadata may hold what has no hash
         raise PredictionsError(
             f"{path} has the task type {metadata.get('task_type')!r}; expected one of {', '.join(ROWS)}"

@@ -16,9 +16,6 @@
                                                                  number of examples in no score, by reason
 ```
 
-Version 3 had no `sha256`. Version 2 called `predictions` "sheet"; version 1 also called `table_scores` "shown" and
-`main_score` "headline", and had none of `higher_is_better`, `rare` and `left_out`. All are still read.
-
 The hash of the predictions, the metric's name and its options suffice to compute the scores again.
 """
 
@@ -29,8 +26,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..common.errors import PredictionsError, UnknownNameError
-from ..common.storage import json_hash, write_text
+from ..common.errors import PredictionsError
+from ..common.storage import check_version, json_hash, write_text
 from ..contract.spec import MetricSpec
 from ..modules.discovery import get_spec
 
@@ -86,7 +83,7 @@ def read_results(path: str | Path) -> list[Result]:
     """Read results.
 
     Raises:
-        PredictionsError: the file is missing, damaged or of an unknown version.
+        PredictionsError: the file is missing, damaged or of another version.
     """
     try:
         content = Path(path).read_bytes()
@@ -99,35 +96,20 @@ def parse_results(content: bytes, name: str) -> list[Result]:
     """The results in the content of a file, called `name` in messages.
 
     Raises:
-        PredictionsError: it is damaged, of an unknown version, or was changed since it was written.
+        PredictionsError: it is damaged, of another version, or was changed since it was written.
     """
     try:
         document = json.loads(content)
-        found = (document["schema"], document["version"])
-        if found[0] != SCHEMA or found[1] not in range(1, VERSION + 1):
-            raise PredictionsError(f"{name} has schema and version {found}; expected {SCHEMA}, version 1 to {VERSION}")
-        if found[1] > 3 and document["sha256"] != json_hash(document):
+        check_version(document, SCHEMA, VERSION, name, document.get("code"))
+        if document["sha256"] != json_hash(document):
             raise PredictionsError(
                 f"{name} was changed since it was written; compute it again from the predictions with `vl-assay report`"
             )
-        return [Result(**_upgraded(result, found[1])) for result in document["results"]]
+        return [Result(**result) for result in document["results"]]
     except PredictionsError:
         raise
-    except (ValueError, KeyError, TypeError, UnknownNameError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PredictionsError(f"{name} is not a results file: {error}") from error
-
-
-def _upgraded(result: dict[str, Any], version: int) -> dict[str, Any]:
-    """A result of an earlier version in the form of this one."""
-    found = dict(result)
-    if version < 3:
-        found["predictions"] = found.pop("sheet")
-    if version > 1:
-        return found
-    found["table_scores"], found["main_score"] = found.pop("shown"), found.pop("headline")
-    spec = get_spec(found["metric"])
-    found["higher_is_better"] = {name: spec.is_higher_better(name) for name in found["table_scores"]}
-    return found
 
 
 def code_version() -> str:

@@ -11,7 +11,7 @@ Every row starts with
 | cluster  | string       | equal in rows that are not independent although they show different images; else null |
 | images   | list<string> | content key of each image (SHA-256 of its file, 32 hex digits); "" if missing |
 |          |              | ("file:" and its name if it was not read, as for precomputed predictions) |
-| caption_key | string    | key of its first caption or question, see `caption_key`; null in files before version 3 |
+| caption_key | string    | key of its first caption or question, see `caption_key` |
 
 followed by the columns of its task type. Predictions are null if and only if an image is missing.
 
@@ -53,8 +53,6 @@ import pyarrow as pa
 
 from ..common.wording import words
 
-# The column that files before version 3 lack.
-CAPTION_KEY = "caption_key"
 _FLOATS = pa.list_(pa.float64())
 _BOXES = pa.list_(pa.list_(_FLOATS))
 _PHRASE = pa.struct([("text", pa.string()), ("start", pa.int32()), ("end", pa.int32())])
@@ -69,7 +67,7 @@ def _schema(**own: pa.DataType) -> pa.Schema:
             *(pa.field(name, kind, nullable=name in predicted) for name, kind in own.items()),
             pa.field("tags", pa.list_(pa.string()), nullable=False),
             pa.field("cluster", pa.string()),
-            pa.field(CAPTION_KEY, pa.string()),
+            pa.field("caption_key", pa.string()),
         ]
     )
 
@@ -93,7 +91,7 @@ class Row(ABC):
     images: list[str]
     tags: list[str] = field(default_factory=list, kw_only=True)
     cluster: str | None = field(default=None, kw_only=True)
-    caption_key: str | None = field(default=None, kw_only=True)
+    caption_key: str = field(default="", kw_only=True)
 
     @property
     def is_scored(self) -> bool:
@@ -102,11 +100,11 @@ class Row(ABC):
 
     def problem(self) -> str | None:
         """How the row breaks the schema; None if it does not."""
-        for name in _required(type(self)):
+        for name in (*_required(type(self)), "caption_key"):
             value = getattr(self, name)
             if value is None or (isinstance(value, list) and None in value):
                 return f"a value is missing in {name}"
-        texts = [self.id, self.config, self.category, *self.tags, self.cluster or "", self.caption_key or ""]
+        texts = [self.id, self.config, self.category, *self.tags, self.cluster or "", self.caption_key]
         if not all(text.isprintable() for text in texts):
             return "control characters in its id, config, category, tags, cluster or caption_key"
         if bool(self.images) != self.has_images:

@@ -1,4 +1,4 @@
-"""What goes with errors: the rate of errors among the examples that have a feature, against what is expected."""
+"""Associations of errors with features: error rates with a feature, and exact tests against chance."""
 
 from __future__ import annotations
 
@@ -6,107 +6,132 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.special import ndtri, stdtr
+from scipy.sparse import csc_array
+from scipy.special import gammaln, ndtr, ndtri
 
 from .bootstrap import check_share
 
-_COLUMNS_AT_ONCE = 200
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Probabilities that differ by less than rounding count as equal, as in R's fisher.test.
+_ROUNDING = 1e-7
 
 
 class Associations(NamedTuple):
-    """One entry for each feature, in arrays of shape (m,).
+    """The associations of errors with m features, as arrays of shape (m,).
 
     Attributes:
-        n, clusters: the examples that have the feature, and the clusters with such an example.
-        other_clusters: the clusters with an example that lacks it.
-        rates, expected: the mean error among them, and what it would be with the mean of their strata; NaN without
-            examples.
-        low, high: Wilson's interval of the rate.
-        p_values: of no association; 1 where it cannot be tested.
+        n, clusters: number of examples that have the feature, and of clusters with such an example.
+        other_clusters: number of clusters with an example that lacks the feature.
+        rates: error rate of the examples that have the feature, in [0, 1]; NaN without such examples.
+        expected: mean error rate of the strata of these examples, in [0, 1]; NaN without such examples.
+        low, high: Wilson interval of the rate, in [0, 1]; NaN without such examples.
+        p_values: two-sided, not corrected for the number of features; 1 if the feature cannot be tested.
     """
 
-    n: NDArray[np.intp]
-    clusters: NDArray[np.intp]
-    other_clusters: NDArray[np.intp]
-    rates: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    p_values: NDArray[np.float64]
+    n: Indices
+    clusters: Indices
+    other_clusters: Indices
+    rates: Floats
+    expected: Floats
+    low: Floats
+    high: Floats
+    p_values: Floats
 
 
 def associations(
-    errors: NDArray[np.float64],
-    features: Any,
-    clusters: NDArray[np.intp],
-    strata: NDArray[np.intp] | None = None,
-    confidence: float = 0.95,
+    errors: Flags, features: Any, clusters: Indices, strata: Indices | None = None, confidence: float = 0.95
 ) -> Associations:
-    """Test for each feature whether examples that have it are wrong more, or less, often than others of their stratum.
+    """Test for each feature if examples that have it are wrong more, or less, often than others of their stratum.
 
-    With e the errors, f a feature (0 or 1) and means over the examples of a stratum, each cluster g of examples that
-    are not independent contributes u_g, its sum of (f - mean f)(e - mean e). Without association these sum to 0 on
-    average: t = sum(u_g) / sqrt(sum(u_g²)) is compared with Student's distribution, whose degrees of freedom are the
-    number of clusters with the feature, or without it if those are fewer, less one. The means are those of all examples
-    of a stratum, so that t is defined for a feature whose examples are all wrong, too; a feature that all or none of a
-    stratum have tells nothing there.
+    The p-value is the larger one of two:
+
+    - The exact conditional test on one example of each cluster. Given the number of examples and of errors in each
+      stratum, the number of errors among examples with the feature is a sum of hypergeometric variables; all outcomes
+      at most as likely as the observed one count. Without strata it is Fisher's test. The choice of examples (see
+      `_sample`) does not depend on errors, so the test is valid however the errors of a cluster depend on each other.
+    - The score test of all examples that belongs to the Wilson interval. It counts clusters, not examples: at worst,
+      the examples of an image are all right or all wrong. So the interval excludes the expected rate whenever the
+      p-value is at most 1 - ``confidence``.
 
     Args:
-        errors: of shape (n,), in [0, 1], without NaN.
+        errors: bool of shape (n,): whether the example is wrong. Leave examples without a prediction out.
         features: sparse or dense matrix of shape (n, m), of 0 and 1.
-        clusters: of shape (n,): equal for examples that are not independent.
+        clusters: of shape (n,): equal for examples that are not independent, such as those of an image.
         strata: of shape (n,): equal for examples that are compared, such as those of a category; by default all are.
-        confidence: coverage of the intervals, strictly between 0 and 1. They count clusters, not examples: at worst an
-            image's examples are right or wrong together.
+        confidence: coverage of the intervals, strictly between 0 and 1.
 
     Returns:
-        Rates, intervals and two-sided p-values, which are not corrected for the number of features: see
-        ``paired.holm``.
+        Rates, intervals and p-values. See ``paired.holm`` for a correction for the number of features.
 
     Raises:
         ScoresError: a confidence outside its range.
 
-    Source: score test with cluster-robust variance, Boos, The American Statistician 46, 1992; strata as in Mantel and
-    Haenszel, JNCI 22, 1959; interval, Wilson, Journal of the American Statistical Association 22, 1927.
+    Source: exact test of several 2 × 2 tables, Mehta, Patel and Gray, Journal of the American Statistical Association
+    80, 1985; one example of each cluster, Hoffman, Sen and Weinberg, Biometrika 88, 2001; interval, Wilson, Journal of
+    the American Statistical Association 22, 1927.
 
-    >>> found = associations(np.array([1.0, 1, 0, 0]), np.array([[1], [1], [0], [0]]), np.arange(4))
-    >>> found.rates.tolist(), found.expected.tolist(), found.p_values.round(3).tolist()  # t = 2, 1 degree of freedom
-    ([1.0], [0.5], [0.295])
+    >>> errors, feature = np.array([1, 1, 1, 0, 0, 0], dtype=bool), np.array([[1], [1], [1], [0], [0], [0]])
+    >>> found = associations(errors, feature, np.arange(6))
+    >>> found.rates.tolist(), found.expected.tolist(), found.p_values.round(3).tolist()  # 3 of 3 or 0 of 3: 2 / 20
+    ([1.0], [0.5], [0.1])
     """
     check_share("confidence", confidence)
-    matrix: Any = csr_array(features, dtype=np.float64)
+    groups = np.zeros(len(errors), dtype=np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
     codes = np.unique(clusters, return_inverse=True)[1]
-    groups = np.zeros(len(codes), dtype=np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
+    # Sorted by cluster, in random order within it.
+    order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
+    errors, codes, groups = errors[order], codes[order], groups[order]
+    matrix: Any = csc_array(features, dtype=bool)[order]
     means = (np.bincount(groups, errors) / np.bincount(groups))[groups]
-    sizes, by_cluster, by_stratum = np.bincount(codes), _indicator(codes), _indicator(groups)
-    residuals = errors - means
-    by_both = by_cluster @ by_stratum.multiply(residuals).T.tocsr()  # the sum of residuals of a cluster in a stratum
-    n = matrix.sum(axis=0)
-    cells = (by_cluster @ matrix).tocoo()
-    having = np.bincount(cells.col, minlength=matrix.shape[1])
-    entire = cells.data == sizes[cells.row]
-    lacking = len(sizes) - np.bincount(cells.col[entire], minlength=matrix.shape[1])
+
+    n = np.diff(matrix.indptr).astype(np.intp)
+    having, lacking = np.zeros_like(n), np.zeros_like(n)
+    p_values = np.ones(len(n))
+    for column in range(len(n)):
+        has = np.zeros(len(errors), dtype=bool)
+        has[matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]]] = True
+        having[column], lacking[column] = len(_firsts(codes, has)), len(_firsts(codes, ~has))
+        sample = _sample(has, codes, groups)
+        p_values[column] = exact_p_value(errors[sample], has[sample], groups[sample])
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates, expected = matrix.T @ errors / n, matrix.T @ means / n
-    t = np.concatenate(
-        [
-            _statistics(residuals, matrix[:, start : start + _COLUMNS_AT_ONCE], by_cluster, by_stratum, by_both)
-            for start in range(0, matrix.shape[1], _COLUMNS_AT_ONCE)
-        ]
-        or [np.empty(0)]
-    )
-    freedom = np.minimum(having, lacking) - 1
-    testable = (freedom >= 1) & np.isfinite(t)
-    p_values = np.where(testable, 2 * stdtr(np.maximum(freedom, 1), -np.where(testable, np.abs(t), 0)), 1.0)
+        rates, expected = matrix.T @ errors.astype(np.float64) / n, matrix.T @ means / n
+        z = np.abs(rates - expected) / np.sqrt(expected * (1 - expected) / having)
+    p_values = np.maximum(p_values, 2 * ndtr(-np.nan_to_num(z)))
     low, high = wilson_interval(rates, having, confidence)
-    return Associations(n.astype(np.intp), having, lacking, rates, expected, low, high, p_values)
+    return Associations(n, having, lacking, rates, expected, low, high, p_values)
 
 
-def wilson_interval(
-    shares: NDArray[np.float64], n: NDArray[np.intp], confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Wilson's score interval of shares of n independent cases each, in [0, 1]; NaN where n is 0.
+def exact_p_value(errors: Flags, has: Flags, groups: Indices) -> float:
+    """Return the two-sided p-value of the exact conditional test of independent examples.
+
+    Args:
+        errors, has: bool of shape (n,): whether an example is wrong, and whether it has the feature.
+        groups: the stratum of each example, from 0, of shape (n,).
+
+    Returns:
+        The p-value in (0, 1]; 1 if only one outcome is possible.
+
+    >>> exact_p_value(np.array([True, True, False]), np.array([True, False, False]), np.zeros(3, dtype=np.intp))
+    1.0
+    """
+    if not has.any() or has.all():
+        return 1.0
+    sizes, wrong = np.bincount(groups), np.bincount(groups[errors], minlength=int(groups.max()) + 1)
+    drawn = np.bincount(groups[has], minlength=len(sizes))
+    most = np.minimum(wrong, drawn)
+    tables = _hypergeometric(np.arange(most.max() + 1)[:, np.newaxis], sizes, wrong, drawn)
+    chances = np.ones(1)
+    for table, last in zip(tables.T, most.tolist(), strict=True):
+        chances = np.convolve(chances, table[: last + 1])
+    observed = chances[np.count_nonzero(errors & has)]
+    return min(1.0, float(chances[chances <= observed * (1 + _ROUNDING)].sum()))
+
+
+def wilson_interval(shares: Floats, n: Indices, confidence: float) -> tuple[Floats, Floats]:
+    """Return Wilson's score interval of shares of n independent cases each, in [0, 1]; NaN where n is 0.
 
     >>> [bound.round(3).item() for bound in wilson_interval(np.array([1.0]), np.array([10]), 0.95)]
     [0.722, 1.0]
@@ -118,19 +143,37 @@ def wilson_interval(
     return np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
 
 
-def _indicator(codes: NDArray[np.intp]) -> Any:
-    """A sparse matrix of shape (groups, n) that sums by group."""
-    n = len(codes)
-    return csr_array((np.ones(n), (codes, np.arange(n))), shape=(int(codes.max(initial=-1)) + 1, n))
+def _sample(has: Flags, codes: Indices, groups: Indices) -> Indices:
+    """Choose at most one example of each cluster, for the most even numbers of clusters with and without the feature.
+
+    Only strata that have examples of both kinds are used. The arrays are sorted by cluster, `codes`.
+    """
+    sizes = np.bincount(groups)
+    counts = np.bincount(groups[has], minlength=len(sizes))
+    usable = ((counts > 0) & (counts < sizes))[groups]
+    having, lacking = _firsts(codes, has & usable), _firsts(codes, ~has & usable)
+    both = np.intersect1d(codes[having], codes[lacking], assume_unique=True)
+    # Of the clusters with examples of both kinds, so many stand for the feature that the two sides are as even as can
+    # be. They are spread over the codes, in whose order clusters may resemble each other.
+    wanted = np.clip((len(lacking) - (len(having) - len(both)) + 1) // 2, 0, len(both))
+    for_feature = np.diff(np.arange(len(both) + 1) * wanted // max(len(both), 1)) == 1
+    having = having[~np.isin(codes[having], both[~for_feature], assume_unique=True)]
+    lacking = lacking[~np.isin(codes[lacking], both[for_feature], assume_unique=True)]
+    return np.concatenate([having, lacking])
 
 
-def _statistics(
-    residuals: NDArray[np.float64], matrix: Any, by_cluster: Any, by_stratum: Any, by_both: Any
-) -> NDArray[np.float64]:
-    """t of each feature; NaN where no cluster contributes."""
-    shares = (by_stratum @ matrix).toarray() / by_stratum.sum(axis=1)[:, np.newaxis]
-    own = (by_cluster @ matrix.multiply(residuals[:, np.newaxis]).tocsr()).toarray() - by_both @ shares
-    squares = (own**2).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # What is left of rounding is no contribution.
-        return np.where(squares > 1e-18, own.sum(axis=0) / np.sqrt(squares), np.nan)
+def _hypergeometric(k: Indices, size: Indices, wrong: Indices, drawn: Indices) -> Floats:
+    """Return the probability of k errors among `drawn` of `size` examples; ``scipy.stats.hypergeom`` is much slower."""
+    return np.exp(_log_choices(wrong, k) + _log_choices(size - wrong, drawn - k) - _log_choices(size, drawn))
+
+
+def _log_choices(n: Indices, k: Indices) -> Floats:
+    """Return the logarithm of the binomial coefficient; minus infinity for a k below 0 or above n."""
+    return -(gammaln(k + 1) + gammaln(n - k + 1) - gammaln(n + 1))
+
+
+def _firsts(codes: Indices, chosen: Flags) -> Indices:
+    """Return the first chosen example of each cluster, for sorted `codes`."""
+    rows = np.flatnonzero(chosen)
+    own = codes[rows]
+    return rows[np.diff(own, prepend=-1) > 0]

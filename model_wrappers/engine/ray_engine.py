@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from ...hub_datasets.core.benchmarks import metrics_of
 from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.ray_cluster import cluster, result_of
 from ...metrics.common.errors import ModelError, PredictionsError
@@ -187,7 +186,7 @@ def predict_on_ray(
     for name, content in files.items():
         write_atomically(out / name, content)
     ChunkStore(out / UNFINISHED / record.identity).remove()
-    return PredictionFiles([out / name for name in files], metrics_of, captions_of, parts_in)
+    return PredictionFiles([out / name for name in files], captions_of, parts_in)
 
 
 def parse_engine(engine: str) -> float:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets import report
-from ...hub_datasets.core.benchmarks import benchmark_names, metrics_of, option_names, parts_of
+from ...hub_datasets.core.benchmarks import benchmark_names, option_names, parts_of
 from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
@@ -234,7 +234,7 @@ def predict_part(
         context.bars.say(
             "the predictions of this model, data and code exist; `cache: false` in --config computes them again"
         )
-        return PredictionFiles(finished, metrics_of, captions_of, parts_in)
+        return PredictionFiles(finished, captions_of, parts_in)
     loaded = _load(model, context)
     with context.clock("data"):
         context.bars.say(f"loading {', '.join(references)}")
@@ -264,7 +264,7 @@ def predict_part(
             _write(paths, loaded, results, found | _facts(loaded, plan, pipeline, context), context)
             store.remove()
             record_files(key, paths)
-    return PredictionFiles([] if part is not None else paths, metrics_of, captions_of, parts_in)
+    return PredictionFiles([] if part is not None else paths, captions_of, parts_in)
 
 
 @dataclass

@@ -16,8 +16,6 @@ Files are never changed. The id is a hash of user, model and predictions, so rep
 Without a review the status of a submission is "flagged" if it has flags, "pending" until it has results, else
 "accepted"; with a damaged review it is "flagged". A damaged file is reported in `Submission.problems` and does not
 affect other submissions.
-
-Version 1 had the key "sheets" in place of "predictions"; it is still read.
 """
 
 from __future__ import annotations
@@ -174,8 +172,6 @@ def _record(storage: Storage, id: str) -> Record:
     path = record_path(id)
     try:
         record = load(storage, path)
-        if record["version"] == 1:
-            record = {**record, "version": VERSION, "predictions": record["sheets"]}
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
         texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
@@ -218,17 +214,16 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
 def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The latest valid review, or {}, and the problems of others.
 
-    Numbers decide and not times, since clocks are set back. Reviews of earlier versions have no number, and the names
-    of their files begin with the time.
+    Numbers decide and not times, since clocks are set back.
     """
     latest: dict[str, Any] = {}
     problems = []
     for path in sorted(paths):
         try:
             found = load(storage, path)
-            if found["status"] not in REVIEW_STATUSES or not isinstance(found.get("number", 0), int):
-                raise ValueError(f"the status {found['status']!r}, the number {found.get('number')!r}")
-            if found.get("number", 0) >= latest.get("number", 0):
+            if found["status"] not in REVIEW_STATUSES or not isinstance(found["number"], int):
+                raise ValueError(f"the status {found['status']!r}, the number {found['number']!r}")
+            if found["number"] >= latest.get("number", 0):
                 latest = found
         except DAMAGE as error:
             problems.append(unreadable(path, error))
@@ -246,9 +241,9 @@ def load(storage: Storage, path: str) -> Any:
     if path not in known:
         content = storage.read(path)
         document, named = json.loads(content), _REVIEW.search(path)
-        is_changed = named and named[1] != hashlib.sha256(content).hexdigest()[:8]
-        # Records of earlier versions have no hash.
-        if is_changed or ("sha256" in document and document["sha256"] != json_hash(document)):
+        # Reviews have their hash in the file's name, other documents in themselves.
+        written = hashlib.sha256(content).hexdigest()[:8] if named else json_hash(document)
+        if written != (named[1] if named else document["sha256"]):
             raise ValueError("changed since it was written")
         known[path] = document
     return known[path]

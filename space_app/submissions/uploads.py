@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ...metrics.common.errors import PredictionsError, SubmissionError, UnknownNameError, VLAssayError
-from ...metrics.records.predictions import upgrade_metadata
+from ...metrics.records.predictions import check_format
 from .sandbox import Footer, Sandbox, readable
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
     label = readable(PurePosixPath(name.replace("\\", "/")).name, 80) or "the predictions file"
     _check_bytes(content, label)
     footer = SANDBOX.footer(content, label)
-    metadata = upgrade_metadata(_metadata(footer, label))
+    metadata = _metadata(footer, label)
+    check_format(metadata, label)
     data = expected(metadata, label)
     most_rows, most_size = len(data.examples), _most_size(data)
     # What the file declares is checked before it is read, and counted again while it is read.
@@ -289,10 +290,9 @@ def _most_size(data: TaskData) -> int:
 
 def _check_benchmark(predictions: Predictions, data: TaskData, label: str) -> None:
     section, name = predictions.metadata["benchmark"], f"{data.benchmark}/{data.task.name}"
-    metrics = json.loads(json.dumps(data.task.metrics))
-    ours = {"split": data.split, "fingerprint": data.fingerprint, "metrics": metrics}
+    ours = {"split": data.split, "fingerprint": data.fingerprint, "metrics": json.loads(json.dumps(data.task.metrics))}
     for key, value in ours.items():
-        if section.get(key, metrics if key == "metrics" else None) != value:
+        if section.get(key) != value:
             raise PredictionsError(
                 f"{label} was made with other data or metrics: its {key} is {_shown(section.get(key))}, that of {name} "
                 f"on this server {value!r}. Score the task again with the published dataset and this version of "
@@ -332,8 +332,6 @@ def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) 
     """The first column, apart from the model's own, in which a row differs from the dataset."""
     ours: dict[str, Any] = example.facts()
     del ours["images"]
-    if row.caption_key is None:  # of an earlier version
-        del ours["caption_key"]
     if row.task_type in ("matching", "text_similarity"):
         ours["correct"] = example.correct
     elif row.task_type == "retrieval":

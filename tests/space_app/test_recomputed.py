@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_support import declared
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError
@@ -21,6 +22,7 @@ from vl_assay.space_app.board.paired import PairedTests
 
 def predictions_of(rows, benchmark, task, configs, model="some model"):
     said = {"name": benchmark, "task": task, "configs": configs, "rows": len(rows), "missing": []}
+    said["metrics"] = declared(benchmark, task)
     said["missing"] = [row.id for row in rows if not row.is_scored]
     return Predictions(
         rows, {"benchmark": said, "model": {"name": model, "family": "clip", "parameters": 7}, "run": {}}

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from submission_support import MemoryStorage, changed, of_model, version_1
+from submission_support import MemoryStorage, changed, of_model
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import (
@@ -20,7 +20,6 @@ from vl_assay.metrics.common.errors import (
     UnknownNameError,
 )
 from vl_assay.metrics.common.storage import json_hash
-from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.storage import records
 from vl_assay.space_app.storage.records import metrics_version, results_of, submissions
 from vl_assay.space_app.submissions.submissions import OPTIONS, finish, preview, review, submit, withdraw
@@ -270,26 +269,6 @@ def test_the_version_follows_the_code_that_computes(tmp_path):
     assert len({*seen[:6]}) == 6
     assert {*seen[6:]} == {seen[5]}
     assert {len(version) for version in seen} == {12}
-
-
-def test_a_submission_of_version_1_is_read_shown_and_computed_again(toy, storage):
-    content = version_1(toy.predictions("vqa", "shuffled"))
-    receipt = submit(storage, [content], MODEL, "someone", now=at(0))
-    path = f"requests/{receipt.id}/submission.json"
-    record = json.loads(storage.read(path))
-    record["sheets"] = record.pop("predictions")
-    del record["sha256"]
-    earlier = MemoryStorage()
-    earlier.files = {path: json.dumps(record | {"version": 1}).encode()}
-    earlier.files[f"requests/{receipt.id}/{record['sheets'][0]['sha256']}.parquet"] = content
-    assert [(each.id, each.status) for each in submissions(earlier)] == [(receipt.id, "pending")]
-    assert finish(earlier) == []
-    [found] = submissions(earlier)
-    assert (found.status, found.predictions) == ("accepted", receipt.predictions)
-    assert results_of(earlier, receipt.id) == receipt.results
-    [sha256] = [predictions["sha256"] for predictions in found.predictions]
-    assert Catalogue(earlier).predictions(sha256).task_type == "vqa"
-    assert submit(earlier, [content], MODEL, "someone", now=at(1)) == receipt
 
 
 def test_too_many_submissions_in_an_hour_wait_for_the_oldest_to_pass(toy, storage, monkeypatch):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_task
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 
 HERE, AWAY = [0.0, 0.0, 4.0, 4.0], [50.0, 50.0, 60.0, 60.0]
 
 
+def declared(benchmark, task):
+    """The metrics that predictions of a benchmark's task declare; none for an unknown benchmark."""
+    return dict(get_task(benchmark, task).metrics) if benchmark in benchmark_names() else {}
+
+
 def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None, **facts):
     """A file of predictions; `about` describes the model further, `facts` the benchmark."""
+    if "metrics" not in facts:
+        facts["metrics"] = declared(benchmark, task)
     missing = [row.id for row in rows if not row.is_scored]
     described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
     metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts}

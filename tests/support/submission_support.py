@@ -82,17 +82,6 @@ def changed(content, metadata=None, rows=None, table=None):
     return parquet(table(found) if table else found)
 
 
-def version_1(content):
-    """Predictions as version 1 wrote them."""
-
-    def rename(metadata):
-        kind = {"vqa": "answers"}.get(metadata["task_type"], metadata["task_type"])
-        del metadata["task_type"]
-        metadata |= {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
-
-    return changed(content, metadata=rename)
-
-
 def of_model(toy, number, task="vqa"):
     """Predictions on a task, by scores at random, of the model of that number."""
     rng = np.random.default_rng(number)

@@ -17,7 +17,7 @@ from ...common.errors import PredictionsError, check_known
 from ...common.formatting import distinct_labels, distinguished
 from ...common.storage import write_text
 from ...records.predictions import Predictions, prediction_files, read_predictions
-from .._compute import Declared, check_options, declared_metrics
+from .._compute import check_options, declared_metrics
 from .._tables import data_facts
 from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
@@ -126,7 +126,6 @@ class ErrorAnalysis:
 
 def errors(
     *predictions: str | Path,
-    metrics: Declared = declared_metrics,
     data: Callable[[Predictions], ExampleData] | None = None,
     category: str | Sequence[str] = (),
     metric: str | None = None,
@@ -139,7 +138,6 @@ def errors(
 
     Args:
         predictions: files of predictions, or folders of them.
-        metrics: which metrics evaluate a file; by default those that it declares.
         data: finds captions and images; by default none.
         category: one or more categories or tags to look at; by default all.
         metric: the metric that decides on errors; by default the first declared one with a score of single examples,
@@ -157,7 +155,7 @@ def errors(
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     wanted = [category] if isinstance(category, str) else list(category)
     groups = _by_task(prediction_files(*predictions))
-    declared = {name: metrics(next(iter(files.values()))) for name, files in groups.items()}
+    declared = {name: declared_metrics(next(iter(files.values()))) for name, files in groups.items()}
     if metric is not None:
         check_known("metric of these predictions", [metric], {name for each in declared.values() for name in each})
         groups = {name: files for name, files in groups.items() if metric in declared[name]}

@@ -48,7 +48,8 @@ class Association(NamedTuple):
         n, clusters: the examples, and the images that they are of.
         rate, low, high: the share of errors and its interval.
         expected: the share with the mean of all examples, or for all but categories with the means of their categories.
-        p_value, p_value_holm: of no association; the second corrected for all features of the model and task.
+        p_value, p_value_holm: see ``association.associations``; the second is corrected for all features of the model
+            and task.
     """
 
     feature: Feature
@@ -76,7 +77,7 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
     found = []
     for model in task.models:
         kept = np.flatnonzero(~np.isnan(model.losses))
-        errors, clusters = model.errs[kept].astype(np.float64), task.clusters[kept]
+        errors, clusters = model.errs[kept], task.clusters[kept]
         tests = {}
         for columns, strata in ((wholes, None), (details, categories[kept])):
             some = associations(errors, matrix[kept][:, columns], clusters, strata, confidence)

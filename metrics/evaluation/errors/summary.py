@@ -16,7 +16,6 @@ from ...statistics.bootstrap import cluster_bootstrap, percentile_interval, resa
 from .features import CATEGORY, LEAST_CLUSTERS, Association, Feature, find_associations
 from .outcomes import TaskErrors
 
-LEVEL = 0.05
 _MOST_FEATURES = 15
 _MOST_NAMED = 3
 _MOST_PRINTED = 8
@@ -63,6 +62,10 @@ class Summary:
     agreements: list[ErrorAgreement]
     confidence: float
 
+    def is_significant(self, each: Association) -> bool:
+        """Return whether an association is significant at level 1 - `confidence`, corrected for all features."""
+        return each.p_value_holm <= 1 - self.confidence
+
     @property
     def sentences(self) -> list[str]:
         """The verdict: how often each model errs and on what, then how the models agree."""
@@ -87,18 +90,22 @@ class Summary:
             f"({100 * self.confidence:g} % interval {interval(bounds)}){f', {ties:,} of them ties' if ties else ''}"
         )
         tests = self.found[number].values()
-        worse = [each for each in tests if each.p_value_holm <= LEVEL and each.rate > each.expected]
+        worse = [each for each in tests if self.is_significant(each) and each.rate > each.expected]
         if not worse:
             tested = f" among {len(tests):,} features" if tests else ""
             return f"{text}; nothing{tested} goes with its errors beyond chance."
         worse.sort(key=lambda each: -each.weight)
-        categories = [each for each in worse if each.feature.kind == CATEGORY][:_MOST_NAMED]
+        categories = [each for each in worse if each.feature.kind == CATEGORY]
+        categories = sorted(categories, key=lambda each: -each.rate)[:_MOST_NAMED]
         others = [each for each in worse if each.feature.kind != CATEGORY][:_MOST_NAMED]
         if categories:
-            text += f"; most on {', '.join(f'{each.feature.name} ({percent(each.rate)} %)' for each in categories)}"
+            named = ", ".join(f"{each.feature.name} ({percent(each.rate)} %)" for each in categories)
+            text += f"; significantly more often on {named}"
         if others:
-            named = (f"{each.feature} ({percent(each.rate)} %, expected {percent(each.expected)} %)" for each in others)
-            text += f". Within categories more often with {'; '.join(named)}"
+            named = "; ".join(
+                f"{each.feature} ({percent(each.rate)} %, expected {percent(each.expected)} %)" for each in others
+            )
+            text += f". Within categories significantly more often with {named}"
         return f"{text}."
 
     def _category_table(self) -> Table:
@@ -138,7 +145,7 @@ class Summary:
     def _feature_table(self) -> Table:
         chosen: dict[Feature, float] = {}
         for tests in self.found:
-            found = [each for each in tests.values() if each.p_value_holm <= LEVEL and each.feature.kind != CATEGORY]
+            found = [each for each in tests.values() if self.is_significant(each) and each.feature.kind != CATEGORY]
             for each in sorted(found, key=lambda each: -each.weight)[:_MOST_FEATURES]:
                 chosen[each.feature] = max(each.weight, chosen.get(each.feature, 0))
         rows = []
@@ -151,8 +158,8 @@ class Summary:
         note = (
             f"Of {tested:,} features that at least {LEAST_CLUSTERS} images have and as many lack, those that go with "
             "errors beyond the category: the share of errors with the feature, and what is expected from the means of "
-            "the categories. Score test with images as clusters, p corrected for all features of a model (Holm). An "
-            "association is no cause: features come together."
+            "the categories. Exact test within categories on one example of each image, p corrected for all features "
+            "of a model (Holm). An association is no cause: features come together."
         )
         table = Table("What goes with errors", columns, tuple(rows), note, is_part=True, corner="feature")
         return replace(table, compact=replace(table, rows=table.rows[:_MOST_PRINTED]))

@@ -58,7 +58,7 @@ def test_ties_are_wrong(tmp_path):
 def test_the_mean_over_tasks_does_not_weigh_them_by_their_size(tmp_path):
     pooled = [
         write(tmp_path / "a.parquet", pairs("swap_obj", [RIGHT] * 9 + [WRONG]), "toy_scenes", "itm"),
-        write(tmp_path / "b.parquet", pairs("swap_obj", [RIGHT, WRONG]), "sugarcrepe", "itm"),
+        write(tmp_path / "b.parquet", pairs("swap_obj", [RIGHT, WRONG], "other"), "sugarcrepe", "itm"),
     ]
     [binding] = read_skill_profile(pooled, **QUICK).scores
     # (.9 - .5) / .5 = .8 and (.5 - .5) / .5 = 0; pooled 10 of 12.
@@ -166,17 +166,6 @@ def test_an_example_of_two_benchmarks_counts_once(tmp_path):
     twice = keyed(pairs("swap_obj", [RIGHT, WRONG], "same"), "aa")
     [alone] = read_skill_profile([write(tmp_path / "c.parquet", twice, "sugarcrepe", "itm")], **QUICK).scores
     assert alone.examples == 2
-
-
-def test_files_without_caption_keys_are_named_where_it_matters(tmp_path):
-    files = [
-        write(tmp_path / f"{name}.parquet", pairs(category, [RIGHT, WRONG]), name, "itm")
-        for name, category in (("sugarcrepe", "swap_obj"), ("aro_crepe", "swap"))
-    ]
-    found = read_skill_profile(files, **QUICK)
-    assert (found.scores[0].examples, found.unkeyed) == (4, ("aro_crepe/itm", "sugarcrepe/itm"))
-    assert "aro_crepe/itm, sugarcrepe/itm; predict them again" in to_markdown(profile_parts(found))
-    assert read_skill_profile(files[:1], **QUICK).unkeyed == ()
 
 
 def test_an_unknown_skill_is_refused():

@@ -11,6 +11,7 @@ from console import invoke
 from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from report_support import declared
 
 from vl_assay.hub_datasets import build, get_benchmark, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import Source, eval_result_entries, eval_results, predictions_path
@@ -112,7 +113,7 @@ def predictions(tmp_path_factory):
             for n in range(6)
         ]
         benchmark = {"name": name, "task": task, "configs": list(configs), "split": "test", "fingerprint": name}
-        benchmark |= {"rows": len(rows), "missing": []}
+        benchmark |= {"rows": len(rows), "missing": [], "metrics": declared(name, task)}
         write_predictions(
             folder / f"{name}.parquet", Predictions(rows, {"model": {"name": MODEL}, "benchmark": benchmark})
         )

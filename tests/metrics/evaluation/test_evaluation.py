@@ -43,16 +43,7 @@ def test_predictions_are_evaluated_by_the_metrics_that_they_declare(tmp_path):
     assert [each.metric for each in hub_datasets.report(path)] == ["aro_itm"]
 
 
-def test_predictions_of_version_0_1_are_evaluated_by_the_metrics_of_their_benchmark(tmp_path):
-    path = write(tmp_path / "a.parquet", matching([[2, 1]]))
-    assert [result.metric for result in hub_datasets.report(path)] == ["sugarcrepe_itm"]
-    with pytest.raises(
-        PredictionsError, match=r"name no metrics, as those of version 0.1 do not; evaluate them with `vl_assay"
-    ):
-        report(path)
-
-
-@pytest.mark.parametrize("declared", [{}, {"brittle": {}}, {"aro_itm": 3}, [], "aro_itm"])
+@pytest.mark.parametrize("declared", [None, {}, {"brittle": {}}, {"aro_itm": 3}, [], "aro_itm"])
 def test_declared_metrics_that_are_none_are_refused(tmp_path, declared):
     path = write(tmp_path / "a.parquet", matching([[2, 1]]), metrics=declared)
     with pytest.raises(PredictionsError, match=r"name no metrics|does not exist or has no settings; known: .*aro_itm"):

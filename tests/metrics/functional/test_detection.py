@@ -153,31 +153,6 @@ def one_row(scores, hits, truths, spare=0):
     return [prediction], [{"boxes": given, "phrase_ids": [0] * len(given)}]
 
 
-@pytest.mark.parametrize(
-    ("scores", "hits", "spare", "wrong", "coco"),
-    [
-        # hit, miss, hit of 2: precision 1 up to recall 1/2 (0 to 0.50, 51 points), 2/3 at the other 50.
-        ([0.9, 0.8, 0.7], [1, 0, 1], 0, (51 + 50 * 2 / 3) / 101, (51 + 50 * 2 / 3) / 101),
-        # one of 4 truths found: precision 1 up to recall 1/4 (26 points), 0 beyond.
-        ([0.9], [1], 3, 26 / 101, 26 / 101),
-        # all tied, one hit of three boxes, one of two truths: 1/3 up to recall 1/2; first in order it is 1.
-        ([0.5, 0.5, 0.5], [1, 0, 0], 1, 51 / 3 / 101, 51 / 101),
-        # the same with the hit last: the order decides nothing for "wrong", and everything for "coco".
-        ([0.5, 0.5, 0.5], [0, 0, 1], 1, 51 / 3 / 101, 51 / 3 / 101),
-        # a miss above everything: precision 1/2, then 2/3.
-        ([0.9, 0.8, 0.7], [0, 1, 1], 0, 2 / 3, 2 / 3),
-        # two hits and a miss tied below a hit: 1 up to recall 1/3 (34 points), 3/4 at the other 67; by order 1.
-        ([0.9, 0.5, 0.5, 0.5], [1, 1, 1, 0], 0, (34 + 67 * 3 / 4) / 101, 1),
-        ([0.9, 0.8], [0, 0], 1, 0, 0),
-        ([], [], 2, 0, 0),
-    ],
-)
-def test_average_precision_by_arithmetic(scores, hits, spare, wrong, coco):
-    data = one_row(scores, hits, sum(hits) + spare, spare)
-    assert precisions(*data) == pytest.approx([wrong] * 10, abs=1e-12)
-    assert precisions(*data, "coco") == pytest.approx([coco] * 10, abs=1e-12)
-
-
 def test_without_truth_it_is_undefined():
     predictions, _ = one_row([0.5], [1], 1)
     assert np.isnan(precisions(predictions, [{"boxes": [], "phrase_ids": []}])).all()

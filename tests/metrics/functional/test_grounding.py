@@ -242,14 +242,6 @@ def test_group_results_by_arithmetic():
     }
 
 
-def test_captions_are_kept_apart_though_they_share_phrase_ids():
-    inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
-    inputs["predictions"] = [boxes_of((HERE, 0.8, 1)), NOTHING, NOTHING, boxes_of((HERE, 0.9, 1))]
-    result = group_recall_at_1(**inputs, **XYXY)
-    # Of four phrases one is found; a box on the second pair's distractor is no rival of it.
-    assert (result["recall_at_1"], result["n"], result["n_abstained"]) == (0.25, 4, 2)
-
-
 @pytest.mark.parametrize(
     "spans",
     [[[0, 4]], [(0, 4)], np.array([[0, 4]]), "vase"],

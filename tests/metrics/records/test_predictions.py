@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from report_support import declared
 
 import vl_assay.space_app as space_app
 from vl_assay.hub_datasets import report
@@ -24,13 +24,14 @@ from vl_assay.metrics.records.schema import (
     caption_key,
 )
 
-METADATA = {"model": {"name": "m"}, "run": {}}
+METADATA = {"model": {"name": "m"}, "run": {"code": "0.1.9"}}
 NOT_FINITE = "a score is NaN, infinite or missing"
 
 
 def predictions(*rows, benchmark="bench", task="task"):
     missing = [row.id for row in rows if not row.is_scored]
     described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing}
+    described["metrics"] = declared(benchmark, task)
     return Predictions(list(rows), METADATA | {"benchmark": described})
 
 
@@ -78,46 +79,13 @@ def test_rows_of_every_type_come_back_from_their_file(task_type, tmp_path):
     assert all(map(same, rows, found.rows))
 
 
-@pytest.mark.parametrize(("task_type", "kind"), [(name, name) for name in ROWS if name != "vqa"] + [("vqa", "answers")])
-def test_files_of_version_1_are_read_as_this_version(task_type, kind, tmp_path):
-    rows = ROWS[task_type]
-    path = tmp_path / "s.parquet"
-    write_predictions(path, predictions(*rows))
-    table = pq.read_table(path)
-    metadata = json.loads(table.schema.metadata[b"vl_assay"])
-    assert (metadata["schema"], metadata["version"], metadata.pop("task_type")) == (
-        "vl-assay/predictions", 3, task_type,
-    )  # fmt: skip
-    old = metadata | {"schema": "vl-assay/sheet", "version": 1, "kind": kind}
-    pq.write_table(table.replace_schema_metadata({"vl_assay": json.dumps(old)}), path)
-    found = read_predictions(path)
-    assert found.task_type == found.metadata["task_type"] == task_type
-    assert all(map(same, rows, found.rows))
-    write_predictions(tmp_path / "again.parquet", found)
-    assert read_predictions(tmp_path / "again.parquet").metadata == found.metadata
-
-
-@pytest.mark.parametrize("task_type", ROWS)
-def test_files_of_version_2_have_no_caption_keys(task_type, tmp_path):
-    rows = ROWS[task_type]
-    path = tmp_path / "s.parquet"
-    write_predictions(path, predictions(*rows))
-    table = pq.read_table(path)
-    metadata = json.loads(table.schema.metadata[b"vl_assay"]) | {"version": 2}
-    old = table.drop_columns(["caption_key"]).replace_schema_metadata({"vl_assay": json.dumps(metadata)})
-    pq.write_table(old, path)
-    found = read_predictions(path)
-    assert found.metadata["version"] == 3
-    assert all(map(same, [dataclasses.replace(row, caption_key=None) for row in rows], found.rows))
-
-
 def test_captions_that_differ_in_typing_have_one_key():
     assert caption_key(" A dog,  by a cat. ") == caption_key("a dog by a cat") != caption_key("a cat by a dog")
 
 
 def test_the_files_that_ship_with_the_leaderboard_are_read():
     files = sorted((Path(space_app.__file__).parent / "launch").glob("*.parquet"))
-    types = {read_predictions(file).task_type for file in files}
+    types = {read_predictions(file).task_type for file in files}  # of the only version that is read
     assert {"matching", "detection", "vqa"} <= types
 
 
@@ -138,6 +106,7 @@ def test_the_files_that_ship_with_the_leaderboard_are_read():
         (matching_row([[0.1, 0.2]], [""]), "scores, though an image is missing"),
         (matching_row([[0.1, 0.2]], category="c\n| forged"), "control characters in its id, config"),
         (matching_row([[0.1, 0.2]], name="first"), "its id came before"),
+        (dataclasses.replace(matching_row([[0.1, 0.2]]), caption_key=None), "a value is missing in caption_key"),
         (detection_row(scores=[[]]), "a phrase with different numbers of boxes and scores"),
         (detection_row(boxes=[]), "of 0, 1 and 1 of 1 phrases"),
         (detection_row(boxes=[[[4, 0, 0, 4]]]), r"the box \[4, 0, 0, 4\] is not x1, y1"),
@@ -189,12 +158,14 @@ def test_a_caption_counts_with_all_its_images_or_not_at_all(tmp_path):
         (b'"detection"', b'"smell"', "the task type 'smell'; expected one of matching, text_similarity"),
         # JSON has no such numbers, but Python's reader accepts them.
         (b'"rows": 1', b'"rows": NaN', "has no `vl_assay` metadata"),
-        (b'"run": {}', b'"run": {"seconds": -Infinity}', "has no `vl_assay` metadata"),
+        (b'"0.1.9"', b"-Infinity", "has no `vl_assay` metadata"),
+        (b'"version": 3', b'"version": 2', r"t\.parquet was written by vl-assay 0\.1\.9 with the schema 'vl-assay/pre"),
         (
             b'"version": 3',
-            b'"version": 9',
-            r"\('vl-assay/predictions', 9\); this version reads vl-assay/predictions 2 and 3, and vl-assay/sheet 1",
+            b'"version": 4',
+            "version 4; expected 'vl-assay/predictions', version 3: run the command that",
         ),
+        (b'"vl-assay/predictions"', b'"vl-assay/sheet"', "with the schema 'vl-assay/sheet', version 3; expected"),
         (b'"rows": 1', b'"rows": 2', "has 1 rows, its metadata say 2"),
         (b'"name": "m"', b'"name": "two\\nlines"', r"model\.name must be 1 to 200 printable characters"),
         (b'"name": "m"', b'"name": 3', r"model\.name in the metadata is 3, not of type str"),
@@ -237,7 +208,7 @@ def test_other_files_are_not_taken_for_predictions(tmp_path):
 def test_predictions_of_another_type_than_their_task_or_metric_are_not_evaluated(tmp_path):
     row = predictions(detection_row(), benchmark="toy_scenes", task="groups")
     write_predictions(tmp_path / "s.parquet", row)
-    with pytest.raises(PredictionsError, match="of the task type detection, but the task groups of toy_scenes"):
+    with pytest.raises(PredictionsError, match=r"group_match is for the task type .*; it cannot evaluate"):
         report(tmp_path / "s.parquet")
     second = matching_row([[0.0, 1.0, 0.5]], correct=[1])
     write_predictions(tmp_path / "t.parquet", predictions(second, benchmark="toy_scenes", task="hard_positives"))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import sources_sugarcrepe
+from report_support import declared
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
@@ -61,6 +62,7 @@ def write(path, rows, task, seed=None, **model):
     configs = list(dict.fromkeys(row.config for row in rows))
     missing = [row.id for row in rows if row.scores is None]
     described = {"name": benchmark, "task": task, "configs": configs, "split": "test", "fingerprint": "f"}
+    described["metrics"] = declared(benchmark, task)
     if seed is not None:
         described |= {"fingerprint": f"f{seed}", "options": {"seed": seed}}
     metadata = {"benchmark": {**described, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
