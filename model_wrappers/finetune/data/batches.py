@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -44,11 +44,14 @@ class Batch:
 
     def chunks(self, count: int) -> list[Batch]:
         """Split into `count` chunks of nearly equal size, in order."""
-        edges = [len(self) * number // count for number in range(count + 1)]
-        return [
-            Batch(self.images[a:b], self.captions[a:b], self.negatives[a:b], self.positives[a:b])
-            for a, b in itertools.pairwise(edges)
-        ]
+        columns = (self.images, self.captions, self.negatives, self.positives)
+        return [Batch(*(column[part] for column in columns)) for part in split(len(self), count)]
+
+
+def split(count: int, parts: int) -> list[slice]:
+    """Return the slices of `parts` nearly equal parts of `count` items, in order."""
+    edges = [count * number // parts for number in range(parts + 1)]
+    return [slice(start, end) for start, end in itertools.pairwise(edges)]
 
 
 def steps_per_epoch(training_set: TrainingSet, batch_size: int) -> int:
@@ -132,33 +135,28 @@ class BatchLoader:
     def prefetch(
         self, draws: Iterable[list[Drawn]], share: Callable[[list[Drawn]], list[Drawn]]
     ) -> Iterator[tuple[list[Drawn], Batch]]:
-        """Each draw with this process's share of it as a batch; the next one is prepared meanwhile.
+        """Yield each draw with this process's share of it as a batch; the next one is prepared meanwhile.
 
         Raises:
             DataError: an image cannot be read.
         """
-        submitted: Iterator[Any] = ((drawn, self._submit(share(drawn))) for drawn in draws)
-        for (drawn, collect), _ in itertools.pairwise(itertools.chain(submitted, [None])):
-            yield drawn, collect()
+        with ThreadPoolExecutor(1) as ahead:
+            submitted: Iterator[Any] = ((drawn, ahead.submit(self.load, share(drawn))) for drawn in draws)
+            for (drawn, batch), _ in itertools.pairwise(itertools.chain(submitted, [None])):
+                yield drawn, batch.result()
 
     def load(self, drawn: Sequence[Drawn]) -> Batch:
-        """Prepare one batch and wait for it."""
-        return self._submit(drawn)()
+        """Prepare a batch."""
+        images = self._pool.map(self._prepare_image, [each.image for each in drawn])
+        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
+        texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
+        tokens = dict(zip(texts, self._encoder.prepare_captions(texts), strict=True))
+        captions, negatives, positives = ([tokens.get(text) for text in column] for column in columns)
+        return Batch([*images], [row or () for row in captions], negatives, positives)
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
-
-    def _submit(self, drawn: Sequence[Drawn]) -> Callable[[], Batch]:
-        """Start preparing a batch; returns what waits for it."""
-        images: list[Future[np.ndarray]] = [self._pool.submit(self._prepare_image, each.image) for each in drawn]
-        texts = self._pool.submit(self._tokenize, drawn)
-
-        def collect() -> Batch:
-            captions, negatives, positives = texts.result()
-            return Batch([each.result() for each in images], [row or () for row in captions], negatives, positives)
-
-        return collect
 
     def _prepare_image(self, key: str) -> np.ndarray:
         cached = self._cache.get(key)
@@ -170,11 +168,3 @@ class BatchLoader:
                 self._cache[key] = prepared
                 self._room -= prepared.nbytes
         return prepared
-
-    def _tokenize(self, drawn: Sequence[Drawn]) -> list[list[Tokens | None]]:
-        """Tokens of captions, negatives and positives, from one call of the tokenizer."""
-        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
-        texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
-        tokens: dict[str | None, Tokens | None] = {None: None}
-        tokens.update(zip(texts, self._encoder.prepare_captions(texts), strict=True))
-        return [[tokens[text] for text in column] for column in columns]

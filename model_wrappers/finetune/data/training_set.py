@@ -35,7 +35,6 @@ class TrainingSet:
         images: opens an image by its key.
         dropped: the number of captions left out because they have no negative.
         lost: the number of the source's own negatives left out because they are captions or positives of the image.
-        refined: the number of negatives left out by adversarial refinement.
         source: the arguments that chose the captions: split, limit, options, columns, files.
     """
 
@@ -44,7 +43,6 @@ class TrainingSet:
     images: Images
     dropped: int = 0
     lost: int = 0
-    refined: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def image(self, key: str) -> Image.Image:
@@ -82,7 +80,6 @@ class TrainingSet:
             "with_positive": sum(bool(sample.positives) for sample in self.samples),
             "dropped": self.dropped,
             "lost": self.lost,
-            "refined": self.refined,
             "source": dict(self.source),
         }
 
@@ -121,7 +118,7 @@ def read_training_set(
 
     Args:
         reference: ``"toy_scenes"`` (five captions of each scene) or ``"toy_scenes/itm"`` and the like, rendered on
-            demand; another benchmark or part of one that has the split; a folder that ``vl-assay build`` wrote;
+            demand; a folder that ``vl-assay build`` wrote and that has the split;
             ``"hf://datasets/owner/name[/config]"``; a table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``,
             ``.parquet``) with the files of images, relative to its folder; a folder of images with ``metadata.csv``,
             ``metadata.jsonl`` or ``metadata.parquet``; or COCO's ``captions_train2017.json`` or Karpathy's
@@ -140,9 +137,9 @@ def read_training_set(
         files: files of candidates for these captions, as ``vl-assay generate`` writes them.
         limit: the number of captions to read at most, from the first.
         seed: of the texts that are made, any integer.
-        data_dir: the user's own copy of a benchmark's sources, or the folder of COCO's ``train2014`` and the like.
-        options: fields of a benchmark's builder, such as ``{"train_scenes": 40_000}``; toy_scenes has 2,000 scenes, or
-            as many as `limit` needs.
+        data_dir: the folder of COCO's ``train2014`` and the like.
+        options: fields of the builder of toy_scenes, such as ``{"train_scenes": 40_000}``; it has 2,000 scenes, or as
+            many as `limit` needs.
 
     Returns:
         At least one sample, in the order of the source.
