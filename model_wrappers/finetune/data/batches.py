@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.distributed import available_cpus
-from .training_set import Sample, TrainingSet
+from .training_set import Sample, TrainingSet, pick
 
 Tokens = Sequence[int]
-# Prepared images kept in memory, so that a small training set is decoded once: float32, 600 kB each at 224 pixels.
-_CACHE_BYTES = 5 * 10**8
+# Prepared images kept in memory, so that a small training set is decoded once: float32, 600 MB in all at 224 pixels.
+_CACHED_IMAGES = 1000
 
 
 class Drawn(NamedTuple):
@@ -44,7 +44,7 @@ class Batch:
 
     def chunks(self, count: int) -> list[Batch]:
         """Split into `count` chunks of nearly equal size, in order."""
-        columns = (self.images, self.captions, self.negatives, self.positives)
+        columns: tuple[Any, ...] = (self.images, self.captions, self.negatives, self.positives)
         return [Batch(*(column[part] for column in columns)) for part in split(len(self), count)]
 
 
@@ -99,20 +99,15 @@ def draw_epoch(
         drawn = [_draw(samples[index], *chances[index, :2].tolist()) for index in indices]
         for index in indices if near else ():
             _, _, image, caption, negative, positive = chances[index].tolist()
-            key = _pick([key for key in near.get(samples[index].image, ()) if key in by_image], image)
+            key = pick([key for key in near.get(samples[index].image, ()) if key in by_image], image)
             if key is not None:
-                drawn.append(_draw(_pick(by_image[key], caption), negative, positive))
+                drawn.append(_draw(pick(by_image[key], caption), negative, positive))
         yield drawn
 
 
 def _draw(sample: Sample, negative: float, positive: float) -> Drawn:
-    texts = _pick(sample.negatives, negative), _pick(sample.positives, positive)
+    texts = pick(sample.negatives, negative), pick(sample.positives, positive)
     return Drawn(sample.image, sample.caption, *texts, sample.id)
-
-
-def _pick(options: Sequence[Any], chance: float) -> Any:
-    """One of the options, each for an equal part of [0, 1); None where there are none."""
-    return options[int(chance * len(options))] if options else None
 
 
 class BatchLoader:
@@ -126,11 +121,8 @@ class BatchLoader:
 
     def __init__(self, encoder: Any, training_set: TrainingSet, workers: int | None = None) -> None:
         self._encoder = encoder
-        self._training_set = training_set
         self._pool = ThreadPoolExecutor(workers or min(8, available_cpus()))
-        self._cache: dict[str, np.ndarray] = {}
-        self._room = _CACHE_BYTES
-        self._lock = threading.Lock()
+        self._prepare_image = lru_cache(_CACHED_IMAGES)(lambda key: encoder.prepare_image(training_set.image(key)))
 
     def prefetch(
         self, draws: Iterable[list[Drawn]], share: Callable[[list[Drawn]], list[Drawn]]
@@ -157,14 +149,3 @@ class BatchLoader:
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
-
-    def _prepare_image(self, key: str) -> np.ndarray:
-        cached = self._cache.get(key)
-        if cached is not None:
-            return cached
-        prepared = self._encoder.prepare_image(self._training_set.image(key))
-        with self._lock:
-            if key not in self._cache and prepared.nbytes <= self._room:
-                self._cache[key] = prepared
-                self._room -= prepared.nbytes
-        return prepared

@@ -89,16 +89,17 @@ class TrainingSet:
         return replace(self, samples=kept, dropped=self.dropped + len(self.samples) - len(kept))
 
     def frozen(self, seed: int) -> TrainingSet:
-        """Each sample with one of its negatives and one of its positives (*Hard Positives*, section 5.1).
+        """Return each sample with one of its negatives and positives (*Hard Positives*, section 5.1).
 
-        What is kept depends on the seed, at least 0, and on the sample's index and texts.
+        The choice depends on the seed, at least 0, and on the sample's index and texts.
         """
         chances = np.random.default_rng([seed, 0, 2]).random((len(self.samples), 2)).tolist()
-        kept = [
-            sample._replace(negatives=_one(sample.negatives, negative), positives=_one(sample.positives, positive))
-            for sample, (negative, positive) in zip(self.samples, chances, strict=True)
-        ]
-        return replace(self, samples=kept)
+        samples = []
+        for sample, (first, second) in zip(self.samples, chances, strict=True):
+            texts = pick(sample.negatives, first), pick(sample.positives, second)
+            negatives, positives = (() if text is None else (text,) for text in texts)
+            samples.append(sample._replace(negatives=negatives, positives=positives))
+        return replace(self, samples=samples)
 
 
 def read_training_set(
@@ -170,6 +171,6 @@ def read_training_set(
     return TrainingSet(str(reference), samples, images, lost=lost, source=source)
 
 
-def _one(texts: Sequence[str], chance: float) -> tuple[str, ...]:
-    """The text at a place from 0 to below 1; none of none."""
-    return (texts[int(chance * len(texts))],) if texts else ()
+def pick(options: Sequence[Any], chance: float) -> Any:
+    """Return one of the options, each for an equal part of [0, 1), or None if there are none."""
+    return options[int(chance * len(options))] if options else None

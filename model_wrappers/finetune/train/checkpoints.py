@@ -76,7 +76,6 @@ def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
     with processes.raise_on_all_ranks():
         complete = checkpoint_folders(folder)
         position = _check(complete) if complete else Position()
-    processes.wait()
     if processes.is_main:
         for path in folder.glob("checkpoints/*"):
             if path not in complete:
@@ -106,11 +105,7 @@ def _check(complete: list[Path]) -> Position:
 
 
 def write_files(folder: Path, write: Callable[[Path], None]) -> None:
-    """Write files into a folder, each of which appears complete or not at all.
-
-    Args:
-        folder: exists.
-        write: writes the files into the folder that it is called with.
+    """Call `write` with a temporary folder, and move its files into `folder`: each appears complete or not at all.
 
     Raises:
         StorageError: they could not be written.

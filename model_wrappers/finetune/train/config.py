@@ -54,4 +54,4 @@ class TrainingConfig:
         if self.trackers:
             from accelerate.tracking import get_available_trackers
 
-            check_known("installed tracker", self.trackers, map(str, get_available_trackers()))
+            check_known("installed tracker", self.trackers, [str(name) for name in get_available_trackers()])

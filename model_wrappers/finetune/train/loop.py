@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -120,19 +120,16 @@ class TrainingLoop:
         torch.manual_seed(recipe.seed + self.processes.rank)
 
     def _mine(self, device: str, progress: bool) -> dict[str, tuple[str, ...]]:
-        """The nearest images by the model before training, computed by the main process once for a run."""
-        encoder = self.encoder
-        file = self.folder / "neighbours.json"
+        """Return the nearest images by the model before training, which the main process computes once for a run."""
+        encoder, file = self.encoder, self.folder / "neighbours.json"
+
+        def embed(images: Sequence[Any]) -> Any:
+            return encoder.encode_images([encoder.prepare_image(image) for image in images])
+
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main and not file.exists():
-                found = mine(
-                    self.training_set,
-                    lambda images: encoder.encode_images([encoder.prepare_image(image) for image in images]),
-                    self.recipe.neighbours,
-                    device=device,
-                    progress=progress,
-                )
-                write_text(file, json.dumps(found))
+                neighbours = mine(self.training_set, embed, self.recipe.neighbours, device=device, progress=progress)
+                write_text(file, json.dumps(neighbours))
         with self.processes.raise_on_all_ranks():
             return {key: tuple(near) for key, near in read_json(file, self.folder.parent).items()}
 

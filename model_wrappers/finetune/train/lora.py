@@ -29,22 +29,16 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
         The encoder's module in peft's wrapper, for `merged`.
 
     Raises:
-        ModelError: peft is not installed, or the model has no transformer whose layers are known.
+        ModelError: peft is not installed, or the model has no such layers.
     """
     try:
         from peft import LoraConfig, get_peft_model  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ModelError(f"LoRA needs the library peft ({error}): pip install 'vl-assay[finetune]'") from error
-    layers = [name for name, part in encoder.module.named_modules() if _is_adapted_layer(name, part)]
-    if not layers:
-        raise ModelError(
-            f"{encoder.info.name} has no transformer with layers that LoRA can adapt; train all weights: "
-            "--set lora_rank=0"
-        )
-    convolutions = [
-        name for name, part in encoder.module.named_modules() if isinstance(part, nn.Conv2d) and part.groups == 1
-    ]
-    return get_peft_model(encoder.module, LoraConfig(r=rank, lora_alpha=1, target_modules=layers + convolutions))
+    targets = [name for name, part in encoder.module.named_modules() if _is_adapted(name, part)]
+    if not targets:
+        raise ModelError(f"{encoder.info.name} has no layers that LoRA can adapt; train all weights: --set lora_rank=0")
+    return get_peft_model(encoder.module, LoraConfig(r=rank, lora_alpha=1, target_modules=targets))
 
 
 def merged(module: Any) -> Any:
@@ -52,9 +46,10 @@ def merged(module: Any) -> Any:
     return copy.deepcopy(module).merge_and_unload()
 
 
-def _is_adapted_layer(name: str, part: nn.Module) -> bool:
-    """Return whether a module is a projection of attention or of the MLP in a transformer layer."""
-    if not _LAYER.search(f".{name}."):
-        return False
-    # Peft adapts both projections of torch's attention, whose output projection is no module that is called.
-    return isinstance(part, nn.MultiheadAttention) or type(part) is nn.Linear
+def _is_adapted(name: str, part: nn.Module) -> bool:
+    """Return whether a module is a convolution, or a projection of attention or of the MLP in a transformer layer."""
+    if isinstance(part, nn.Conv2d):
+        return part.groups == 1
+    # Peft adapts both projections of torch's attention at once; its output projection is a subclass of `nn.Linear`.
+    is_projection = isinstance(part, nn.MultiheadAttention) or type(part) is nn.Linear
+    return is_projection and _LAYER.search(f".{name}.") is not None

@@ -50,16 +50,8 @@ class Evaluation:
         """
         if not self.benchmarks:
             return {}, []
-        files = predict(
-            model,
-            self.benchmarks,
-            out=out,
-            data_dir=self.data_dir,
-            options=self.options,
-            settings=settings,
-            cache=False,
-            progress=False,
-        )
+        sources: dict[str, Any] = {"data_dir": self.data_dir, "options": self.options, "settings": settings}
+        files = predict(model, self.benchmarks, out=out, cache=False, progress=False, **sources)
         processes.wait()  # until the main process has written them
         results = list(report(files, parts=False))
         scores = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 import torch
 from torch import nn
@@ -119,61 +117,30 @@ def test_casts_of_the_pass_without_a_graph_do_not_reach_the_next_one():
         torch.testing.assert_close(gradients[name], gradient, rtol=0, atol=2**-6 * gradient.abs().max().item())
 
 
-def test_all_chunks_but_the_last_are_kept_from_averaging():
-    entered = []
-
-    @contextmanager
-    def no_sync():
-        entered.append("no_sync")
-        yield
-        entered.append("end")
-
-    def encode(chunk):
-        if torch.is_grad_enabled():
-            entered.append(len(chunk["images"]))
-        return towers(chunk)
-
-    towers = make_towers()
-    cached_backward(encode, by_rows(make_inputs(12), 5, 4, 3), loss, no_sync=no_sync)
-    assert entered == ["no_sync", 5, "end", "no_sync", 4, "end", 3]
-
-
-class Meter:
-    """Bytes that autograd keeps for the backward pass: now, and at most."""
-
-    def __init__(self):
-        self.now = self.peak = 0
-
-    def keep(self, tensor):
-        return _Kept(self, tensor.detach())  # with its graph it would be part of a ring and outlive it
-
-
-class _Kept:
-    def __init__(self, meter, tensor):
-        self.meter, self.tensor = meter, tensor
-        meter.now += tensor.nbytes
-        meter.peak = max(meter.peak, meter.now)
-
-    def __del__(self):
-        self.meter.now -= self.tensor.nbytes
-
-
 def peak(backward, rows, size):
-    """The most that autograd kept in a step, the parameters aside."""
-    towers, meter = make_towers(width=1024), Meter()
+    """The most bytes that autograd kept in a step, the parameters aside."""
+    towers, sizes = make_towers(width=1024), [0, 0]  # now, and at most
     own = {parameter.untyped_storage().data_ptr() for parameter in towers.parameters()}
-    chunks = by_rows(make_inputs(rows), *[size] * (rows // size))
+
+    class Kept:
+        def __init__(self, tensor):
+            self.tensor = tensor.detach()  # with its graph it would be part of a ring and outlive it
+            sizes[0] += tensor.nbytes
+            sizes[1] = max(sizes)
+
+        def __del__(self):
+            sizes[0] -= self.tensor.nbytes
 
     def keep(tensor):
-        return tensor if tensor.untyped_storage().data_ptr() in own else meter.keep(tensor)
+        return tensor if tensor.untyped_storage().data_ptr() in own else Kept(tensor)
 
     def take(kept):
-        return kept.tensor if isinstance(kept, _Kept) else kept
+        return kept.tensor if isinstance(kept, Kept) else kept
 
     with torch.autograd.graph.saved_tensors_hooks(keep, take):
-        step(backward, towers, chunks)
-    assert meter.now == 0
-    return meter.peak
+        step(backward, towers, by_rows(make_inputs(rows), *[size] * (rows // size)))
+    assert sizes[0] == 0
+    return sizes[1]
 
 
 def test_memory_is_that_of_one_chunk_whatever_the_batch():

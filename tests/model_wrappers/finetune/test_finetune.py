@@ -24,7 +24,6 @@ from finetune_support import (
 from vl_assay.metrics.common import errors
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import BatchLoader, draw_epoch
-from vl_assay.model_wrappers.finetune.data.training_set import read_training_set
 from vl_assay.model_wrappers.finetune.train import loop
 from vl_assay.model_wrappers.finetune.train.checkpoints import write_files
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
@@ -223,15 +222,6 @@ def test_a_full_disk_leaves_no_half_of_a_model(tiny_clip, tmp_path):
     with pytest.raises(RuntimeError, match=r"^CUDA out of memory$"):
         write_files(tmp_path, save)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_card_names_the_captions_and_the_settings(tiny_clip, tmp_path):
-    training_set = read_training_set("toy_scenes", split="test", limit=8, negatives=["scene:swap"])
-    card = train(tiny_clip, tmp_path / "out", short("hn", warmup_steps=50), training_set).folder / "README.md"
-    text = card.read_text("utf-8")
-    assert "`toy_scenes`: 8 captions" in text
-    assert 'read with `split` "test", `limit` 8' in text
-    assert "| warmup steps | 1 |" in text
 
 
 def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):

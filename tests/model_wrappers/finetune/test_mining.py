@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vl_assay.metrics.common.errors import DataError, ScoresError
+from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.model_wrappers.finetune.data import mining
 from vl_assay.model_wrappers.finetune.data.mining import mine, nearest
 from vl_assay.model_wrappers.finetune.data.samples import FileImages
@@ -82,9 +82,3 @@ def test_images_find_their_nearest_and_never_a_copy(greys, batch_size, monkeypat
     assert len(mine(greys, angles, 4, progress=False)) == 6
     with pytest.raises(ScoresError, match="5 neighbours of each of 5 images"):
         mine(greys, angles, 5, progress=False)
-
-
-def test_a_damaged_image_is_named(greys, tmp_path):
-    (tmp_path / "4.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"the image 4\.png of greys cannot be decoded"):
-        mine(greys, angles, 2, progress=False)

@@ -146,23 +146,6 @@ def test_swaps_of_a_scene_move_words_and_replacements_change_one():
                 assert synonym(old) == new
 
 
-def test_one_caption_of_two_images_has_other_negatives_for_each(tmp_path):
-    training_set = read_training_set("toy_scenes", limit=1)
-    [sample], rows = training_set.samples, []
-    for name in ("a.png", "b.png"):
-        (tmp_path / name).write_bytes(training_set.images.read(sample.image))
-        rows.append({"image": name, "caption": sample.caption})
-    one, other = read_training_set(table(tmp_path, "x.jsonl", rows), negatives=[REPLACE]).samples
-    assert one.negatives != other.negatives
-
-
-def test_every_word_of_a_caption_is_replaced_that_can_be():
-    [sample] = read_training_set("toy_scenes", limit=1, negatives=[REPLACE], positives=[REPLACE]).samples
-    for texts in (sample.negatives, sample.positives):
-        old = [word for text in texts for word in words(sample.caption) - words(text)]
-        assert Counter(old) == words(sample.caption)
-
-
 def test_no_negative_gives_itself_away_by_sizes():
     training_set = read_training_set("toy_scenes", limit=600, negatives=[SWAP, REPLACE])
     for text in itertools.chain.from_iterable(sample.negatives for sample in training_set.samples):
@@ -208,15 +191,17 @@ def test_rules_make_negatives_and_positives_of_any_caption(folder):
     assert not set(replaced[0].negatives) & set(swapped[0].negatives)
 
 
-def test_a_negative_that_is_true_of_the_image_is_left_out(tmp_path, folder):
+def test_a_negative_that_is_true_of_the_image_is_left_out_and_nothing_and_nan_are_none(tmp_path, folder):
     rows = [
         {"image": str(folder / "a.png"), "caption": "a dog.", "negatives": ["A  cat", "a cow", "a cow", "a hound"]},
         {"image": str(folder / "a.png"), "caption": "a cat", "positives": ["a hound", "A cat."]},
-        {"image": str(folder / "b.png"), "caption": "a cow", "negatives": ["a dog", "a cat"]},
+        {"image": str(folder / "b.png"), "caption": "a cow", "negatives": ["a dog", "a cat", None]},
+        {"image": str(folder / "c.png"), "caption": "a cow", "negatives": float("nan")},
     ]
-    samples = read_training_set(table(tmp_path, "x.jsonl", rows)).samples
-    assert [each.negatives for each in samples] == [("a cow",), (), ("a dog", "a cat")]
-    assert [each.positives for each in samples] == [(), ("a hound",), ()]
+    training_set = read_training_set(table(tmp_path, "x.jsonl", rows))
+    assert [each.negatives for each in training_set.samples] == [("a cow",), (), ("a dog", "a cat"), ()]
+    assert [each.positives for each in training_set.samples] == [(), ("a hound",), (), ()]
+    assert training_set.summary()["lost"] == 2
 
 
 def candidate(number, image, caption, text, is_positive=False):
@@ -272,22 +257,6 @@ def test_the_files_of_negclip_are_read_as_released(folder):
     samples = read_training_set(path).samples
     assert samples[0].negatives == ("A yak with a child .", "A yak's child .")
     assert samples[1].negatives == ()
-
-
-def test_nothing_and_not_a_number_are_no_caption_and_what_is_true_is_no_negative(folder):
-    rows = [
-        {"image": "a.png", "caption": "a dog", "negatives": float("nan")},
-        {"image": "a.png", "caption": "a cat", "negatives": ["A dog.", "a cow", None]},
-    ]
-    training_set = read_training_set(table(folder, "nan.jsonl", rows))
-    assert [sample.negatives for sample in training_set.samples] == [(), ("a cow",)]
-    assert training_set.summary()["lost"] == 1
-
-
-def test_rules_make_nothing_of_a_text_that_no_model_reads_to_its_end(folder):
-    rows = [{"image": "a.png", "caption": "a red dog and a blue cat " * count} for count in (1, 100)]
-    training_set = read_training_set(table(folder, "long.jsonl", rows), negatives=["swap"])
-    assert [bool(sample.negatives) for sample in training_set.samples] == [True, False]
 
 
 def test_columns_can_be_named_and_captions_be_lists(folder, tmp_path):
