@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....metrics.common.errors import StorageError, TrainingError
+from ....metrics.common.errors import TrainingError
 from ....metrics.common.storage import write_text
 from ...engine.distributed import Processes
 from ...engine.progress import Progress
@@ -32,6 +32,7 @@ from .checkpoints import (
     read_json,
     restore_checkpoint,
     save_checkpoint,
+    storage_errors,
     write_files,
 )
 from .config import PRECISIONS, TrainingConfig
@@ -143,8 +144,9 @@ class TrainingLoop:
         self.position = position = restore_checkpoint(self.accelerator, self.processes)
         if position.step:
             self.bars.say(f"resuming after step {position.step} of {self.steps}")
-        if self.processes.is_main and self.log.exists():  # without the steps after the checkpoint
-            os.truncate(self.log, min(position.log_bytes, self.log.stat().st_size))
+        with self.processes.raise_on_all_ranks(), storage_errors(self.log):
+            if self.processes.is_main and self.log.exists():  # without the steps after the checkpoint
+                os.truncate(self.log, min(position.log_bytes, self.log.stat().st_size))
         with closing(self.loader):
             if self.config.evaluation and not position.history:
                 self._evaluate()
@@ -188,12 +190,9 @@ class TrainingLoop:
         """Append a line to the log; numbers also go to the trackers."""
         step = self.position.step
         if self.processes.is_main:
-            try:
-                with self.log.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps({"step": step, **values}) + "\n")
-                    self.position.log_bytes = stream.tell()
-            except OSError as error:
-                raise StorageError(f"cannot write {self.log}: {error.strerror or error}") from error
+            with storage_errors(self.log), self.log.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps({"step": step, **values}) + "\n")
+                self.position.log_bytes = stream.tell()
         scores = {**values.get("losses", {}), **values.get("scores", {})}
         numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
         self.accelerator.log({**numbers, **scores}, step=step)
