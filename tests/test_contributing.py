@@ -40,7 +40,6 @@ assert datasets.load_dataset("plain_colours", "squares", split="test").num_rows 
 from dataclasses import replace
 from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics.records.predictions import read_predictions, write_predictions
-from vl_assay.model_wrappers.finetune.train.training import Stopping
 from vl_assay.space_app.board.board import BEST, Board
 from vl_assay.space_app.board.entries import of_results
 
@@ -57,8 +56,6 @@ assert "↓" in column.heading and board.marks(rows, column) == {("mean_colour:r
 [difference] = compare("worse.parquet", good).differences
 assert not difference.higher_is_better and (difference.result["wins"], difference.result["losses"]) == (0, 4)
 assert "error rate (lower is better) +66.7 points" in repr(compare("worse.parquet", good))
-stopping = Stopping("plain_colours/itm/error_rate")
-assert stopping.best([{"scores": {stopping.score: value}} for value in (0.5, 0.1, 0.3)]) == 1
 [axes, *_] = results.plot().axes
 assert "error rate" in axes.get_title() + axes.get_ylabel()
 

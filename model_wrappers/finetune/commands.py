@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import shlex
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...hub_datasets.commands import DataDir, Options, parse_options
-from ...metrics.common.command_line import data_option, speed_option
+from ...metrics.common.command_line import data_option
+from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError
 from ..engine.commands import Revision, Settings, parse_settings
 
 app = typer.Typer()
 
-_measure_option = partial(typer.Option, rich_help_panel="Measure while training")
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """The settings in the YAML file of `--config`."""
+
+    split: Annotated[str, "split of the data"] = "train"
+    precision: Annotated[str, "float32, or bfloat16 with weights in float32"] = "float32"
+    micro_batch: Annotated[int | None, "captions encoded at once; the loss always sees the whole batch", 1] = None
+    workers: Annotated[int | None, "threads that prepare images", 1] = None
+    save_steps: Annotated[int, "steps between checkpoints", 1] = 500
+    tracker: Annotated[list[str] | None, "trackers of Accelerate, such as tensorboard, besides log.jsonl"] = None
 
 
 @app.command()
@@ -38,10 +49,16 @@ def finetune(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another value for a field of the recipe; repeatable."),
     ] = None,
-    sweep: Annotated[
+    evaluate: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=V1,V2", help="A run for each value; keep the best on validation data; repeatable."),
+        typer.Option(
+            metavar="BENCHMARK",
+            help="Measure before, after each epoch and at the end; repeatable. By default toy_scenes/itm.",
+        ),
     ] = None,
+    no_evaluation: Annotated[
+        bool, typer.Option("--no-evaluation", help="Measure on no benchmark, which saves its time.")
+    ] = False,
     column: Annotated[
         list[str] | None,
         data_option(
@@ -51,79 +68,28 @@ def finetune(
     candidates: Annotated[
         list[Path] | None, data_option(help="Negatives and positives from `vl-assay generate`; repeatable.")
     ] = None,
-    split: Annotated[str, data_option(help="Split of the data.")] = "train",
-    limit: Annotated[int | None, typer.Option(help="Read at most this many captions.", min=1)] = None,
+    limit: Annotated[int | None, data_option(help="Read at most this many captions.", min=1)] = None,
     data_dir: DataDir = None,
     option: Options = None,
-    evaluate: Annotated[
-        list[str] | None,
-        _measure_option(
-            metavar="BENCHMARK",
-            help="Measure before, after each epoch and at the end; repeatable. By default toy_scenes/itm.",
-        ),
-    ] = None,
-    no_evaluation: Annotated[
-        bool, _measure_option("--no-evaluation", help="Measure on no benchmark, which saves its time.")
-    ] = False,
-    select: Annotated[
-        list[str] | None,
-        _measure_option(
-            metavar="SCORE",
-            help="With --sweep: the validation score that decides, several by their mean; by default Recall@1 on "
-            "retrieval/coco_validation.",
-        ),
-    ] = None,
-    recognise: Annotated[
-        str | None,
-        _measure_option(
-            metavar="FOLDER",
-            help="Measure zero-shot classification too: a folder of images for each label, or "
-            "hf://datasets/OWNER/NAME.",
-        ),
-    ] = None,
-    template: Annotated[
-        list[str] | None,
-        _measure_option(help="Prompt for a label; several are averaged; repeatable.", show_default=False),
-    ] = None,
-    stop_on: Annotated[
-        str | None,
-        _measure_option(metavar="SCORE", help="Stop early on a score, such as toy_scenes/itm/accuracy; keep the best."),
-    ] = None,
-    patience: Annotated[int, _measure_option(help="Stop after this many epochs without a better score.", min=1)] = 1,
-    precision: Annotated[str, speed_option(help="float32, or bfloat16 with weights in float32.")] = "float32",
-    micro_batch: Annotated[
-        int | None, speed_option(help="Captions encoded at once; the loss always sees the whole batch.", min=1)
-    ] = None,
-    gradient_checkpointing: Annotated[
-        bool, speed_option("--gradient-checkpointing", help="Less memory, more time.")
-    ] = False,
-    save_steps: Annotated[int, speed_option(help="Steps between checkpoints.", min=1)] = 500,
-    workers: Annotated[int | None, speed_option(help="Threads that prepare images.", min=1)] = None,
-    tracker: Annotated[
-        list[str] | None, _measure_option(help="tensorboard or trackio, in addition to log.jsonl; repeatable.")
-    ] = None,
     revision: Revision = None,
     setting: Settings = None,
+    config: Annotated[Path | None, config_option(FinetuneConfig)] = None,
 ) -> None:
     """Fine-tune a dual encoder for composition, and write a model folder that `vl-assay run` scores.
 
     Recipes: negclip (ARO: hard negatives and nearest images), hn and hp+hn (Hard Positives: hard negatives without and
     with hard positives), swap-only and replace-only (one kind of each), coco (captions only), svlc (SVLC: LoRA,
     negatives among the contrastive columns), sugarcrepe-negclip (SugarCrepe A.3). Fields that --set changes: epochs,
-    batch_size, learning_rate, warmup_steps, weight_decay, ema_decay, lora_rank, lora (linear or svlc), random_start (a
-    model from random weights), max_gradient_norm, seed, negatives, positives, frozen (one of each for the whole run),
-    refined (negatives after adversarial refinement), neighbours, and the weights contrastive, negclip, hard_negative,
-    hard_positive.
+    batch_size, learning_rate, warmup_steps, weight_decay, betas, epsilon, max_gradient_norm, lora_rank, random_start (a
+    model from random weights), seed, negatives, positives, needs_negative, frozen (one of each for the whole run),
+    neighbours, and the weights contrastive, negclip, hard_negative, hard_positive.
 
     The model is measured before and after, and the last thing printed is whether it got better; its predictions are in
     OUT/training. The same command again resumes from the last checkpoint.
 
-    With --sweep each value has a run in OUT, and the best on validation data is kept; OUT/sweep.md has all scores.
-    ARO's is --sweep learning_rate=1e-5,5e-6,1e-6, decided by retrieval on COCO's validation split.
-
     Examples: `vl-assay finetune demo-clip toy_scenes --out toy-hn --recipe hn --set negatives=scene:swap --evaluate
     toy_scenes/itm` · `vl-assay finetune openai/clip-vit-base-patch32 coco.csv --out negclip --recipe negclip --set
-    learning_rate=5e-6 --precision bfloat16` · `torchrun --nproc_per_node 2 --no-python vl-assay finetune demo-clip
+    learning_rate=5e-6 --config bfloat16.yaml` · `torchrun --nproc_per_node 2 --no-python vl-assay finetune demo-clip
     toy_scenes --out both`
     """
     from ...metrics.common.documents import print_tables
@@ -133,52 +99,41 @@ def finetune(
     from .train.config import TrainingConfig
     from .train.model_card import EPOCH_0, history_table
     from .train.recipes import adapt, get_recipe
-    from .train.sweep import VALIDATION
-    from .train.sweep import sweep as run_sweep
     from .train.training import finetune
-    from .train.validation import DEFAULT_EVALUATION, Evaluation, Stopping
+    from .train.validation import DEFAULT_EVALUATION, Evaluation
 
     if evaluate and no_evaluation:
         raise VLAssayError("--evaluate and --no-evaluation came; give one of them")
-    if select and not sweep:
-        raise VLAssayError("--select is for --sweep; add a sweep, such as --sweep learning_rate=1e-5,5e-6")
-    benchmarks = () if no_evaluation else tuple(evaluate or ((VALIDATION,) if sweep else DEFAULT_EVALUATION))
-    config = TrainingConfig(
-        precision=precision,
-        micro_batch=micro_batch,
-        gradient_checkpointing=gradient_checkpointing,
-        save_steps=save_steps,
-        workers=workers,
-        trackers=tuple(tracker or ()),
-        evaluation=Evaluation(benchmarks, recognise, tuple(template or Evaluation.templates), data_dir),
-        stopping=Stopping(stop_on, patience),
-    )
+    settings = read_config(config, FinetuneConfig)
+    benchmarks = () if no_evaluation else tuple(evaluate or DEFAULT_EVALUATION)
     chosen = adapt(get_recipe(recipe), parse_settings(set_))
-    arguments: dict[str, Any] = {
-        "config": config,
-        "revision": revision,
-        "settings": parse_settings(setting),
-        "columns": parse_settings(column),
-        "files": candidates,
-        "split": split,
-        "limit": limit,
-        "data_dir": data_dir,
-        "options": parse_options(option, allow_missing=False),
-    }
-    folder = out.expanduser()
-    if sweep:
-        values = {name: list(map(str.strip, text.split(","))) for name, text in parse_settings(sweep).items()}
-        found = run_sweep(model, data, folder, chosen, values, select=select or (), **arguments)
-        outcome, folder = found.outcome, found.folder
-        if join().is_main:
-            print_tables([found.table])
-    else:
-        outcome = finetune(model, data, folder, chosen, **arguments)
+    outcome = finetune(
+        model,
+        data,
+        out.expanduser(),
+        chosen,
+        config=TrainingConfig(
+            precision=settings.precision,
+            micro_batch=settings.micro_batch,
+            save_steps=settings.save_steps,
+            workers=settings.workers,
+            trackers=tuple(settings.tracker or ()),
+            evaluation=Evaluation(benchmarks, data_dir),
+        ),
+        revision=revision,
+        settings=parse_settings(setting),
+        columns=parse_settings(column),
+        files=candidates,
+        split=settings.split,
+        limit=limit,
+        data_dir=data_dir,
+        options=parse_options(option, allow_missing=False),
+    )
     if join().is_main:
-        if outcome and outcome.history:
+        if outcome.history:
             print_tables([history_table(outcome.history, title=EPOCH_0)])
-        if outcome and outcome.comparison:
+        if outcome.comparison:
             before = f"{model} with random weights" if chosen.random_start else model
             typer.echo(f"the new model compared with {before}, which is the model of epoch 0:")
             outcome.comparison.print()
-        typer.echo(f"written to {folder}; score it with: vl-assay run {shlex.quote(str(folder))}")
+        typer.echo(f"written to {outcome.folder}; score it with: vl-assay run {shlex.quote(str(outcome.folder))}")

@@ -2,7 +2,7 @@
 
 Their released checkpoints (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``; SivanDoveh/DAC) hold the weights of
 CLIP and, by the names of its modules, ``…lora_A`` and ``…lora_B`` of the joint projection of attention, its output,
-both layers of the MLPs and the convolution of patches. A file of adapters alone has the same names.
+both layers of the MLPs and the convolution of patches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ def has_lora(state: Mapping[str, object]) -> bool:
     return any(name.endswith(_DOWN) for name in state)
 
 
-def merge_lora(state: Mapping[str, Tensor], adapters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """Weights to which their adapters have been added: ``weight += lora_B @ lora_A / rank``.
-
-    Args:
-        state: weights by name, with or without adapters among them.
-        adapters: further tensors, such as adapters that were saved alone.
+def merge_lora(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add the adapters in a state dict to their weights: ``weight += lora_B @ lora_A / rank``.
 
     Returns:
         The weights without the adapters; those without an adapter are the same tensors.
@@ -36,12 +32,11 @@ def merge_lora(state: Mapping[str, Tensor], adapters: Mapping[str, Tensor] | Non
     Raises:
         ModelError: an adapter without its second matrix or its weight, or of another shape.
     """
-    everything = {**state, **(adapters or {})}
-    merged = {name: tensor for name, tensor in everything.items() if not name.endswith((_DOWN, _UP))}
-    for name in (name for name in everything if name.endswith(_DOWN)):
+    merged = {name: tensor for name, tensor in state.items() if not name.endswith((_DOWN, _UP))}
+    for name in (name for name in state if name.endswith(_DOWN)):
         stem = name.removesuffix(_DOWN)
         target = stem.removesuffix("_") if stem.endswith("_") else f"{stem}weight"
-        down, up, weight = everything[name], everything.get(stem + _UP), merged.get(target)
+        down, up, weight = state[name], state.get(stem + _UP), merged.get(target)
         if up is None or weight is None:
             raise ModelError(f"{name} has no {stem + _UP if up is None else target}; the file is not complete")
         if up.shape[1] != down.shape[0] or up.shape[0] * down.shape[1] != weight.numel():

@@ -49,15 +49,6 @@ def make_training_set(count=24):
     return TrainingSet("squares", samples, Squares())
 
 
-def make_labelled(folder):
-    """Two plain images of each colour, in a folder for each."""
-    for name, colour in COLOURS.items():
-        (folder / name).mkdir(parents=True)
-        for number in range(2):
-            Image.new("RGB", (40, 30 + number), colour).save(folder / name / f"{number}.png")
-    return folder
-
-
 def short(name="hp+hn", **changes):
     """A recipe that takes a second: 2 epochs of 3 batches."""
     changes = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "warmup_steps": 1} | changes
@@ -76,19 +67,6 @@ def stop_at(last):
     def on_step(step, values):
         if step == last:
             raise KeyboardInterrupt
-
-    return on_step
-
-
-def keep_states(out, states):
-    """An `on_step` that keeps the weights of a run's checkpoints, by step."""
-
-    def on_step(step, values):
-        import torch
-
-        file = out / "training" / "checkpoints" / f"step-{step - 1:08d}" / "pytorch_model.bin"
-        if file.exists():
-            states[step - 1] = {name.removeprefix("model."): value for name, value in torch.load(file).items()}
 
     return on_step
 

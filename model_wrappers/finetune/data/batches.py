@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...engine.distributed import available_cpus
-from .training_set import Sample, TrainingSet
+from .training_set import Sample, TrainingSet, pick
 
 Tokens = Sequence[int]
-# Prepared images kept in memory, so that a small training set is decoded once: float32, 600 kB each at 224 pixels.
-_CACHE_BYTES = 5 * 10**8
+# Prepared images kept in memory, so that a small training set is decoded once: float32, 600 MB in all at 224 pixels.
+_CACHED_IMAGES = 1000
 
 
 class Drawn(NamedTuple):
@@ -44,11 +44,14 @@ class Batch:
 
     def chunks(self, count: int) -> list[Batch]:
         """Split into `count` chunks of nearly equal size, in order."""
-        edges = [len(self) * number // count for number in range(count + 1)]
-        return [
-            Batch(self.images[a:b], self.captions[a:b], self.negatives[a:b], self.positives[a:b])
-            for a, b in itertools.pairwise(edges)
-        ]
+        columns: tuple[Any, ...] = (self.images, self.captions, self.negatives, self.positives)
+        return [Batch(*(column[part] for column in columns)) for part in split(len(self), count)]
+
+
+def split(count: int, parts: int) -> list[slice]:
+    """Return the slices of `parts` nearly equal parts of `count` items, in order."""
+    edges = [count * number // parts for number in range(parts + 1)]
+    return [slice(start, end) for start, end in itertools.pairwise(edges)]
 
 
 def steps_per_epoch(training_set: TrainingSet, batch_size: int) -> int:
@@ -96,20 +99,15 @@ def draw_epoch(
         drawn = [_draw(samples[index], *chances[index, :2].tolist()) for index in indices]
         for index in indices if near else ():
             _, _, image, caption, negative, positive = chances[index].tolist()
-            key = _pick([key for key in near.get(samples[index].image, ()) if key in by_image], image)
+            key = pick([key for key in near.get(samples[index].image, ()) if key in by_image], image)
             if key is not None:
-                drawn.append(_draw(_pick(by_image[key], caption), negative, positive))
+                drawn.append(_draw(pick(by_image[key], caption), negative, positive))
         yield drawn
 
 
 def _draw(sample: Sample, negative: float, positive: float) -> Drawn:
-    texts = _pick(sample.negatives, negative), _pick(sample.positives, positive)
+    texts = pick(sample.negatives, negative), pick(sample.positives, positive)
     return Drawn(sample.image, sample.caption, *texts, sample.id)
-
-
-def _pick(options: Sequence[Any], chance: float) -> Any:
-    """One of the options, each for an equal part of [0, 1); None where there are none."""
-    return options[int(chance * len(options))] if options else None
 
 
 class BatchLoader:
@@ -123,58 +121,31 @@ class BatchLoader:
 
     def __init__(self, encoder: Any, training_set: TrainingSet, workers: int | None = None) -> None:
         self._encoder = encoder
-        self._training_set = training_set
         self._pool = ThreadPoolExecutor(workers or min(8, available_cpus()))
-        self._cache: dict[str, np.ndarray] = {}
-        self._room = _CACHE_BYTES
-        self._lock = threading.Lock()
+        self._prepare_image = lru_cache(_CACHED_IMAGES)(lambda key: encoder.prepare_image(training_set.image(key)))
 
     def prefetch(
         self, draws: Iterable[list[Drawn]], share: Callable[[list[Drawn]], list[Drawn]]
     ) -> Iterator[tuple[list[Drawn], Batch]]:
-        """Each draw with this process's share of it as a batch; the next one is prepared meanwhile.
+        """Yield each draw with this process's share of it as a batch; the next one is prepared meanwhile.
 
         Raises:
             DataError: an image cannot be read.
         """
-        submitted: Iterator[Any] = ((drawn, self._submit(share(drawn))) for drawn in draws)
-        for (drawn, collect), _ in itertools.pairwise(itertools.chain(submitted, [None])):
-            yield drawn, collect()
+        with ThreadPoolExecutor(1) as ahead:
+            submitted: Iterator[Any] = ((drawn, ahead.submit(self.load, share(drawn))) for drawn in draws)
+            for (drawn, batch), _ in itertools.pairwise(itertools.chain(submitted, [None])):
+                yield drawn, batch.result()
 
     def load(self, drawn: Sequence[Drawn]) -> Batch:
-        """Prepare one batch and wait for it."""
-        return self._submit(drawn)()
+        """Prepare a batch."""
+        images = self._pool.map(self._prepare_image, [each.image for each in drawn])
+        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
+        texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
+        tokens = dict(zip(texts, self._encoder.prepare_captions(texts), strict=True))
+        captions, negatives, positives = ([tokens.get(text) for text in column] for column in columns)
+        return Batch([*images], [row or () for row in captions], negatives, positives)
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
-
-    def _submit(self, drawn: Sequence[Drawn]) -> Callable[[], Batch]:
-        """Start preparing a batch; returns what waits for it."""
-        images: list[Future[np.ndarray]] = [self._pool.submit(self._prepare_image, each.image) for each in drawn]
-        texts = self._pool.submit(self._tokenize, drawn)
-
-        def collect() -> Batch:
-            captions, negatives, positives = texts.result()
-            return Batch([each.result() for each in images], [row or () for row in captions], negatives, positives)
-
-        return collect
-
-    def _prepare_image(self, key: str) -> np.ndarray:
-        cached = self._cache.get(key)
-        if cached is not None:
-            return cached
-        prepared = self._encoder.prepare_image(self._training_set.image(key))
-        with self._lock:
-            if key not in self._cache and prepared.nbytes <= self._room:
-                self._cache[key] = prepared
-                self._room -= prepared.nbytes
-        return prepared
-
-    def _tokenize(self, drawn: Sequence[Drawn]) -> list[list[Tokens | None]]:
-        """Tokens of captions, negatives and positives, from one call of the tokenizer."""
-        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
-        texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
-        tokens: dict[str | None, Tokens | None] = {None: None}
-        tokens.update(zip(texts, self._encoder.prepare_captions(texts), strict=True))
-        return [[tokens[text] for text in column] for column in columns]

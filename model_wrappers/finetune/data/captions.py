@@ -1,4 +1,4 @@
-"""Captions and images from their sources: toy_scenes, benchmarks, datasets of images, COCO, tables of image files.
+"""Captions and images from their sources: toy_scenes, built datasets, COCO, tables of image files.
 
 A source gives rows of text, and opens an image only when it is needed.
 """
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
-from ....hub_datasets.core.benchmarks import benchmark_names, get_benchmark, option_names
+from ....hub_datasets.core.benchmarks import benchmark_names, option_names
 from ....hub_datasets.core.build import data_errors
-from ....hub_datasets.core.examples import cached_build
 from ....hub_datasets.core.image_keys import MISSING, image_keys
 from ....hub_datasets.core.repository import BUILD_FILE, cache_folder, read_build
 from ....hub_datasets.toy_scenes import render
@@ -72,12 +71,12 @@ def read_source(
     """The samples of a source, one for each caption of an image, and its images; see `read_training_set`."""
     name, _, part = reference.partition("/")
     path = Path(reference).expanduser()
-    if options and name not in benchmark_names():
-        raise DataError(f"{reference} is not built here and has no options; leave out {', '.join(options)}")
+    if options and name != TOY:
+        raise DataError(f"{reference} is read as it is and has no options; leave out {', '.join(options)}")
+    if name in benchmark_names() and name != TOY:
+        raise DataError(f"{reference} is a benchmark; build it (vl-assay build {name} --out FOLDER), name the folder")
     if name == TOY:
         rows, images = _toy_rows(part or "captions", columns, split, limit, options)
-    elif name in benchmark_names():
-        rows, images = _benchmark_rows(name, part, columns, split, data_dir, options)
     elif reference.startswith(HUB):
         rows, images = _dataset_rows(*hub_name(reference), reference, columns, split)
     elif (path / BUILD_FILE).is_file():
@@ -123,9 +122,8 @@ def _toy_rows(
     for name, value in values.items():
         if not isinstance(value, int) or value < 0:
             raise DataError(f"the option {name} of {TOY} is {value!r}; give a whole number, 0 or more")
-    count: int | None = SIZES.get(split, values["train_scenes"])
-    if split == "train" and limit is not None and "train_scenes" not in options:
-        count = None
+    is_open = split == "train" and limit is not None and "train_scenes" not in options
+    count: int | None = None if is_open else SIZES.get(split, values["train_scenes"])
     scenes: dict[str, Scene] = {}
     seen: set[tuple[str, ...]] = set()
     found: list[Sample] = []
@@ -143,30 +141,6 @@ def _toy_rows(
                 seen.add(caption[:2])
                 found.append(caption)
     return found, SceneImages(scenes)
-
-
-def _benchmark_rows(
-    name: str,
-    part: str,
-    columns: Mapping[str, str],
-    split: str,
-    data_dir: str | Path | None,
-    options: Mapping[str, Any],
-) -> tuple[Iterator[Sample], Images]:
-    benchmark, types = get_benchmark(name), ("matching", "retrieval")
-    usable = [
-        config
-        for task, configs in benchmark.select(name, part or None, types)
-        for config in configs
-        if task.task_type in types and len(task.images) == 1
-    ]
-    if not usable:
-        raise DataError(f"{name}{'/' * bool(part)}{part} has no captions that are each true of one image")
-    if len(usable) > 1:
-        parts = ", ".join(f"{name}/{config}" for config in usable)
-        raise DataError(f"{name} has several parts with captions; name one of {parts}")
-    folder = cached_build(name, usable[0], data_dir, {**benchmark.scoring_options, **options})
-    return _built_rows(folder, columns, split)
 
 
 def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Sample], Images]:

@@ -63,33 +63,19 @@ def coco_rows(
     if not found:
         raise DataError(f"{path} has no captions in the split {split!r}")
     roots = [path.parent, path.parent.parent] if data_dir is None else [Path(data_dir).expanduser()]
-    places: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name in dict.fromkeys(sample.image for sample in found):
-        options = (
-            root / inner / place for root in roots for inner in ("", "images") for place in (name, Path(name).name)
-        )
-        place = next((option for option in options if option.is_file()), None)
-        if place is None:
+        options = (root / inner / end for root in roots for inner in ("", "images") for end in (name, Path(name).name))
+        path_of_image = next((option for option in options if option.is_file()), None)
+        if path_of_image is None:
             folder = Path(name).parent.name  # Karpathy's file of Flickr30k names none
             source = f" (http://images.cocodataset.org/zips/{folder}.zip)" if folder else ""
             raise DataError(
                 f"the image {name} of {path.name} is not in {' or '.join(map(str, roots))}; name the folder that has "
                 f"{folder or 'it'} as --data-dir{source}"
             )
-        places[name] = place
-    return iter(found), PlacedImages(places)
-
-
-class PlacedImages(FileImages):
-    """Files whose places are known by their keys."""
-
-    def __init__(self, places: Mapping[str, Path]) -> None:
-        super().__init__()
-        self._places = places
-
-    def read(self, key: str) -> bytes:
-        """The encoded image."""
-        return super().read(str(self._places[key]))
+        paths[name] = path_of_image
+    return iter(found), FileImages(paths=paths)
 
 
 def _karpathy(content: Mapping[str, Any], split: str) -> Sequence[Sample]:

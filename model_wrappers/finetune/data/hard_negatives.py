@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import track
-
 from ....hub_datasets.authoring.data.candidates import Candidate, read_candidates
 from ....hub_datasets.authoring.generate.generate import POSITIVE_KINDS as _POSITIVE_RULES
 from ....hub_datasets.authoring.generate.rules import RULE_KINDS, make_by_rule
@@ -71,10 +68,7 @@ def add_hard_captions(
     captions = list(dict.fromkeys(row.caption for row in rows))
     wanted = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
     wanted += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
-    console = Console(stderr=True)
-    for is_positive, kind in track(
-        wanted, "making negatives and positives", console=console, disable=not console.is_terminal, transient=True
-    ):
+    for is_positive, kind in wanted:
         by_scene = kind in SCENE_KINDS
         made = _by_scene(kind, images, seed, is_positive) if by_scene else _by_rule(kind, captions, seed)
         makers[is_positive].append(made)

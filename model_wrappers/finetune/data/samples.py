@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,14 +43,14 @@ class Images(ABC):
 
 
 class FileImages(Images):
-    """Files, by their paths relative to a folder."""
+    """Files, by their paths relative to a folder, or by keys with a path each."""
 
-    def __init__(self, folder: Path = Path()) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path = Path(), paths: Mapping[str, Path] | None = None) -> None:
+        self._folder, self._paths = folder, paths or {}
 
     def read(self, key: str) -> bytes:
-        """The encoded image."""
+        """Return the encoded image."""
         try:
-            return (self._folder / key).read_bytes()
+            return (self._paths.get(key) or self._folder / key).read_bytes()
         except OSError as error:
             raise DataError(f"the image {key} cannot be read: {error.strerror or error}") from error

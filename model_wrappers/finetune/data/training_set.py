@@ -35,7 +35,6 @@ class TrainingSet:
         images: opens an image by its key.
         dropped: the number of captions left out because they have no negative.
         lost: the number of the source's own negatives left out because they are captions or positives of the image.
-        refined: the number of negatives left out by adversarial refinement.
         source: the arguments that chose the captions: split, limit, options, columns, files.
     """
 
@@ -44,7 +43,6 @@ class TrainingSet:
     images: Images
     dropped: int = 0
     lost: int = 0
-    refined: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def image(self, key: str) -> Image.Image:
@@ -82,7 +80,6 @@ class TrainingSet:
             "with_positive": sum(bool(sample.positives) for sample in self.samples),
             "dropped": self.dropped,
             "lost": self.lost,
-            "refined": self.refined,
             "source": dict(self.source),
         }
 
@@ -92,16 +89,17 @@ class TrainingSet:
         return replace(self, samples=kept, dropped=self.dropped + len(self.samples) - len(kept))
 
     def frozen(self, seed: int) -> TrainingSet:
-        """Each sample with one of its negatives and one of its positives (*Hard Positives*, section 5.1).
+        """Return each sample with one of its negatives and positives (*Hard Positives*, section 5.1).
 
-        What is kept depends on the seed, at least 0, and on the sample's index and texts.
+        The choice depends on the seed, at least 0, and on the sample's index and texts.
         """
         chances = np.random.default_rng([seed, 0, 2]).random((len(self.samples), 2)).tolist()
-        kept = [
-            sample._replace(negatives=_one(sample.negatives, negative), positives=_one(sample.positives, positive))
-            for sample, (negative, positive) in zip(self.samples, chances, strict=True)
-        ]
-        return replace(self, samples=kept)
+        samples = []
+        for sample, (first, second) in zip(self.samples, chances, strict=True):
+            texts = pick(sample.negatives, first), pick(sample.positives, second)
+            negatives, positives = (() if text is None else (text,) for text in texts)
+            samples.append(sample._replace(negatives=negatives, positives=positives))
+        return replace(self, samples=samples)
 
 
 def read_training_set(
@@ -121,7 +119,7 @@ def read_training_set(
 
     Args:
         reference: ``"toy_scenes"`` (five captions of each scene) or ``"toy_scenes/itm"`` and the like, rendered on
-            demand; another benchmark or part of one that has the split; a folder that ``vl-assay build`` wrote;
+            demand; a folder that ``vl-assay build`` wrote and that has the split;
             ``"hf://datasets/owner/name[/config]"``; a table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``,
             ``.parquet``) with the files of images, relative to its folder; a folder of images with ``metadata.csv``,
             ``metadata.jsonl`` or ``metadata.parquet``; or COCO's ``captions_train2017.json`` or Karpathy's
@@ -140,9 +138,9 @@ def read_training_set(
         files: files of candidates for these captions, as ``vl-assay generate`` writes them.
         limit: the number of captions to read at most, from the first.
         seed: of the texts that are made, any integer.
-        data_dir: the user's own copy of a benchmark's sources, or the folder of COCO's ``train2014`` and the like.
-        options: fields of a benchmark's builder, such as ``{"train_scenes": 40_000}``; toy_scenes has 2,000 scenes, or
-            as many as `limit` needs.
+        data_dir: the folder of COCO's ``train2014`` and the like.
+        options: fields of the builder of toy_scenes, such as ``{"train_scenes": 40_000}``; it has 2,000 scenes, or as
+            many as `limit` needs.
 
     Returns:
         At least one sample, in the order of the source.
@@ -173,6 +171,6 @@ def read_training_set(
     return TrainingSet(str(reference), samples, images, lost=lost, source=source)
 
 
-def _one(texts: Sequence[str], chance: float) -> tuple[str, ...]:
-    """The text at a place from 0 to below 1; none of none."""
-    return (texts[int(chance * len(texts))],) if texts else ()
+def pick(options: Sequence[Any], chance: float) -> Any:
+    """Return one of the options, each for an equal part of [0, 1), or None if there are none."""
+    return options[int(chance * len(options))] if options else None

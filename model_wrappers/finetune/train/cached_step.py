@@ -35,12 +35,11 @@ def cached_backward(
         encode: maps a chunk to tensors by name: rows of examples, such as ``images`` and ``captions``, and scalars that
             are the same for all chunks, such as the ``scale``. It must give the same result for the same random
             state; batch normalisation would count a chunk twice.
-        chunks: at least one, of any size. A chunk may have all kinds of embeddings of some examples, or one kind only;
-            rows of a name are joined in the order of the chunks.
+        chunks: at least one, of any size.
         loss: of the joined embeddings, with `gather_embeddings` where there are several processes. Other parameters
             that it depends on get gradients that are not averaged over processes.
-        no_sync: with several processes ``model.no_sync``, or FSDP's; gradients are then averaged in the backward pass
-            of the last chunk only, which should use every parameter.
+        no_sync: with several processes ``model.no_sync``; gradients are then averaged in the backward pass of the
+            last chunk only, which should use every parameter.
 
     Returns:
         The loss, without a graph.
@@ -50,35 +49,27 @@ def cached_backward(
         value.backward()
         return value.detach()
     generators: list[Any] = [torch, *([torch.get_device_module()] if torch.accelerator.is_available() else [])]
-    start = [each.get_rng_state() for each in generators]
+    states = [generator.get_rng_state() for generator in generators]
     with torch.no_grad():
         outputs = [encode(chunk) for chunk in chunks]
     # The embeddings, each ready to hold its gradient.
     parts = [
-        {name: each.detach().requires_grad_(each.is_floating_point()) for name, each in part.items()}
-        for part in outputs
+        {name: tensor.detach().requires_grad_(tensor.is_floating_point()) for name, tensor in output.items()}
+        for output in outputs
     ]
     # Autocast caches cast weights; in older versions of torch those of the pass above have no gradient in the next.
     torch.clear_autocast_cache()
-    value = loss(_join(parts))
+    joined = {name: [part[name] for part in parts] for name in parts[0]}
+    # Of scalars the last chunk's is taken, whose backward pass comes last.
+    value = loss({name: torch.cat(rows) if rows[0].ndim else rows[-1] for name, rows in joined.items()})
     value.backward()
-    for generator, state in zip(generators, start, strict=True):
+    for generator, state in zip(generators, states, strict=True):
         generator.set_rng_state(state)
     for number, (chunk, part) in enumerate(zip(chunks, parts, strict=True), start=1):
         with no_sync() if number < len(chunks) else nullcontext():
-            _propagate(encode(chunk), part)
+            output = encode(chunk)
+            # Frozen embeddings have no graph, and those outside the loss no gradient.
+            names = [name for name, leaf in part.items() if output[name].requires_grad and leaf.grad is not None]
+            if names:
+                torch.autograd.backward([output[name] for name in names], [part[name].grad for name in names])
     return value.detach()
-
-
-def _join(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Concatenate rows; of scalars keep the last chunk's, whose backward pass comes last."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    rows = {name: [part[name] for part in parts if name in part] for name in names}
-    return {name: torch.cat(tensors) if tensors[0].ndim else tensors[-1] for name, tensors in rows.items()}
-
-
-def _propagate(outputs: Mapping[str, Tensor], leaves: Mapping[str, Tensor]) -> None:
-    """Propagate the embeddings' gradients to the parameters, except where frozen or not in the loss."""
-    names = [name for name, leaf in leaves.items() if outputs[name].requires_grad and leaf.grad is not None]
-    if names:
-        torch.autograd.backward([outputs[name] for name in names], [leaves[name].grad for name in names])

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import UnknownNameError, VLAssayError, check_known
-from .lora import KINDS
 from .losses import Weights
 
 
@@ -32,8 +31,6 @@ class Recipe:
         negatives: kinds of hard negatives (see `read_training_set`); each step has one for a caption.
         positives: kinds of hard positives, likewise.
         needs_negative: whether captions without a hard negative are left out.
-        refined: whether, of the kept negatives, those are left out by which blind scorers can tell captions from
-            negatives (`refining.refined`); their captions stay, unless they need a negative. Only with `frozen`.
         frozen: whether each caption keeps one negative and one positive for the whole run, drawn by the seed; otherwise
             each epoch draws anew.
         neighbours: each image is joined by one drawn from so many nearest images, with its caption and negative; 0
@@ -44,10 +41,7 @@ class Recipe:
         warmup_steps: at most half of all steps are warm-up.
         weight_decay, betas, epsilon: of AdamW; gains, biases and the scale are not decayed, as in open_clip.
         max_gradient_norm: gradients are scaled down to this norm; None for no limit.
-        ema_decay: of an exponential moving average of the weights, which is then evaluated and saved.
-        lora_rank: of LoRA adapters, which are merged when saved; 0 for training all weights.
-        lora: ``"linear"``, adapters in all linear layers with alpha twice the rank; or ``"svlc"``, those of SVLC and
-            DAC with alpha 1, which are also saved by themselves (see `lora.add_lora`).
+        lora_rank: of LoRA adapters (see `lora.add_lora`), which are merged when saved; 0 for training all weights.
         random_start: whether the model's weights are drawn anew by the seed before training, and batch normalisation is
             trained; the model then gives the architecture, tokenizer and preprocessing.
         seed: of the order of the data, what is drawn of it, and dropout.
@@ -61,7 +55,6 @@ class Recipe:
     positives: tuple[str, ...] = ()
     needs_negative: bool = False
     frozen: bool = False
-    refined: bool = False
     neighbours: int = 0
     epochs: int = 5
     batch_size: int = 1024
@@ -71,14 +64,12 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
     max_gradient_norm: float | None = None
-    ema_decay: float | None = None
     lora_rank: int = 0
-    lora: str = "linear"
     random_start: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        norm, decay = self.max_gradient_norm, self.ema_decay
+        norm = self.max_gradient_norm
         allowed = {
             "epochs": (self.epochs >= 1, "1 or more"),
             "batch_size": (self.batch_size >= 2, "2 or more"),
@@ -88,11 +79,8 @@ class Recipe:
             "betas": (all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1"),
             "epsilon": (0 < self.epsilon < math.inf, "above 0"),
             "max_gradient_norm": (norm is None or norm > 0, "above 0, or none"),
-            "ema_decay": (decay is None or 0 < decay < 1, "between 0 and 1, or none"),
             "lora_rank": (self.lora_rank >= 0, "0 or more"),
-            "lora": (self.lora in KINDS, f"one of {', '.join(KINDS)}"),
             "random_start": (not (self.random_start and self.lora_rank), "false where adapters are trained"),
-            "refined": (self.frozen or not self.refined, "true only with frozen"),
             "neighbours": (self.neighbours >= 0, "0 or more"),
             "seed": (0 <= self.seed < 2**32, "from 0 to 4294967295"),
             "weights": (all(map(math.isfinite, self.weights)) and any(self.weights), "finite, and one of them not 0"),
@@ -116,30 +104,23 @@ class Recipe:
         return {**asdict(self), "weights": self.weights._asdict(), "betas": list(self.betas)}
 
 
-def read_recipes(text: str) -> dict[str, Recipe]:
-    """Recipes by name from TOML; one may be ``like`` another before it, whose values it has but for its own.
-
-    Raises:
-        UnknownNameError: there is no recipe of that name before it.
-    """
-    found: dict[str, Recipe] = {}
-    for name, values in tomllib.loads(text).items():
-        like = values.pop("like", None)
-        if like is not None:
-            check_known(f"recipe, which {name} is like,", [like], found)
-        base = found[like] if like else Recipe(name, "", "", Weights())
+def _read_recipes() -> dict[str, Recipe]:
+    """Read ``recipes.toml``. A recipe that is ``like`` one before it has the values of that one but for its own."""
+    recipes: dict[str, Recipe] = {}
+    for name, values in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items():
+        base = recipes[values.pop("like")] if "like" in values else Recipe(name, "", "", Weights())
         gaps = f"{values.pop('gaps', base.gaps)} {values.pop('more_gaps', '')}".strip()
         weights = Weights(**values.pop("weights")) if "weights" in values else base.weights
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-        found[name] = replace(base, **changes, name=name, gaps=gaps, weights=weights)
-    return found
+        recipes[name] = replace(base, **changes, name=name, gaps=gaps, weights=weights)
+    return recipes
 
 
-RECIPES = read_recipes(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+RECIPES = _read_recipes()
 
 
 def get_recipe(name: str) -> Recipe:
-    """A recipe by name; `UnknownNameError` lists the known ones."""
+    """Return a recipe by name; `UnknownNameError` lists the known ones."""
     check_known("recipe", [name], RECIPES)
     return RECIPES[name]
 
@@ -173,8 +154,6 @@ def _parse(name: str, text: str, kind: str) -> Any:
     try:
         if text.lower() == "none" and kind.endswith("None"):
             return None
-        if kind == "str":
-            return text
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
         if kind.startswith("tuple[str"):

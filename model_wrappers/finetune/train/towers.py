@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +14,11 @@ from torch import Tensor, nn
 from ....metrics.common.errors import ModelError
 from ...engine.protocol import DualEncoder, ModelInfo
 from ...loading.torch_models import unit
-from ..data.batches import Batch, Tokens
+from ..data.batches import Batch, Tokens, split
 
 # CLIP's upper bound of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
+_TEXT_GROUPS = 4
 
 
 @runtime_checkable
@@ -59,20 +59,9 @@ class Towers(nn.Module):
         negatives, positives: whether these captions of a batch are embedded.
         trains_norms: whether batch normalisation is trained, as a model from random weights needs; otherwise it keeps
             its statistics. Trained, it normalises by each micro-batch, whose size then matters.
-        is_sharded: whether FSDP shards the weights. It cannot shard scalars: the scale becomes a vector of one number.
-            Its processes gather weights for each group of texts of similar length, which reduce padding, and must have
-            equally many groups: one instead of four.
     """
 
-    def __init__(
-        self,
-        encoder: Trainable,
-        *,
-        negatives: bool,
-        positives: bool,
-        trains_norms: bool = False,
-        is_sharded: bool = False,
-    ) -> None:
+    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, trains_norms: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
         self.model = encoder.module
@@ -81,14 +70,10 @@ class Towers(nn.Module):
         # With their momentum; which, if they are trained, is 0 in passes without gradients, as a chunk comes twice.
         self._norms = [(each, each.momentum) for each in norms]
         self._trains_norms = trains_norms
-        self._groups = 1 if is_sharded else 4
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         value = getattr(self.model, self._name, None)
         if not isinstance(value, nn.Parameter):
             raise ModelError(f"{encoder.info.name} has no logit_scale, which contrastive losses need")
-        if is_sharded:
-            value = nn.Parameter(value.detach().reshape(1), requires_grad=value.requires_grad)
-            setattr(self.model, self._name, value)
         self._ceiling = max(_CEILING, self.scale().item())
 
     def scale(self) -> Tensor:
@@ -134,12 +119,10 @@ class Towers(nn.Module):
         return found
 
     def _embed_texts(self, texts: Sequence[Tokens]) -> Tensor:
-        """Embed texts in groups of similar length."""
+        """Embed texts in groups of similar length, which reduces padding."""
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-        count = min(self._groups, len(texts))
-        edges = [len(texts) * number // count for number in range(count + 1)]
-        groups = [[texts[index] for index in order[a:b]] for a, b in itertools.pairwise(edges)]
-        embedded = torch.cat([self.encoder.embed_captions(group) for group in groups])
+        groups = [order[part] for part in split(len(texts), min(_TEXT_GROUPS, len(texts)))]
+        embedded = torch.cat([self.encoder.embed_captions([texts[index] for index in group]) for group in groups])
         return embedded[torch.tensor(order, device=embedded.device).argsort()]
 
 
@@ -180,23 +163,6 @@ def freeze_unused(towers: Towers, batch: Batch) -> int:
         parameter.requires_grad_(False)
     towers.zero_grad(set_to_none=True)
     return sum(parameter.numel() for parameter in unused)
-
-
-def use_checkpointing(module: Any, name: str) -> None:
-    """Turn on gradient checkpointing, which computes activations again in the backward pass to save memory.
-
-    Raises:
-        ModelError: the model does not support it.
-    """
-    try:
-        if hasattr(module, "set_grad_checkpointing"):  # open_clip's
-            module.set_grad_checkpointing(True)
-        else:
-            module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    except (ValueError, AttributeError) as error:
-        raise ModelError(
-            f"{name} has no gradient checkpointing ({error}); leave it out, and use a smaller --micro-batch"
-        ) from error
 
 
 def parameter_groups(towers: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ process on a CPU the result has the same bits as that of an uninterrupted run.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -27,17 +26,16 @@ from ....metrics.records.results import Result, read_results, write_results
 from ...engine.distributed import Processes, default_device, join
 from ...engine.families import check_model, get_family, load_model
 from ...engine.protocol import LoadOptions
-from ..data.refining import refined
 from ..data.training_set import TrainingSet, read_training_set
-from .checkpoints import checkpoint_folders, read_json, storage_errors
+from .checkpoints import checkpoint_folders, read_json
 from .config import TrainingConfig
 from .loop import TrainingLoop
 from .model_card import model_card
 from .recipes import Recipe, get_recipe
-from .towers import Trainable, restarted, trainable
-from .validation import Evaluation, Stopping
+from .towers import restarted, trainable
+from .validation import Evaluation
 
-__all__ = ["Evaluation", "Outcome", "Stopping", "TrainingConfig", "finetune"]
+__all__ = ["Evaluation", "Outcome", "TrainingConfig", "finetune"]
 
 
 @dataclass(frozen=True)
@@ -94,29 +92,24 @@ def finetune(
     """
     recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
     config, out, processes = config or TrainingConfig(), Path(out), join()
-
-    def load() -> Trainable:
-        options = LoadOptions(default_device(processes.rank), "float32", revision, dict(settings or {}))
-        loaded = trainable(load_model(model, options))
-        return restarted(loaded, recipe.seed) if recipe.random_start else loaded
-
     with processes.raise_on_all_ranks():
         config.check()
-        check_writable(out)
         _check_out(out)
         check_model(model)
         for reference in config.evaluation.benchmarks:
             check_reference(reference)
-        data_dir, options = config.evaluation.data_dir, config.evaluation.options
-        check_sources(config.evaluation.benchmarks, data_dir=data_dir, options=options)
-        encoder = load()
+        evaluation = config.evaluation
+        check_sources(evaluation.benchmarks, data_dir=evaluation.data_dir, options=evaluation.options)
+        load_options = LoadOptions(default_device(processes.rank), "float32", revision, dict(settings or {}))
+        encoder = trainable(load_model(model, load_options))
+        if recipe.random_start:
+            encoder = restarted(encoder, recipe.seed)
     training_set = _read(data, recipe, processes, source)
     facts = {
         "model": asdict(encoder.info),
         "recipe": recipe.as_json(),
         "precision": config.precision,
-        "evaluation": config.evaluation.as_json(),
-        "stopping": asdict(config.stopping),
+        "evaluation": list(config.evaluation.benchmarks),
         "data": {**training_set.summary(), "fingerprint": training_set.fingerprint},
     }
     folder = out / "training"
@@ -126,23 +119,17 @@ def finetune(
                 held.enter_context(alone_in(folder))
                 _claim(out, folder, facts)
         if not (folder / "finished.json").exists():
-            loop = TrainingLoop(encoder, load, training_set, recipe, config, folder, facts, processes, progress)
+            loop = TrainingLoop(encoder, training_set, recipe, config, folder, facts, processes, progress)
             loop.train()
             _finish(loop, out, facts, settings)
-        finished = read_json(folder / "finished.json", out)
-        gone = [name for name in finished["files"] if not (out / name).exists()]
-        if gone:
-            raise DataError(
-                f"the run in {out} was finished, but {', '.join(gone)} of its model is gone; restore it, or remove the "
-                "folder to train again"
-            )
+        history = read_json(folder / "finished.json", out)["history"]
     results = read_results(folder / "results.json") if config.evaluation.benchmarks else []
     comparison = None
     before = folder / "evaluations" / "epoch-0"
     if results and processes.is_main and before.is_dir():
         comparison = compare(folder / "predictions", before)
         comparison.write(folder)
-    return Outcome(out, finished["history"], results, comparison)
+    return Outcome(out, history, results, comparison)
 
 
 def _read(
@@ -170,14 +157,12 @@ def _read(
                 f"needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"
             )
     found = found.frozen(recipe.seed) if recipe.frozen else found
-    found = refined(found, recipe.seed) if recipe.refined else found
     return found.with_negatives() if recipe.needs_negative else found
 
 
 def _check_out(out: Path) -> None:
     """Check that a folder is new, empty, or that of a run."""
-    if out.exists() and not out.is_dir():
-        raise DataError(f"{out} is a file; name a new folder for the fine-tuned model")
+    check_writable(out)
     if not (out / "training" / "run.json").exists() and any(path.name != "training" for path in out.glob("*")):
         raise DataError(f"{out} is not empty; name a new folder for the fine-tuned model")
 
@@ -185,19 +170,17 @@ def _check_out(out: Path) -> None:
 def _claim(out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
     """Make the folder this run's; raise if another run has a checkpoint there or is finished."""
     file = folder / "run.json"
-    other = [*_differences(read_json(file, out), json.loads(json.dumps(facts)))] if file.exists() else []
-    if other and not (folder / "finished.json").exists() and not checkpoint_folders(folder / "checkpoints"):
-        for path in folder.iterdir():
+    if file.exists():
+        other = [*_differences(read_json(file, out), json.loads(json.dumps(facts)))]
+        if other and ((folder / "finished.json").exists() or checkpoint_folders(folder)):
+            raise DataError(
+                f"{out} holds a run with another {' and '.join(other[:5])}, see {file}; name a new folder, or make "
+                "the same call again"
+            )
+        for path in folder.iterdir() if other else ():
             if path.name != ".lock":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        other = []
-    if not file.exists():
-        write_text(file, json.dumps(facts, indent=1, sort_keys=True) + "\n")
-    if other:
-        raise DataError(
-            f"{out} holds a run with another {' and '.join(other[:5])}, see {file}; name a new folder, or make the "
-            "same call again"
-        )
+    write_text(file, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
 def _differences(theirs: Any, ours: Mapping[str, Any]) -> Iterator[str]:
@@ -216,16 +199,7 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
     The results are those of the saved folder, loaded anew, as ``vl-assay run`` computes them.
     """
     history, config, folder = loop.position.history, loop.config, loop.folder
-    best = config.stopping.best(history[1:]) + 1 if len(history) > 1 else None
-    source = folder / "best" if config.stopping.score else folder / "model"
-    if not config.stopping.score:
-        loop.save_model(source)
-    with loop.processes.raise_on_all_ranks():
-        if loop.processes.is_main:
-            with storage_errors(out, keep=True):
-                for file in source.iterdir():
-                    shutil.copy2(file, out / f".{file.name}")
-                    os.replace(out / f".{file.name}", out / file.name)
+    loop.save_model(out)
     loop.processes.wait()
     name = str(out.resolve())  # a folder, even if it has the name of a demo checkpoint
     family = get_family(facts["model"]["family"])
@@ -239,19 +213,16 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
             details = {
                 "warmup steps": str(loop.warmup),
                 "precision": config.precision,
-                "steps": f"{loop.position.step:,} of {loop.steps:,}",
+                "steps": f"{loop.steps:,}",
                 "trained parameters": f"{loop.trained:,}",
                 "processes": str(loop.processes.world),
                 "micro batch": str(loop.micro_batch),
             }
-            card = model_card(out, facts, details, history, best, config.evaluation, results)
-            write_text(out / "README.md", card)
+            write_text(out / "README.md", model_card(out, facts, details, history, results))
             if results:
                 write_model_card(out / "README.md", results)
-            files = sorted(file.name for file in source.iterdir())
-            finished = {"steps": loop.position.step, "best": best, "history": history, "files": files}
+            finished = {"steps": loop.position.step, "history": history}
             write_text(folder / "finished.json", json.dumps(finished, indent=1) + "\n")
-            for pattern in ("best", "model", "checkpoints", ".best.*", ".model.*"):
-                for leftover in folder.glob(pattern):
-                    shutil.rmtree(leftover, ignore_errors=True)
+            for leftover in (folder / "checkpoints", *out.glob(".model.*")):
+                shutil.rmtree(leftover, ignore_errors=True)
     loop.processes.wait()

@@ -13,6 +13,7 @@ from damage import Evil
 from safetensors.torch import save_file
 
 from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers.loading.lora import merge_lora
 from vl_assay.model_wrappers.loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 STATE = {
@@ -100,6 +101,16 @@ def test_adapters_are_merged_as_computed_by_hand(tmp_path):
     assert torch.equal(weights.state["transformer.resblocks.0.mlp.c_fc.weight"], expected)
     assert torch.equal(weights.state["visual.conv1.weight"], STATE["visual.conv1.weight"] + 4 / 2)
     assert weights.state.keys() == STATE.keys()
+
+
+def test_adapters_of_a_joint_projection_are_merged_and_those_that_do_not_fit_refused():
+    stem, down, up = "attn.in_proj_weight", torch.tensor([[1.0, 2]]), torch.ones(6, 1)
+    state = {stem: torch.zeros(6, 2), f"{stem}_lora_A": down, f"{stem}_lora_B": up}
+    assert torch.equal(merge_lora(state)[stem], torch.tensor([[1.0, 2]] * 6))  # rank 1
+    with pytest.raises(ModelError, match=r"in_proj_weight_lora_A has no .*_lora_B; the file is not complete"):
+        merge_lora({stem: state[stem], f"{stem}_lora_A": down})
+    with pytest.raises(ModelError, match="the adapters belong to another model"):
+        merge_lora(state | {f"{stem}_lora_B": torch.ones(5, 1)})
 
 
 def test_positions_are_cut_and_means_weighted():

@@ -107,3 +107,17 @@ def test_a_neighbour_brings_one_of_its_captions_with_its_own_negative():
         assert batch[3].negative == f"not {batch[3].caption}"
         seen[batch[3].caption] += 1
     assert set(seen) == {"b1", "b2"}
+
+
+def test_every_epoch_of_a_frozen_set_has_the_same_texts_and_all_are_kept_equally_often():
+    free = made(60, negatives=2, positives=2)
+    kept = Counter()
+    for seed in range(20):
+        frozen = free.frozen(seed)
+        by_epoch = [{each.id: each[2:4] for batch in drawn(frozen, epoch) for each in batch} for epoch in (0, 1)]
+        assert by_epoch[0] == by_epoch[1]
+        assert all(len(each.negatives) == len(each.positives) == 1 for each in frozen.samples)
+        kept.update(each.negatives[0].partition(".")[2] for each in frozen.samples)
+    # 1,200 choices among two: 600 each, with a standard deviation of sqrt(1200 / 4) = 17.
+    assert abs(kept["0"] - 600) < 70
+    assert free.frozen(3).fingerprint == free.frozen(3).fingerprint != free.frozen(4).fingerprint

@@ -112,15 +112,6 @@ def test_values_by_arithmetic():
     assert losses.hard_positive(batch, 9.0).item() == pytest.approx(math.log(2))
 
 
-@given(batch=batches(), scale=scales)
-def test_a_loss_of_weight_zero_is_not_there(batch, scale):
-    broken = batch._replace(negatives=torch.full_like(batch.images, math.nan), positives=None)
-    value, parts = total(broken, scale, Weights(contrastive=2.0))
-    plain = losses.contrastive(batch, scale)
-    assert value.item() == 2 * plain.item()
-    assert parts == {"contrastive": plain.item()}
-
-
 @pytest.mark.parametrize("name", ["hard_negative", "hard_positive"])
 def test_where_no_example_has_one_the_loss_is_zero_with_a_graph(name):
     batch = make_batch(3, 4, has_negative=[False] * 4, has_positive=[False] * 4)

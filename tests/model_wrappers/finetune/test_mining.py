@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vl_assay.metrics.common.errors import DataError, ScoresError
+from vl_assay.metrics.common.errors import ScoresError
+from vl_assay.model_wrappers.finetune.data import mining
 from vl_assay.model_wrappers.finetune.data.mining import mine, nearest
 from vl_assay.model_wrappers.finetune.data.samples import FileImages
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
@@ -33,27 +34,10 @@ def test_neighbours_are_those_of_brute_force_with_ties_too(data):
     k = data.draw(st.integers(1, n - 1), "k")
     # Few different values, so that many rows are equal, and rows are never 0.
     values = data.draw(st.lists(st.tuples(*[st.integers(1, 3)] * 2), min_size=n, max_size=n), "rows")
-    chunk = data.draw(st.integers(1, n + 2), "chunk")
     embeddings = np.array(values, np.float32)
-    check(embeddings, nearest(embeddings, k, chunk=chunk), k)
-
-
-def test_no_tensor_is_larger_than_a_square_of_a_chunk():
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Sizes(TorchDispatchMode):
-        largest = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            out = func(*args, **(kwargs or {}))
-            for each in out if isinstance(out, (tuple, list)) else [out]:
-                self.largest = max(self.largest, each.numel() if hasattr(each, "numel") else 0)
-            return out
-
-    embeddings = np.random.default_rng(0).normal(size=(700, 4)).astype(np.float32)
-    with Sizes() as sizes:
-        nearest(embeddings, 3, chunk=20)
-    assert 0 < sizes.largest <= 20 * 20
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mining, "_ROWS", data.draw(st.integers(1, n + 2), "rows at once"))
+        check(embeddings, nearest(embeddings, k), k)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +45,8 @@ def test_no_tensor_is_larger_than_a_square_of_a_chunk():
     [
         (np.ones((3, 2)), 3, "3 neighbours of each of 3 images"),
         (np.ones((3, 2)), 0, "0 neighbours of each of 3 images"),
-        (np.ones(3), 1, r"embeddings must have the shape \(n, d\); got \(3,\)"),
         (np.array([[1, 1], [0, 0], [1, 2]]), 1, "the embedding of image 1 is 0 or not finite"),
         (np.array([[1, 1], [1, 2], [np.nan, 0]]), 1, "the embedding of image 2 is 0 or not finite"),
-        (np.array([[np.inf, 1], [1, 2], [2, 0]]), 1, "the embedding of image 0 is 0 or not finite"),
     ],
 )
 def test_embeddings_without_neighbours_are_refused(embeddings, k, message):
@@ -89,11 +71,10 @@ def angles(images):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
-def test_images_find_their_nearest_and_never_a_copy(greys, batch_size):
+def test_images_find_their_nearest_and_never_a_copy(greys, batch_size, monkeypatch):
     embedded = []
-    found = mine(
-        greys, lambda images: embedded.append(len(images)) or angles(images), 2, batch_size=batch_size, progress=False
-    )
+    monkeypatch.setattr(mining, "_BATCH", batch_size)
+    found = mine(greys, lambda images: embedded.append(len(images)) or angles(images), 2, progress=False)
     numbers = {int(key[0]): [int(name[0]) for name in near] for key, near in found.items()}
     assert numbers == {0: [1, 2], 1: [0, 2], 2: [1, 4], 3: [1, 2], 4: [2, 1], 5: [4, 2]}
     assert sum(embedded) == 5
@@ -101,11 +82,3 @@ def test_images_find_their_nearest_and_never_a_copy(greys, batch_size):
     assert len(mine(greys, angles, 4, progress=False)) == 6
     with pytest.raises(ScoresError, match="5 neighbours of each of 5 images"):
         mine(greys, angles, 5, progress=False)
-
-
-def test_wrong_embeddings_and_damaged_images_are_named(greys, tmp_path):
-    with pytest.raises(ScoresError, match=r"5 images were embedded with the shape \(1, 2\)"):
-        mine(greys, lambda images: angles(images[:1]), 2, progress=False)
-    (tmp_path / "4.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"the image 4\.png of greys cannot be decoded"):
-        mine(greys, angles, 2, progress=False)
