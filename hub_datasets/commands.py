@@ -59,9 +59,6 @@ def build(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     no_images: NoImages = False,
-    script: Annotated[
-        bool, typer.Option("--script", help="Write the builder instead, as a script for `datasets` up to 3.6.")
-    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the numbers of rows and images with the card; 1 if they differ.")
     ] = False,
@@ -90,11 +87,6 @@ def build(
         _build_all(out, data_dir, options)
         return
     name, config = split_reference(benchmark)
-    if script:
-        from .hub.install import write_script
-
-        typer.echo(f'written: load_dataset("{write_script(name, out)}", trust_remote_code=True)')
-        return
     configs = None if config is None else [config]
     build_dataset(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)

@@ -2,8 +2,7 @@
 
 A column of images is what `datasets` writes: a struct of ``bytes`` and ``path``, or a list with one such struct. Files
 are read a few rows at a time; memory grows with a row group, as writers put up to 1,024 images into one page, and not
-with the file; an archive stays open. A dataset script uses this module too: it imports only the standard library and
-PyArrow.
+with the file; an archive stays open.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from ...metrics.common.errors import DataError
 
 _SCHEME, _ZIP_SCHEME = "parquet:", "zip:"
 # Photographs of a megabyte and less.
@@ -54,7 +55,7 @@ def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
     """The addresses of images by their names, None for one without bytes; reads each column once.
 
     Raises:
-        ValueError: a damaged file.
+        DataError: a damaged file.
     """
     columns: dict[tuple[Path, str], dict[int, list[str]]] = {}
     for name, address in addresses.items():
@@ -72,7 +73,7 @@ def read_images(path: Path, column: str) -> Iterator[bytes]:
     """The bytes of a column of images in the order of the rows, empty where there are none.
 
     Raises:
-        ValueError: a damaged file.
+        DataError: a damaged file.
     """
     with open_parquet(path) as file:
         for batch in read_batches(file, path, [column], _ROWS_AT_ONCE):
@@ -83,7 +84,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file, of which no more is read into memory than asked for.
 
     Raises:
-        ValueError: it is no Parquet file, or a damaged one.
+        DataError: it is no Parquet file, or a damaged one.
     """
     try:
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
@@ -101,8 +102,8 @@ def read_batches(
         raise _damaged(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"{path} cannot be read as Parquet ({error}): it is damaged or something else; get it again.")
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read as Parquet ({error}): it is damaged or something else; get it again.")
 
 
 def _parts(address: str) -> tuple[Path, str, int]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ...metrics.common.errors import DataError
 from ..core.columns import columns
 from ..core.crops import box_problem, crop
 from ..core.image_archives import VISUAL_GENOME
@@ -137,21 +138,21 @@ def _problem(record: Row) -> str | None:
 
 
 def _check_aligned(originals: list[Row], positives: list[Row], part: str) -> None:
-    """Raise a ValueError unless two files are about the same images row by row."""
+    """Raise a `DataError` unless two files are about the same images row by row."""
     names = f"{_ORIGINALS}/{_FILES[part]} and {_POSITIVES}/{_FILES[part]}"
     remedy = "Take both from the same commit of the repository."
     if len(originals) != len(positives):
-        raise ValueError(f"{names} have {len(originals):,} and {len(positives):,} rows. {remedy}")
+        raise DataError(f"{names} have {len(originals):,} and {len(positives):,} rows. {remedy}")
     for number, pair in enumerate(zip(originals, positives, strict=True)):
         ours, theirs = map(_filename, pair)
         if ours != theirs:
-            raise ValueError(f"{names} differ in record {number}: images {ours!r} and {theirs!r}. {remedy}")
+            raise DataError(f"{names} differ in record {number}: images {ours!r} and {theirs!r}. {remedy}")
 
 
 def _swapped(record: dict[str, Any], number: int) -> dict[str, Any]:
     positive = swap_phrases(record["true_caption"])
     if positive is None:
-        raise ValueError(
+        raise DataError(
             f"record {number}: {record['true_caption']!r} is not of the form 'the X and the Y', so its hard positive "
             f"cannot be made. Pass rebuild_swap=False and {_POSITIVES}/{_FILES['swap']}."
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
 from ..core.downloads import NoFilesError
 from ..core.hub_tables import HubConfig, HubTable, download_snapshot
@@ -84,7 +85,7 @@ class WinogroundConfig(HubConfig):
 class Winoground(ReleasedRows):
     """One configuration, `winoground`, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    Without access on the Hub a PermissionError is raised.
+    Without access on the Hub a `MissingSourceError` is raised.
     """
 
     config: WinogroundConfig
@@ -150,7 +151,7 @@ class Winoground(ReleasedRows):
         if untagged := [number for number in numbers if number not in tags]:
             shown = shortened_list(untagged)
             lacks = f"lacks {len(untagged)} of {len(rows)} examples, such as {shown}"
-            raise ValueError(f"{TAGS_FILE.name} {lacks}. {TAGS_FILE.remedy}.")
+            raise DataError(f"{TAGS_FILE.name} {lacks}. {TAGS_FILE.remedy}.")
         return [row | {"tags": tags[number]} for row, number in zip(rows, numbers, strict=True)]
 
     def _read_tags(self, dl_manager: Any) -> dict[str, list[str]]:
@@ -170,7 +171,7 @@ class Winoground(ReleasedRows):
                 # The archive may have a folder inside.
                 inside = {each.filename.rsplit("/", 1)[-1]: each.filename for each in file.infolist() if each.file_size}
         except zipfile.BadZipFile as error:
-            raise ValueError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
+            raise DataError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
         names = self._names_in(rows)
         images = {name: member_address(archive, inside[name]) if name in inside else None for name in names}
         return self._require_images(rows, images, archive, self.IMAGES.remedy)
