@@ -6,6 +6,8 @@ import pytest
 import sources_coco_cf as sources
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -39,4 +41,4 @@ RECORD = sources.records()[0]
 )
 def test_damaged_examples_are_an_error_that_names_row_and_field(small, rows, found):
     sources.write_records(small.folder, rows)
-    assert found in small.error(ValueError, "examples.jsonl")
+    assert found in small.error(DataError, "examples.jsonl")

@@ -9,6 +9,8 @@ import pytest
 import sources_cola as sources
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
@@ -40,7 +42,7 @@ ROW = [f"{URL}/1.jpg", "a", f"{URL}/2.jpg", "b"]
 def test_damaged_annotations_are_an_error_that_names_file_and_row(small, rows, found):
     path = small.folder / sources.ANNOTATIONS
     path.write_text(json.dumps(rows), encoding="utf-8")
-    message = small.error(ValueError, "Expected")
+    message = small.error(DataError, "Expected")
     assert str(path) in message
     assert found in message
 

@@ -9,6 +9,8 @@ import sources_colorswap
 from builder_support import Small
 from hub_server import serving_hub
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -51,4 +53,4 @@ def test_a_record_of_another_form_is_named(change, message, small):
     records = sources_colorswap.rows("test")
     records[1] |= change
     (small.folder / "test.json").write_text(json.dumps(records), encoding="utf-8")
-    small.error(ValueError, message, "test")
+    small.error(DataError, message, "test")

@@ -6,6 +6,8 @@ import pytest
 import sources_conme as sources
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -44,5 +46,5 @@ def changed(**fields):
 )
 def test_damaged_rows_are_an_error_and_nothing_is_evaluated(small, rows, found, capsys):
     sources.write_rows(small.folder, "replace_att", rows)
-    assert found in small.error(ValueError, "replace-att_HUMAN_FILTER.csv")
+    assert found in small.error(DataError, "replace-att_HUMAN_FILTER.csv")
     assert "evaluated" not in capsys.readouterr().out

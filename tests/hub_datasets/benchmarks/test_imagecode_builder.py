@@ -8,6 +8,9 @@ import pytest
 from builder_support import Small
 from sources_imagecode import PHOTOGRAPHS, VIDEO
 
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -39,7 +42,7 @@ def test_photographs_are_told_from_videos_and_the_text_of_one_letter_is_marked(s
 
 def test_of_a_set_without_exactly_ten_images_none_is_taken(small):
     (small.folder / "image-sets" / VIDEO / "img0.jpg").unlink()
-    small.error(FileNotFoundError, rf"10 of 20 images .*{VIDEO}_")
+    small.error(MissingSourceError, rf"10 of 20 images .*{VIDEO}_")
     rows = small.rows(allow_missing=True)
     assert [row["image_0"] is None and row["image_9"] is None for row in rows] == [True, True, False, False]
 
@@ -55,4 +58,4 @@ def test_of_a_set_without_exactly_ten_images_none_is_taken(small):
 )
 def test_unlabelled_or_malformed_sets_are_named(small, texts, message):
     (small.folder / "data" / "valid_data.json").write_text(json.dumps(texts), encoding="utf-8")
-    small.error(ValueError, message)
+    small.error(DataError, message)

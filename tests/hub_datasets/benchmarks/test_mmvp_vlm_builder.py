@@ -7,6 +7,7 @@ import pytest
 import sources_mmvp_vlm as sources
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.groups import group_match
 
 
@@ -54,7 +55,7 @@ def test_without_a_prefix_captions_are_the_statements(small):
 )
 def test_damaged_questions_are_an_error_that_names_them(small, rows, found):
     sources.write_questions(small.folder, rows)
-    assert found in small.error(ValueError, "Questions.csv")
+    assert found in small.error(DataError, "Questions.csv")
 
 
 def test_the_image_score_is_the_authors_pair_accuracy():

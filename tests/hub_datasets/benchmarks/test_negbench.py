@@ -7,6 +7,8 @@ import csv
 import pytest
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -35,7 +37,7 @@ def test_a_row_that_cannot_be_meant_is_named(small, old, new, message):
     text = file.read_text(encoding="utf-8")
     assert old in text
     file.write_text(text.replace(old, new), encoding="utf-8")
-    small.error(ValueError, message, "coco")
+    small.error(DataError, message, "coco")
 
 
 def test_the_captions_of_a_photograph_are_read_from_pythons_notation(small):
@@ -49,4 +51,4 @@ def test_the_captions_of_a_photograph_are_read_from_pythons_notation(small):
 def test_captions_that_are_no_list_of_texts_are_refused_and_nothing_is_run(small, value):
     with (small.folder / "COCO_val_retrieval.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([["filepath", "captions"], ["a.jpg", value]])
-    small.error(ValueError, r"row 0: captions is .*(, not a list of texts|captions: \[str\]).*gdown", "coco_retrieval")
+    small.error(DataError, r"row 0: captions is .*(, not a list of texts|captions: \[str\]).*gdown", "coco_retrieval")

@@ -18,6 +18,7 @@ from vl_assay.hub_datasets import compare, report
 from vl_assay.hub_datasets.core.benchmarks import get_card, get_task
 from vl_assay.hub_datasets.sugarcrepe import make_v2
 from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers import predict
@@ -83,13 +84,13 @@ def test_a_planted_leak_is_balanced_away_and_a_category_that_keeps_little_is_lef
 
 def test_another_release_is_told(tmp_path):
     small = Small("sugarcrepe", tmp_path)
-    small.error(ValueError, "as released has .* of another release", "v2", verify=True)
+    small.error(DataError, "as released has .* of another release", "v2", verify=True)
     with pytest.warns(UserWarning, match=r"another release of SugarCrepe: this one lacks 1,\d+ of 1,516 rows"):
         rows = rows_of(small, "v2")
     assert {row["id"] for row in rows} <= IDS
     for path in (small.folder / "data").iterdir():
         path.write_text(json.dumps({"none": json.loads(path.read_text())["0"]}), encoding="utf-8")
-    small.error(ValueError, "lacks 1,516 of 1,516 rows .* make v2 again", "v2")
+    small.error(DataError, "lacks 1,516 of 1,516 rows .* make v2 again", "v2")
 
 
 def test_other_captions_under_the_same_ids_are_told(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from builder_support import Small
 
+from vl_assay.metrics.common.errors import DataError
+
 
 @pytest.fixture
 def small(tmp_path):
@@ -25,4 +27,4 @@ def test_the_category_is_the_only_flag_and_no_row_is_dropped(small):
 def test_a_flag_or_an_image_id_of_another_form_is_named(small, old, new, message):
     path = small.folder / "svo_probes.csv"
     path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    small.error(ValueError, message)
+    small.error(DataError, message)

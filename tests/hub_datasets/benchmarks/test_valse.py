@@ -6,6 +6,7 @@ import pytest
 import sources_valse
 
 from vl_assay.hub_datasets.core.benchmarks import get_builder
+from vl_assay.metrics.common.errors import DataError
 
 
 def ids(folder, **options):
@@ -30,5 +31,5 @@ def test_the_number_of_valid_rows_is_verified_beside_that_of_the_released(tmp_pa
     builder = get_builder("valse")
     part = builder.ROWS["existence"]
     monkeypatch.setitem(builder.ROWS, "existence", type(part)(part.file, part.schema, 3))
-    with pytest.raises(ValueError, match=r"existence \(valid rows\) has 2 rows, but the release has 505"):
+    with pytest.raises(DataError, match=r"existence \(valid rows\) has 2 rows, but the release has 505"):
         ids(tmp_path)

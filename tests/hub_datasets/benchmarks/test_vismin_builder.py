@@ -8,6 +8,7 @@ import pytest
 from builder_support import Small
 
 from vl_assay.hub_datasets.vismin.builder import VisMin
+from vl_assay.metrics.common.errors import DataError
 
 
 @pytest.fixture
@@ -41,13 +42,13 @@ def test_captions_are_exchanged_where_the_solutions_say_so(small):
 def test_solutions_of_another_form_or_category_are_refused(small, old, new, message):
     text = solutions(small).read_text(encoding="utf-8")
     solutions(small).write_text(text.replace(old, new, 1), encoding="utf-8")
-    small.error(ValueError, message)
+    small.error(DataError, message)
 
 
 def test_a_solution_is_missing(small):
     lines = solutions(small).read_text(encoding="utf-8").splitlines()
     solutions(small).write_text("\n".join(lines[:-1]), encoding="utf-8")
-    small.error(ValueError, "has 4 rows, but the release has 5")
+    small.error(DataError, "has 4 rows, but the release has 5")
 
 
 def test_numbers_are_compared_unless_told_otherwise(small, monkeypatch):
@@ -55,4 +56,4 @@ def test_numbers_are_compared_unless_told_otherwise(small, monkeypatch):
     solutions(small).write_text(f"{before}\n7,{after}", encoding="utf-8")
     assert len(small.rows()) == 5
     monkeypatch.setattr(VisMin, "ROWS", {"vismin": replace(VisMin.ROWS["vismin"], count=5)})
-    small.error(ValueError, "row 4: counting 7, but that row of the dataset is counting 0", verify=True)
+    small.error(DataError, "row 4: counting 7, but that row of the dataset is counting 0", verify=True)
