@@ -26,10 +26,6 @@ class DownloadError(MissingSourceError):
         self.url = url
 
 
-class NoFilesError(DownloadError):
-    """A repository was reached, and has no files of that name at the revision."""
-
-
 class NoSourceError(DownloadError):
     """None of several sources can be had; `url` holds their addresses, joined by `OR`."""
 

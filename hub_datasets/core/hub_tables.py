@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...metrics.common.errors import DataError
-from .downloads import DownloadError, MissingSourceError, NoFilesError
+from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
@@ -96,58 +96,43 @@ class HubTable:
         return []
 
     def fetch(self, dl_manager: Any, revision: str = "") -> list[Path]:
-        """The files from the Hub, or from its cache; `revision` in place of the table's own.
+        """Return the files from the Hub, or from its cache.
+
+        Args:
+            dl_manager: a `datasets.DownloadManager`, for its token.
+            revision: in place of the table's own.
 
         Raises:
-            MissingSourceError: the user has no access.
-            DownloadError: they cannot be fetched; `NoFilesError` if there are none.
+            MissingSourceError: the user has no access, so far; the message says how to get it.
+            DownloadError: the files cannot be fetched, or there are none.
         """
+        import huggingface_hub
+        from huggingface_hub import constants
+        from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+
         revision = revision or self.revision
         remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
-        folder = download_snapshot(self.repository, revision, [self.files], dl_manager, remedy)
-        if paths := self.find(folder):
-            return paths
-        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
-        raise NoFilesError(self.page, problem, f"pass another revision, or {remedy}")
-
-
-def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:
-    """The folder of a dataset repository's files of some patterns, from the Hub or from its cache.
-
-    Args:
-        repository, revision: as in `HubTable`.
-        patterns: of paths in the repository.
-        dl_manager: a `datasets.DownloadManager`, for its token.
-        remedy: what else the user can do, for messages.
-
-    Raises:
-        MissingSourceError: the user has no access, so far; the message says how to get it.
-        DownloadError: anything else went wrong.
-    """
-    import huggingface_hub
-    from huggingface_hub import constants
-    from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
-
-    page = f"{constants.ENDPOINT}/datasets/{repository}"
-    token = getattr(dl_manager.download_config, "token", None)
-    try:
-        return Path(
-            huggingface_hub.snapshot_download(
-                repository,
+        try:
+            folder = huggingface_hub.snapshot_download(
+                self.repository,
                 repo_type="dataset",
                 revision=revision,
-                allow_patterns=list(patterns),
-                token=token,
+                allow_patterns=[self.files],
+                token=getattr(dl_manager.download_config, "token", None),
                 endpoint=constants.ENDPOINT,
             )
-        )
-    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
-        raise MissingSourceError(
-            f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
-            f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or {remedy}."
-        ) from error
-    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-        raise DownloadError(page, error, remedy) from error
+        except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+            raise MissingSourceError(
+                f"The Hub gives no access to {self.repository}. If it is gated, log in at {self.page} and accept its "
+                f"terms, then run `hf auth login` with a token of that account (or set HF_TOKEN), and try again; or "
+                f"{remedy}."
+            ) from error
+        except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+            raise DownloadError(self.page, error, remedy) from error
+        if paths := self.find(Path(folder)):
+            return paths
+        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
+        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
 
 
 def read_table(

@@ -73,7 +73,7 @@ class Small:
         config: str | None = None,
         **options: Any,
     ) -> str:
-        """The message of the error before anything is written; `DataError` stands for damage, not for a missing source."""
+        """The message of the error before anything is written; `DataError` means damage, not a missing source."""
         builder = self.builder(config, **options)
         with pytest.raises(kind, match=match) as caught:
             builder.download_and_prepare()

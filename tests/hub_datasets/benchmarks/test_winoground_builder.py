@@ -127,31 +127,7 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revis
     assert hub.calls == [("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", ["data/test-*.parquet"])]
 
 
-def test_a_revision_without_parquet_is_read_in_its_older_layout(small, hub, tmp_path):
-    sources.write_texts(hub.root / "data")
-    sources.write_images(tmp_path / "photos" / "images")
-    shutil.make_archive(str(hub.root / "data" / "images"), "zip", tmp_path / "photos")
-    builder = small.builder(revision="main")
-    builder.download_and_prepare()
-    assert files_of(raw(builder.as_dataset(split="test"))) == EXPECTED_FILES
-    assert [patterns for *_, patterns in hub.calls] == [
-        ["data/test-*.parquet"],
-        ["data/examples.jsonl", "data/images.zip"],
-    ]
-    assert builder.sources == ["rows and images: https://huggingface.co/datasets/facebook/winoground/tree/main"]
-
-
-def test_only_a_repository_without_parquet_is_asked_for_its_older_layout(small, hub, monkeypatch):
-    def fail(*args, **options):
-        hub.calls.append(options["allow_patterns"])
-        raise ConnectionResetError("the server is down")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    small.error(DownloadError, "the server is down")
-    assert hub.calls == [["data/test-*.parquet"]]
-
-
-def test_a_revision_with_neither_layout_is_an_error(small, hub):
+def test_a_revision_without_parquet_files_is_an_error(small, hub):
     small.error(
         DownloadError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
     )
