@@ -266,7 +266,7 @@ def export(
     Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
     an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
 
-    Of predictions it writes the log that a tool would have written: of inspect_ai (.json) or lm-eval (.jsonl).
+    Of predictions it writes the log that inspect_ai would have written.
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
     `vl-assay export winoground wino-choices --repo me/winoground-choices` ·

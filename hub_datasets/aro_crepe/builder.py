@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...metrics.common.errors import DataError
 from ..authoring.generate.formatting import conform
 from ..authoring.generate.rules import make_by_rule
 from ..authoring.text.perturb import caption_rng, perturb
@@ -59,8 +58,6 @@ class AROCrepe(ReleasedRows):
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         seed, name = self.config.seed, self.config.name
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise DataError(f"seed is {seed!r}; pass a whole number, such as 1")
         positives = dict.fromkeys((row["filename"], row["caption"]) for row in super()._read_rows(dl_manager))
         captions = list(dict.fromkeys(caption for _, caption in positives))
         negatives = dict(zip(captions, make_negatives(name, captions, seed), strict=True))

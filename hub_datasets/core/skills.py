@@ -70,14 +70,12 @@ class SkillProfile:
         scores: one for each skill that is tested.
         left_out: rows without a skill, or without a value, by task and reason.
         duplicates: rows that count in another benchmark, by both tasks.
-        unkeyed: tasks whose rows have no key of their caption, so that duplicates are unknown.
     """
 
     model: str
     scores: tuple[SkillScore, ...]
     left_out: dict[str, int]
     duplicates: dict[tuple[str, str], int] = field(default_factory=dict)
-    unkeyed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,9 +135,7 @@ def skill_profile(
         own = _without_duplicates([each for each in scored if each.skill == skill], rows, duplicates)
         if own:
             scores.append(_score(skill, own, rows, clusters, confidence, resamples, seed))
-    several = len({each.benchmark for each in predictions}) > 1
-    unkeyed = {each.part for each in scored if several and any(rows[row].caption_key is None for row in each.rows)}
-    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates), tuple(sorted(unkeyed)))
+    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates))
 
 
 def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
@@ -172,17 +168,12 @@ def profile_parts(profile: SkillProfile) -> list[Part]:
 
 
 def notes(profile: SkillProfile) -> list[str]:
-    """What is in no skill and why, what counts in another benchmark, and where that is unknown."""
+    """Return lines on the rows in no skill, with the reason, and on those that count in another benchmark."""
     lines = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
     lines += [
         f"counted once: {count:,} rows of {part} have the image and the caption of rows of {home}"
         for (part, home), count in profile.duplicates.items()
     ]
-    if profile.unkeyed:
-        lines.append(
-            f"not compared with other benchmarks, since they are of an earlier version: {', '.join(profile.unkeyed)}; "
-            "predict them again to count duplicates once"
-        )
     return lines
 
 

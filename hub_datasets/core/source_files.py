@@ -6,6 +6,7 @@ was found, what is expected, and how to get the right file.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -28,6 +29,12 @@ _NAMES_SHOWN = 5
 # A network of copies of what is on GitHub, which has the same file under the same commit.
 _ON_GITHUB = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([^/]+)/(.+)")
 _COPY = r"https://cdn.jsdelivr.net/gh/\1@\2/\3"
+# By the type of an option, as it is declared: the class of its values, and what to pass.
+_OPTION_TYPES: dict[Any, tuple[type, str]] = {
+    "bool": (bool, "True or False (on the command line {0}=true or {0}=false)"),
+    "int": (int, "a whole number of at most 64 bits, such as 1"),
+    "str": (str, "a text"),
+}
 Row = dict[str, Any]
 # The path of each image by its name, None where it is missing.
 ImagePaths = dict[str, str | None]
@@ -292,6 +299,19 @@ class VerifiedConfig(SourceConfig):
     verify: bool = True
 
 
+def check_options(config: Any) -> None:
+    """Raise a `DataError` for an option of a builder whose value is not of its declared type."""
+    common = {each.name for each in dataclasses.fields(datasets.BuilderConfig)}
+    for each in dataclasses.fields(config):
+        if each.name in common or each.type not in _OPTION_TYPES:
+            continue
+        kind, expected = _OPTION_TYPES[each.type]
+        value = getattr(config, each.name)
+        # A text such as "no" would count as True, and a column of seeds holds 64 bits.
+        if type(value) is not kind or (kind is int and not -(2**63) <= value < 2**63):
+            raise DataError(f"{each.name} is {value!r}; pass {expected.format(each.name)}")
+
+
 def make_configs(kind: type[SourceConfig], title: str, names: Iterable[str]) -> list[datasets.BuilderConfig]:
     """The configurations of a benchmark, all of version 1.0.0."""
     version = datasets.Version("1.0.0")
@@ -370,6 +390,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        check_options(self.config)
         self.sources: list[str] = []
         rows = self._read_rows(dl_manager)
         images = self._find_images(dl_manager, rows) if self.config.with_images else None

@@ -48,7 +48,10 @@ def read_stored(address: str) -> bytes:
         return _archive(archive, Path(archive).stat().st_mtime_ns).read(member)
     path, column, row = _parts(address)
     state = path.stat()
-    return _column(path, column, state.st_mtime_ns, state.st_size).read(row)
+    identity = state.st_mtime_ns, state.st_size
+    starts = _starts(path, *identity)
+    group = bisect.bisect_right(starts, row) - 1
+    return _content(_group(path, column, group, *identity)[row - starts[group]])
 
 
 def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
@@ -120,33 +123,22 @@ def _content(cell: Any) -> bytes:
 
 
 @functools.lru_cache(4)
-def _column(path: Path, column: str, changed: int, size: int) -> _Column:
-    """A column that stays open; a file that was replaced meanwhile is another one."""
-    return _Column(path, column)
+def _starts(path: Path, changed: int, size: int) -> list[int]:
+    """The first row of each row group of a file, and the number of its rows."""
+    metadata = open_parquet(path).metadata
+    counts = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return [0, *itertools.accumulate(counts)]
+
+
+@functools.lru_cache(2)  # a row may have two columns of images
+def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.ChunkedArray:
+    """A column of a row group; `changed` and `size` tell a file that was replaced meanwhile from the first."""
+    try:
+        return open_parquet(path).read_row_group(group, columns=[column]).column(0)
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 @functools.lru_cache(1)
 def _archive(path: str, changed: int) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
-
-
-class _Column:
-    """A column of images that is read forwards, and from the start of a row group where an earlier row is asked for."""
-
-    def __init__(self, path: Path, column: str) -> None:
-        self._file, self._path, self._name = open_parquet(path), path, column
-        metadata = self._file.metadata
-        counts = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
-        self._starts = [0, *itertools.accumulate(counts)]
-        self._group, self._first, self._cells = -1, 0, ()
-        self._batches: Iterator[pa.RecordBatch] = iter(())
-
-    def read(self, row: int) -> bytes:
-        group = bisect.bisect_right(self._starts, row) - 1
-        if group != self._group or row < self._first:
-            self._group, self._first, self._cells = group, self._starts[group], ()
-            self._batches = read_batches(self._file, self._path, [self._name], _ROWS_AT_ONCE, [group])
-        while row >= self._first + len(self._cells):
-            self._first += len(self._cells)
-            self._cells: Any = next(self._batches).column(0)
-        return _content(self._cells[row - self._first])

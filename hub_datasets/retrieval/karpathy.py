@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError
 from ..authoring.text import perturb as shuffling
 from ..core.hub_tables import HubTable
 from ..core.image_archives import COCO_VAL2014, ImageArchive
@@ -154,7 +153,6 @@ class KarpathyBuilder(SourceBuilder):
 
     def _read_rows(self, dl_manager: Any) -> list[Entry]:
         config = self.config
-        _check_options(config.seed, {name: getattr(config, name, False) for name in ("allow_identity", "black_edges")})
         if self._is_shuffled:
             # Refuses an unknown tagger or kind of units now.
             shuffling.perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
@@ -226,14 +224,3 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
         for path, captions in (record.values() for record in records)
     ]
     return entries, origin
-
-
-def _check_options(seed: object, switches: dict[str, object]) -> None:
-    """Raise a `DataError` for a seed that a column cannot hold, or a switch that is not True or False."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
-        raise DataError(f"seed is {seed!r}; pass a whole number of at most 64 bits, such as 1")
-    for name, value in switches.items():
-        if not isinstance(value, bool):  # a text such as "no" would count as True
-            raise DataError(
-                f"{name} is {value!r}; pass True or False (on the command line {name}=true or {name}=false)"
-            )

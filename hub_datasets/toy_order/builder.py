@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import datasets
 from PIL import Image
 
-from ...metrics.common.errors import DataError
 from ..authoring.text.perturb import caption_rng, shuffle_image
 from ..core.columns import columns
 from ..core.crops import to_png
+from ..core.source_files import check_options
 from ..retrieval.conditions import CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
 from ..toy_scenes.render import to_png as render
 from ..toy_scenes.retrieval import POOL
@@ -56,8 +56,7 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
         return datasets.DatasetInfo(features=datasets.Features(columns(f"id image filename {texts} seed")))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        if not isinstance(self.config.seed, int) or isinstance(self.config.seed, bool):
-            raise DataError(f"seed is {self.config.seed!r}; pass a whole number, such as 1")
+        check_options(self.config)
         return [datasets.SplitGenerator(name=_SPLIT)]
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:

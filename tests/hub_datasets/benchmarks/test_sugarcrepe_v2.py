@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from pathlib import Path
 
+import make_sugarcrepe_v2 as make_v2
 import numpy as np
 import pytest
 from audit_support import leaking_pairs
@@ -16,7 +16,6 @@ from sources_sugarcrepe import CATEGORIES, make_sugarcrepe
 
 from vl_assay.hub_datasets import compare, report
 from vl_assay.hub_datasets.core.benchmarks import get_card, get_task
-from vl_assay.hub_datasets.sugarcrepe import make_v2
 from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
@@ -50,7 +49,7 @@ def test_the_rows_are_those_of_the_release_and_the_cards_counts_theirs(tmp_path,
 def test_one_command_makes_the_files_again_from_the_release(released, tmp_path, monkeypatch):
     # The accuracies of fresh probes, which take minutes, are not made again.
     monkeypatch.setattr(make_v2, "as_section", lambda pairs, kept: f"{len(kept)} of {len(pairs)}\n")
-    here = Path(make_v2.__file__).parent
+    here = make_v2.FILE.parent
     shutil.copy(here / "README.md", tmp_path)
     make_v2.main([str(released), "--into", str(tmp_path)])
     assert (tmp_path / "v2.json").read_text("utf-8") == (here / "v2.json").read_text("utf-8")

@@ -268,9 +268,9 @@ def test_a_dataset_is_named_by_owner_and_name(built, reference):
         built(dataset=reference)
 
 
-def test_a_dataset_of_the_hub_that_cannot_be_reached_is_a_connection_error(built, monkeypatch):
+def test_a_dataset_of_the_hub_that_cannot_be_reached_is_a_failed_download(built, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    with pytest.raises(DownloadError, match=r"owner/name could not be loaded.*data_dir"):
+    with pytest.raises(DownloadError, match=r"Could not download .*datasets/owner/name .*data_dir"):
         built(dataset="hf://datasets/owner/name")
 
 

@@ -168,17 +168,6 @@ def test_an_example_of_two_benchmarks_counts_once(tmp_path):
     assert alone.examples == 2
 
 
-def test_files_without_caption_keys_are_named_where_it_matters(tmp_path):
-    files = [
-        write(tmp_path / f"{name}.parquet", pairs(category, [RIGHT, WRONG]), name, "itm")
-        for name, category in (("sugarcrepe", "swap_obj"), ("aro_crepe", "swap"))
-    ]
-    found = read_skill_profile(files, **QUICK)
-    assert (found.scores[0].examples, found.unkeyed) == (4, ("aro_crepe/itm", "sugarcrepe/itm"))
-    assert "aro_crepe/itm, sugarcrepe/itm; predict them again" in to_markdown(profile_parts(found))
-    assert read_skill_profile(files[:1], **QUICK).unkeyed == ()
-
-
 def test_an_unknown_skill_is_refused():
     with pytest.raises(UnknownNameError, match="colour"):
         Task("t", {"sugarcrepe_itm": {}}, skills="colour")

@@ -1,9 +1,8 @@
 """Make `sugarcrepe/v2`, the pairs of SugarCrepe on which learned probes do no better than chance, from the release.
 
-``python -m vl_assay.hub_datasets.sugarcrepe.make_v2 FOLDER`` reads the release in FOLDER, writes the ids to ``v2.json``
-and the counts and the accuracies of fresh probes to the card, both in its own folder or in ``--into``. The same release
-gives the same files. The card's audit of v2 is a section of its own, which ``vl-assay audit sugarcrepe/v2 --card``
-writes.
+``python tests/make_sugarcrepe_v2.py FOLDER`` reads the release in FOLDER, writes the ids to ``v2.json`` and the counts and
+the accuracies of fresh probes to the card, both in the benchmark's folder or in ``--into``. The same release gives the
+same files. The card's audit of v2 is a section of its own, which ``vl-assay audit sugarcrepe/v2 --card`` writes.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...metrics.common.documents import simple_table, to_markdown
-from ...metrics.common.formatting import percent, words
-from ...metrics.common.storage import write_text
-from ..authoring.audit.probes import PROBES, TREES, group_pairs, run_probes
-from ..authoring.data.pairs import Pair, read_pairs
-from ..authoring.refine.refine import refine
-from .v2 import FILE, texts_hash
+from vl_assay.hub_datasets.authoring.audit.probes import PROBES, TREES, group_pairs, run_probes
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
+from vl_assay.hub_datasets.authoring.refine.refine import refine
+from vl_assay.hub_datasets.sugarcrepe.v2 import FILE, texts_hash
+from vl_assay.metrics.common.documents import simple_table, to_markdown
+from vl_assay.metrics.common.formatting import percent, words
+from vl_assay.metrics.common.storage import write_text
 
 # All probes of the audit decide which pairs go, in as many rounds as it takes.
 ROUNDS = 20
@@ -102,10 +101,9 @@ def _mean_and_range(values: Sequence[float]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write ``v2.json`` and the card's section."""
-    here = Path(__file__).parent
-    parser = argparse.ArgumentParser(prog="make_v2", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", help="the release: a folder with data/swap_obj.json and the other files")
-    parser.add_argument("--into", type=Path, default=here, help="where v2.json and README.md are updated")
+    parser.add_argument("--into", type=Path, default=FILE.parent, help="where v2.json and README.md are updated")
     chosen = parser.parse_args(arguments)
     pairs = read_pairs("sugarcrepe/itm", data_dir=chosen.folder)
     kept = choose(pairs)
