@@ -1,8 +1,8 @@
 """Make `sugarcrepe/v2`, the pairs of SugarCrepe on which learned probes do no better than chance, from the release.
 
-``python tests/make_sugarcrepe_v2.py FOLDER`` reads the release in FOLDER, writes the ids to ``v2.json`` and the counts and
-the accuracies of fresh probes to the card, both in the benchmark's folder or in ``--into``. The same release gives the
-same files. The card's audit of v2 is a section of its own, which ``vl-assay audit sugarcrepe/v2 --card`` writes.
+``python tests/make_sugarcrepe_v2.py FOLDER`` reads the release in FOLDER, writes the ids to ``v2.json`` and the counts
+and the accuracies of fresh probes to the card, both in the benchmark's folder or in ``--into``. The same release gives
+the same files. The audit of v2 in the card is a section of its own: ``vl-assay audit sugarcrepe/v2 --card``.
 """
 
 from __future__ import annotations
