@@ -16,7 +16,6 @@ kept.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -300,13 +299,16 @@ def _metadata(content: str, card: Path) -> dict[str, Any]:
 
 def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
     """Return the card with this ``model-index``; other metadata keep their values, and the text below them stays."""
-    from huggingface_hub.repocard import metadata_save
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+    from huggingface_hub.utils import yaml_dump
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "README.md"
-        path.write_bytes(content.encode())
-        metadata_save(path, {**_metadata(content, card), _KEY: index})
-        return path.read_bytes().decode()
+    bom, text = content[: content.startswith(_BOM)], content.removeprefix(_BOM)
+    match = REGEX_YAML_BLOCK.search(text)
+    end = "\r\n" if "\r\n" in (match[1] if match else text) else "\n"
+    block = yaml_dump({**_metadata(content, card), _KEY: index}, sort_keys=False, line_break=end)
+    if match is None:
+        return f"{bom}---{end}{block}---{end}{text}"
+    return bom + text[: match.start(2)] + block.removesuffix(end) + text[match.end(2) :]
 
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
