@@ -206,9 +206,9 @@ def publish(
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
     A dataset gets its multiple-choice form, too (see `vl-assay export`), with an `eval.yaml` for inspect_ai; with it,
-    the images take three times the space. The Hub shows it as a benchmark once its team has listed it. A Space
-    contains this package, and its requirements are pinned to the installed versions. The card of the leaderboard,
-    `space_app/README.md`, says what else it needs.
+    the images take three times the space. It also gets the `builder.py` that made it, which nothing runs. The Hub shows
+    it as a benchmark once its team has listed it. A Space contains this package, and its requirements are pinned to the
+    installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
     and `.eval_results` get the results by a pull request, of which there is one however often the command runs, also by

@@ -328,6 +328,7 @@ def code_hash(name: str) -> str:
     """
     from importlib.metadata import version
 
+    _check(name)
     files = [path for path in (_BENCHMARKS / name).iterdir() if path.is_file() and path.name not in _NOT_HASHED]
     digest = hashlib.sha256(version("vl-assay").encode())
     for path in sorted(files):
