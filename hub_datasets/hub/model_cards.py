@@ -305,7 +305,10 @@ def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
     bom, text = content[: content.startswith(_BOM)], content.removeprefix(_BOM)
     match = REGEX_YAML_BLOCK.search(text)
     end = "\r\n" if "\r\n" in (match[1] if match else text) else "\n"
-    block = yaml_dump({**_metadata(content, card), _KEY: index}, sort_keys=False, line_break=end)
+    metadata = {**_metadata(content, card), _KEY: index}
+    block = yaml_dump(metadata, sort_keys=False, line_break=end)
+    if repr(_metadata(f"---\n{block}---\n", card)) != repr(metadata):  # line separators of Unicode in a key
+        raise DataError(f"the metadata of {card} have characters that YAML does not give back; replace them")
     if match is None:
         return f"{bom}---{end}{block}---{end}{text}"
     return bom + text[: match.start(2)] + block.removesuffix(end) + text[match.end(2) :]
