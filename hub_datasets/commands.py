@@ -59,9 +59,6 @@ def build(
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     no_images: NoImages = False,
-    script: Annotated[
-        bool, typer.Option("--script", help="Write the builder instead, as a script for `datasets` up to 3.6.")
-    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the numbers of rows and images with the card; 1 if they differ.")
     ] = False,
@@ -90,11 +87,6 @@ def build(
         _build_all(out, data_dir, options)
         return
     name, config = split_reference(benchmark)
-    if script:
-        from .hub.install import write_script
-
-        typer.echo(f'written: load_dataset("{write_script(name, out)}", trust_remote_code=True)')
-        return
     configs = None if config is None else [config]
     build_dataset(name, out, configs=configs, data_dir=data_dir, options=options)
     _print_build(out)
@@ -214,9 +206,9 @@ def publish(
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
     A dataset gets its multiple-choice form, too (see `vl-assay export`), with an `eval.yaml` for inspect_ai; with it,
-    the images take three times the space. The Hub shows it as a benchmark once its team has listed it. A Space
-    contains this package, and its requirements are pinned to the installed versions. The card of the leaderboard,
-    `space_app/README.md`, says what else it needs.
+    the images take three times the space. It also gets the `builder.py` that made it, which nothing runs. The Hub shows
+    it as a benchmark once its team has listed it. A Space contains this package, and its requirements are pinned to the
+    installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
     With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
     and `.eval_results` get the results by a pull request, of which there is one however often the command runs, also by
@@ -274,7 +266,7 @@ def export(
     Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
     an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
 
-    Of predictions it writes the log that a tool would have written: of inspect_ai (.json) or lm-eval (.jsonl).
+    Of predictions it writes the log that inspect_ai would have written.
 
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
     `vl-assay export winoground wino-choices --repo me/winoground-choices` ·

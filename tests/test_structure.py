@@ -182,14 +182,6 @@ def test_the_reference_names_every_benchmark_metric_and_family():
     assert [name for name in family_names() if f"`{name}`" not in text] == []
 
 
-def test_builders_import_what_can_be_written_beside_them_as_a_script():
-    for name, path in MODULES.items():
-        if path.name == "builder.py":
-            folder = name.rpartition(".")[0]
-            assert all(each.startswith((f"{folder}.", "hub_datasets.")) for each in all_imports()[name]), name
-            assert not any(each.startswith("hub_datasets.hub") for each in all_imports()[name]), name
-
-
 # Where names of metrics, scores and families may stand beside where they are defined: where benchmarks say which
 # metrics evaluate them, in the papers' tables and in analyses of them. The studies print such tables for the toy world.
 NAMED = (

@@ -39,7 +39,6 @@ BENCHMARK = Benchmark(
         "huggingface.co/datasets/mteb/ARO-Visual-Relation (770 MB) and -Attribution (650 MB), or --data-dir with the "
         "authors' release; for the order tasks COCO val2014 (800 MB of it) and mteb/ARO-Flickr-Order"
     ),
-    imports=("authoring/text",),
     main_scores=(
         ("relation", "aro_itm", "macro_accuracy"),
         ("attribution", "aro_itm", "macro_accuracy"),

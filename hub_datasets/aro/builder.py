@@ -50,7 +50,7 @@ class AROConfig(ShuffleConfig):
 class ARO(KarpathyBuilder, ReleasedRows):
     """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    An image to crop that cannot be decoded raises a ValueError.
+    An image to crop that cannot be decoded raises a `DataError`.
     """
 
     config: AROConfig

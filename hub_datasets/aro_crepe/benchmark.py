@@ -17,5 +17,4 @@ BENCHMARK = Benchmark(
     ),
     summary="negatives made by rule",
     source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (250 MB of it), or --data-dir",
-    imports=("authoring/text", "authoring/generate"),
 )

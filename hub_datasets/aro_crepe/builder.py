@@ -7,14 +7,17 @@ kind: CREPE's REPLACE, SWAP and NEGATE, and the SHUFFLE of ARO.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..authoring.generate.formatting import conform
+from ..authoring.generate.rules import make_by_rule
+from ..authoring.text.perturb import caption_rng, perturb
 from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, VerifiedConfig, make_configs
-from ..retrieval.karpathy import load_authoring
+from ..retrieval.conditions import SHUFFLES
 from ..sugarcrepe.release import CATEGORIES, IMAGES, SCHEMA, annotation_file
 
 CONFIG_NAMES = ("replace", "swap", "negate", "shuffle")
@@ -36,10 +39,7 @@ class AROCrepeConfig(VerifiedConfig):
 
 
 class AROCrepe(ReleasedRows):
-    """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`, SugarCrepe's.
-
-    Without VL-Assay, which has the rules, an ImportError is raised.
-    """
+    """Four configurations, one split `test`; the card has the columns and the layout of `data_dir`, SugarCrepe's."""
 
     config: AROCrepeConfig
     BUILDER_CONFIG_CLASS = AROCrepeConfig
@@ -58,8 +58,6 @@ class AROCrepe(ReleasedRows):
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         seed, name = self.config.seed, self.config.name
-        if not isinstance(seed, int) or isinstance(seed, bool):
-            raise ValueError(f"seed is {seed!r}; pass a whole number, such as 1")
         positives = dict.fromkeys((row["filename"], row["caption"]) for row in super()._read_rows(dl_manager))
         captions = list(dict.fromkeys(caption for _, caption in positives))
         negatives = dict(zip(captions, make_negatives(name, captions, seed), strict=True))
@@ -80,18 +78,16 @@ def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
         seed: any whole number.
     """
     found = _shuffled(captions, seed) if name == "shuffle" else _by_rule(_KINDS[name], captions, seed)
-    draw: Callable[..., Any] = load_authoring().caption_rng
     return [
-        own[int(draw(seed, name, caption).integers(len(own)))] if own else None
+        own[int(caption_rng(seed, name, caption).integers(len(own)))] if own else None
         for caption, own in zip(captions, found, strict=True)
     ]
 
 
 def _by_rule(kinds: Sequence[str], captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
-    rules = load_authoring("authoring.generate.rules")
     found: list[list[tuple[str, str]]] = [[] for _ in captions]
     for kind in kinds:
-        for own, made in zip(found, rules.make_by_rule(kind, captions, seed), strict=True):
+        for own, made in zip(found, make_by_rule(kind, captions, seed), strict=True):
             own += [(text, detail["rule"]) for text, detail in (each for each in made if isinstance(each, tuple))]
     return found
 
@@ -101,8 +97,7 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
 
     ARO takes these from the caption, too; with them in the caption alone no word is needed to tell a negative.
     """
-    shuffler, conform = load_authoring(), load_authoring("authoring.generate.formatting").conform
-    made = shuffler.perturb(captions, shuffler.SHUFFLES, seed, tagger="plain", max_words=None)
+    made = perturb(captions, SHUFFLES, seed, tagger="plain", max_words=None)
     return [
         [(conform(caption, texts[place]), name) for name, texts in made.perturbed.items() if texts[place] is not None]
         for place, caption in enumerate(captions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
 from ..core.downloads import DownloadError, download, request_error
 from ..core.released_rows import Images, ReleasedRows, Rows
@@ -39,7 +40,7 @@ _OWN_IMAGES = "pass data_dir, a folder that holds images/ with the files named i
 class Cola(ReleasedRows):
     """One configuration, `multiobjects`, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    A downloaded file that is not an image raises a ValueError.
+    A downloaded file that is not an image raises a `DataError`.
     """
 
     IS_DOWNLOADED = True
@@ -91,7 +92,7 @@ def _download_images(dl_manager: Any, urls: dict[str, str]) -> ImagePaths:
         if path is not None and not dl_manager.is_streaming:
             start = read_bytes(path)[:16]
             if not start.startswith(_IMAGE_SIGNATURES):
-                raise ValueError(
+                raise DataError(
                     f"What {urls[name]} sent is not a JPEG or PNG file, it starts with {start!r}. Remove {path} and "
                     f"try again, or {_OWN_IMAGES}."
                 )

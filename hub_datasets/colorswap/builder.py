@@ -26,7 +26,7 @@ _SCHEMA: dict[str, Any] = {"id": int, **dict.fromkeys((*IMAGE_NAMES, *_TEXTS), s
 class ColorSwap(ReleasedRows):
     """Configurations `test` and `train`, each with one split `test`; the card has columns and layout of `data_dir`.
 
-    Without access on the Hub a PermissionError is raised.
+    Without access on the Hub a `MissingSourceError` is raised.
     """
 
     BUILDER_CONFIGS: ClassVar = make_configs(HubConfig, "ColorSwap", COUNTS)

@@ -1,21 +1,18 @@
 """The benchmarks, one folder each, found by listing, and how their rows are scored.
 
-A folder holds ``builder.py`` (the dataset script), ``README.md`` (the card) and ``benchmark.py``, whose constant
-``BENCHMARK`` declares the tasks. Benchmarks are not registered anywhere;
-CONTRIBUTING lists what else a new one needs for the tests and the documentation.
+A folder holds ``builder.py`` (a `datasets.GeneratorBasedBuilder`), ``README.md`` (the card) and ``benchmark.py``, whose
+constant ``BENCHMARK`` declares the tasks. Benchmarks are not registered anywhere; CONTRIBUTING lists what else a new
+one needs for the tests and the documentation.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib
 import re
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +35,7 @@ SKILLS = {
 }
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".core.")[0]
-_PARSING = threading.Lock()  # two threads that parse at once can confuse Python 3.11
+_NOT_HASHED = ("README.md", "audit.json")
 
 
 @dataclass(frozen=True)
@@ -155,8 +152,6 @@ class Benchmark:
         summary: what it tests, in a few words, for `vl-assay list`.
         source: where a user without a local copy gets the data from; empty if the data are generated.
         generated: the configurations that are generated where others have a source.
-        imports: folders of ``hub_datasets`` from which the builder imports only when it runs, such as
-            ``"authoring/text"``: their code, too, determines the rows.
         main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
             of the score in results. See `main_scores` for the default.
         suites: tasks of one metric over whose scores a mean has a name, such as that of VTAB's sets.
@@ -169,7 +164,6 @@ class Benchmark:
     summary: str = ""
     source: str = ""
     generated: tuple[str, ...] = ()
-    imports: tuple[str, ...] = ()
     main_scores: tuple[tuple[str, str, str], ...] = ()
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     caution: str = ""
@@ -306,37 +300,18 @@ def option_names(name: str) -> list[str]:
 
 
 def code_hash(name: str) -> str:
-    """A hash over the code that determines a benchmark's rows, so that rows of other code are not reused."""
-    folders = [_BENCHMARKS / folder for folder in (name, *get_benchmark(name).imports)]
-    files = {
-        *builder_modules(name),
-        *(path for folder in folders for path in folder.iterdir() if path.suffix in (".py", ".yaml")),
-    }
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.relative_to(_BENCHMARKS).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    """Return a hash over this package's version and the benchmark's own files, which identifies the code of its rows.
 
+    Files that cannot change rows are not hashed: the card, the audit, and subfolders (the shipped build).
+    """
+    from importlib.metadata import version
 
-def builder_modules(name: str) -> list[Path]:
-    """The files of a benchmark's builder and of all modules of ``hub_datasets`` that it imports."""
     _check(name)
-    found = [_BENCHMARKS / name / "builder.py"]
-    for path in found:
-        for level, imported in _relative_imports(path.read_text(encoding="utf-8")):
-            module = path.parents[level - 1].joinpath(*imported.split(".")).with_suffix(".py")
-            found += [module] if module not in found else []
-    return found
-
-
-@lru_cache(256)  # a run asks for the same few modules dozens of times
-def _relative_imports(code: str) -> list[tuple[int, str]]:
-    """The relative imports of a module: how many dots, and what stands behind them."""
-    with _PARSING:
-        nodes = ast.walk(ast.parse(code))
-    return [
-        (node.level, node.module) for node in nodes if isinstance(node, ast.ImportFrom) and node.level and node.module
-    ]
+    files = [path for path in (_BENCHMARKS / name).iterdir() if path.is_file() and path.name not in _NOT_HASHED]
+    digest = hashlib.sha256(version("vl-assay").encode())
+    for path in sorted(files):
+        digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _check(name: str) -> None:

@@ -34,6 +34,7 @@ from ...metrics.common.errors import DataError, StorageError, VLAssayError, chec
 from ...metrics.common.storage import new_folder
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
+from .downloads import MissingSourceError
 from .repository import BUILD_FILE, BUILD_SCHEMA
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
@@ -107,7 +108,7 @@ def build_with(
         infos, counts, sources = {}, {}, {}
         for config in configs:
             try:
-                with data_errors(f"{benchmark}/{config}"):
+                with builder_errors(f"{benchmark}/{config}"):
                     infos[config], counts[config], sources[config] = _build_config(
                         builder, benchmark, config, new, data_dir, options, splits
                     )
@@ -147,7 +148,7 @@ class Outcome:
     @property
     def damaged(self) -> dict[str, Exception]:
         """The errors other than missing sources."""
-        return {config: error for config, error in self.errors.items() if not is_missing(error)}
+        return {config: error for config, error in self.errors.items() if not isinstance(error, MissingSourceError)}
 
 
 def build_all(
@@ -206,15 +207,6 @@ def existing_folder(data_dir: str | Path) -> Path:
     if not folder.is_dir():
         raise DataError(f"the data folder {data_dir} is not a folder")
     return folder
-
-
-def is_missing(error: BaseException) -> bool:
-    """Whether a build failed because a source is missing, unreachable or not accessible to the user."""
-    from datasets.exceptions import DatasetGenerationError
-
-    while isinstance(error, DataError | DatasetGenerationError) and error.__cause__ is not None:
-        error = error.__cause__
-    return isinstance(error, FileNotFoundError | ConnectionError | PermissionError)
 
 
 def built_files(folder: Path, config: str, split: str) -> list[Path]:
@@ -370,12 +362,27 @@ def _with_counts(
 
 
 @contextmanager
+def builder_errors(config: str) -> Iterator[None]:
+    """Convert errors as `data_errors` does, and begin the message of each `DataError` with the configuration."""
+    start = f"{config}: "
+    try:
+        with data_errors(config):
+            yield
+    except DataError as error:
+        error.args = (start + str(error).removeprefix(start),)
+        raise
+
+
+@contextmanager
 def data_errors(what: str) -> Iterator[None]:
-    """Convert errors of `datasets` and of a builder, and keep the builder's message.
+    """Convert errors of `datasets` and of the disk; errors of this package stay as they are.
+
+    Args:
+        what: what cannot be read or written, with which the message begins.
 
     Raises:
         StorageError: the disk is full or not writable.
-        DataError: any other error, such as a missing source or a failed download.
+        DataError: any other error, such as a damaged file.
     """
     from datasets.exceptions import DatasetGenerationError
 
@@ -387,4 +394,6 @@ def data_errors(what: str) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
         if isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
             raise StorageError(f"cannot write {what}: {cause.strerror}; what was there is intact") from error
+        if isinstance(cause, VLAssayError):
+            raise cause from cause.__cause__
         raise DataError(f"{what}: {cause}") from error

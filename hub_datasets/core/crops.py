@@ -1,4 +1,4 @@
-"""Boxes (x, y, width, height) of images in pixels, and the part of an image in one; for dataset scripts too."""
+"""Boxes (x, y, width, height) of images in pixels, and the part of an image in one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from PIL import Image
 
+from ...metrics.common.errors import DataError
 from .images import DECODING_ERRORS, decode
 from .source_files import read_bytes
 
@@ -30,11 +31,11 @@ def box_problem(box: Sequence[float]) -> str | None:
 
 
 def open_image(path: str, remedy: str = "Replace it") -> Image.Image:
-    """An image file in RGB; ValueError names a file that cannot be decoded."""
+    """An image file in RGB; `DataError` names a file that cannot be decoded."""
     try:
         return decode(read_bytes(path))
     except DECODING_ERRORS as error:
-        raise ValueError(f"{path} cannot be read as an image ({error}). {remedy}.") from error
+        raise DataError(f"{path} cannot be read as an image ({error}). {remedy}.") from error
 
 
 def to_png(image: Image.Image, compress_level: int = 1) -> bytes:

@@ -1,4 +1,4 @@
-"""Downloads: how a failed one is told, and sources that are tried in order; for dataset scripts too."""
+"""Sources of a benchmark that cannot be had: their errors, downloads, and sources that are tried in order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ...metrics.common.errors import DataError
+
 T = TypeVar("T")
 
 
-class DownloadError(ConnectionError):
+class MissingSourceError(DataError):
+    """A source or image is missing, unreachable, or not accessible to the user; other `DataError`s mean damage."""
+
+
+class DownloadError(MissingSourceError):
     """A file could not be downloaded; `url` is its address."""
 
     def __init__(self, url: str, error: Exception, remedy: str) -> None:
@@ -20,17 +26,13 @@ class DownloadError(ConnectionError):
         self.url = url
 
 
-class NoFilesError(DownloadError):
-    """A repository was reached, and has no files of that name at the revision."""
-
-
 class NoSourceError(DownloadError):
     """None of several sources can be had; `url` holds their addresses, joined by `OR`."""
 
     OR = " or "
 
     def __init__(self, message: str, urls: Sequence[str]) -> None:
-        ConnectionError.__init__(self, message)
+        DataError.__init__(self, message)
         self.url = self.OR.join(urls)
 
 
@@ -56,29 +58,27 @@ def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T
 
     Args:
         what: what they are sources of, for messages.
-        sources: in order, the address of each and the function that reads it. A source fails if that raises a
-            ConnectionError or ValueError (a damaged or changed file), or a PermissionError of the server.
+        sources: in order, the address of each and the function that reads it, which raises a `DataError` if the source
+            cannot be had or is damaged.
 
     Raises:
-        NoSourceError: every one of several failed, with the reason of each; a ValueError where all are damaged, and
-            the error itself where there is one source.
+        NoSourceError: every one of several failed, with the reason of each; a plain `DataError` if all are damaged, and
+            the error itself if there is one source.
 
     >>> import warnings
     >>> def damaged():
-    ...     raise ValueError("a.zip is damaged")
+    ...     raise DataError("a.zip is damaged")
     >>> with warnings.catch_warnings(record=True) as told:
     ...     first_source("images", [("https://a.org", damaged), ("https://b.org", lambda: "theirs")])
     'theirs'
     >>> print(told[0].message)
     images: a.zip is damaged Taken from https://b.org instead.
     """
-    failures: list[tuple[str, Exception]] = []
+    failures: list[tuple[str, DataError]] = []
     for url, read in sources:
         try:
             found = read()
-        except (ConnectionError, PermissionError, ValueError) as error:
-            if isinstance(error, OSError) and error.filename:  # of the own disk
-                raise
+        except DataError as error:
             failures.append((url, error))
             continue
         if failures:
@@ -89,6 +89,6 @@ def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T
         raise failures[0][1]
     listed = " ".join(f"({number}) {url}: {error}" for number, (url, error) in enumerate(failures, 1))
     message = f"None of the {len(failures)} sources of {what} can be had: {listed}"
-    if all(isinstance(error, ValueError) for _, error in failures):
-        raise ValueError(message) from failures[-1][1]
+    if not any(isinstance(error, MissingSourceError) for _, error in failures):
+        raise DataError(message) from failures[-1][1]
     raise NoSourceError(message, [url for url, _ in failures]) from failures[-1][1]

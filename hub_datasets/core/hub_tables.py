@@ -1,8 +1,7 @@
 """Datasets of the Hub whose rows and images are in Parquet files: where they are found, and their rows.
 
 The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
-keeps what has arrived, so that an interrupted download continues. A dataset script uses this module too: it imports
-only the standard library and what `datasets` needs.
+keeps what has arrived, so that an interrupted download continues.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .downloads import DownloadError, NoFilesError
+from ...metrics.common.errors import DataError
+from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
@@ -83,7 +83,7 @@ class HubTable:
         """The files in a user's folder, in order; empty if there are none, or only empty ones.
 
         Raises:
-            ValueError: some of several are missing.
+            DataError: some of several are missing.
         """
         if folder is None:
             return []
@@ -96,58 +96,43 @@ class HubTable:
         return []
 
     def fetch(self, dl_manager: Any, revision: str = "") -> list[Path]:
-        """The files from the Hub, or from its cache; `revision` in place of the table's own.
+        """Return the files from the Hub, or from its cache.
+
+        Args:
+            dl_manager: a `datasets.DownloadManager`, for its token.
+            revision: in place of the table's own.
 
         Raises:
-            PermissionError: the user has no access.
-            DownloadError: they cannot be fetched; `NoFilesError` if there are none.
+            MissingSourceError: the user has no access, so far; the message says how to get it.
+            DownloadError: the files cannot be fetched, or there are none.
         """
+        import huggingface_hub
+        from huggingface_hub import constants
+        from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+
         revision = revision or self.revision
         remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
-        folder = download_snapshot(self.repository, revision, [self.files], dl_manager, remedy)
-        if paths := self.find(folder):
-            return paths
-        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
-        raise NoFilesError(self.page, problem, f"pass another revision, or {remedy}")
-
-
-def download_snapshot(repository: str, revision: str, patterns: Sequence[str], dl_manager: Any, remedy: str) -> Path:
-    """The folder of a dataset repository's files of some patterns, from the Hub or from its cache.
-
-    Args:
-        repository, revision: as in `HubTable`.
-        patterns: of paths in the repository.
-        dl_manager: a `datasets.DownloadManager`, for its token.
-        remedy: what else the user can do, for messages.
-
-    Raises:
-        PermissionError: the user has no access, so far; the message says how to get it.
-        DownloadError: anything else went wrong.
-    """
-    import huggingface_hub
-    from huggingface_hub import constants
-    from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
-
-    page = f"{constants.ENDPOINT}/datasets/{repository}"
-    token = getattr(dl_manager.download_config, "token", None)
-    try:
-        return Path(
-            huggingface_hub.snapshot_download(
-                repository,
+        try:
+            folder = huggingface_hub.snapshot_download(
+                self.repository,
                 repo_type="dataset",
                 revision=revision,
-                allow_patterns=list(patterns),
-                token=token,
+                allow_patterns=[self.files],
+                token=getattr(dl_manager.download_config, "token", None),
                 endpoint=constants.ENDPOINT,
             )
-        )
-    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
-        raise PermissionError(
-            f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
-            f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or {remedy}."
-        ) from error
-    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-        raise DownloadError(page, error, remedy) from error
+        except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+            raise MissingSourceError(
+                f"The Hub gives no access to {self.repository}. If it is gated, log in at {self.page} and accept its "
+                f"terms, then run `hf auth login` with a token of that account (or set HF_TOKEN), and try again; or "
+                f"{remedy}."
+            ) from error
+        except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+            raise DownloadError(self.page, error, remedy) from error
+        if paths := self.find(Path(folder)):
+            return paths
+        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
+        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
 
 
 def read_table(
@@ -165,7 +150,7 @@ def read_table(
         addresses of the images by their names.
 
     Raises:
-        ValueError: no Parquet file, a damaged one, or one of other columns.
+        DataError: no Parquet file, a damaged one, or one of other columns.
     """
     row = 0
     for path in paths:
@@ -181,13 +166,13 @@ def read_table(
                         content = {"content": next(hashes[column])} if column in hashes else {}
                         image = name.format(row=row, **content, **{key: record[key] for key in texts})
                         if image in addresses and not content:
-                            raise ValueError(f"{path}, row {len(records)}: the image {image} occurs twice.")
+                            raise DataError(f"{path}, row {len(records)}: the image {image} occurs twice.")
                         addresses.setdefault(image, image_address(path, column, len(records)))
                         record[column] = image
                     records.append((f"row {len(records)}", str(row), record))
                     row += 1
         if not records:
-            raise ValueError(f"{path} holds no rows.")
+            raise DataError(f"{path} holds no rows.")
         yield path, records, addresses
 
 
@@ -196,10 +181,10 @@ def _hashes(path: Path, column: str) -> Iterator[str]:
 
 
 def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
-    """Raise a ValueError unless a file has the columns, those of images with bytes."""
+    """Raise a `DataError` unless a file has the columns, those of images with bytes."""
     lacking = [name for name in (*texts, *images) if name not in found.names]
     if lacking:
-        raise ValueError(
+        raise DataError(
             f"{path} has the columns {', '.join(found.names) or 'none'}, and lacks {', '.join(lacking)}: it is of "
             "another dataset or version."
         )
@@ -209,16 +194,16 @@ def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str]
             kind = kind.value_type
         fields = {kind.field(each).name: kind.field(each).type for each in range(kind.num_fields)}
         if not (pa.types.is_struct(kind) and fields.get("bytes") in (pa.binary(), pa.large_binary())):
-            raise ValueError(
+            raise DataError(
                 f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
             )
 
 
 def _all_shards(paths: list[Path], page: str) -> list[Path]:
-    """The paths; ValueError if their names say that there are others."""
+    """The paths; `DataError` if their names say that there are others."""
     expected = {int(match[2]) for path in paths if (match := _SHARD.search(path.name))} or {len(paths)}
     if expected != {len(paths)}:
-        raise ValueError(
+        raise DataError(
             f"{paths[0].parent} holds {len(paths)} of {max(expected)} Parquet files: "
             f"{', '.join(path.name for path in paths)}. Get all from {page}, and remove those of other versions."
         )

@@ -5,8 +5,6 @@ SugarCrepe needs 1,560 of the 5,000 images of ``val2017.zip``. An image is kept 
 the checksum (CRC-32) that the directory has for it, under ``images/<archive>`` of the cache and with that checksum in
 its name. So all benchmarks share it, an interrupted build continues, and a file that has changed is fetched again. From
 a server that does not know ranges the images come one by one, from the addresses at which the publisher also has them.
-
-A dataset script uses this module too: it imports only the standard library and what `datasets` needs.
 """
 
 from __future__ import annotations

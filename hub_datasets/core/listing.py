@@ -308,8 +308,8 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
     """The state of a configuration's sources, and what is wrong with them."""
     from datasets import DownloadManager
 
-    from .build import download_config, is_missing
-    from .downloads import DownloadError
+    from .build import download_config
+    from .downloads import DownloadError, MissingSourceError
 
     with tempfile.TemporaryDirectory() as scratch, without_network(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # offline, a source that is kept follows those that are not
@@ -324,10 +324,10 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
             builder._split_generators(DownloadManager(download_config=download_config()))
         except DownloadError as error:
             return TO_DOWNLOAD, error.url
-        except ConnectionError as error:
-            return TO_DOWNLOAD, str(error)
+        except MissingSourceError as error:
+            return MISSING, str(error)
         except Exception as error:
-            return (MISSING if is_missing(error) else DAMAGED), str(error) or type(error).__name__
+            return DAMAGED, str(error) or type(error).__name__
     return READY, ""
 
 

@@ -1,8 +1,7 @@
 """Images of a release out of a dataset of the Hub that has them inside, without their names.
 
 A mirror's rows have the texts of the release, as they are or cleaned, by which each image gets its name back. So the
-rows of a build are always those of the release, whichever source its images are from. A dataset script uses this module
-too: it imports only the standard library and what `datasets` needs.
+rows of a build are always those of the release, whichever source its images are from.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def fetch_or_mirror(
 
     Raises:
         DownloadError: no source can be had; `NoSourceError` if there are several.
-        PermissionError, ValueError: as `ImageMirror.find_images`, which is the only source.
+        DataError: as `ImageMirror.find_images`, if that is the only source.
     """
     sources: list[tuple[str, Callable[[], tuple[ImagePaths, str]]]] = []
     if archives:
@@ -86,8 +85,8 @@ class ImageMirror:
             dl_manager: a `datasets.DownloadManager`.
 
         Raises:
-            PermissionError, DownloadError: as `HubTable.fetch`.
-            ValueError: damaged files, or of other columns.
+            MissingSourceError: as `HubTable.fetch`.
+            DataError: damaged files, or of other columns.
         """
         [column] = self.table.images
         schema = {column: str, **dict.fromkeys(self.texts, str)}

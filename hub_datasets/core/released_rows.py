@@ -1,8 +1,7 @@
 """A builder for releases that are files of rows beside folders of images, or Parquet files with images inside.
 
 A benchmark declares its files (`Rows`), where its images are (`Images`), and how a record becomes a row; reading,
-checking and finding are done here. A dataset script uses this module too: it imports only the standard library and what
-`datasets` needs.
+checking and finding are done here.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
+from .downloads import MissingSourceError
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
@@ -96,7 +97,7 @@ class ReleasedImages(SourceBuilder):
         if not any(found.values()) and not any(each.is_dir() for each in folders):
             fetched = self._fetch_images(dl_manager, rows)
             if fetched is None and folder is None:
-                raise FileNotFoundError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
+                raise MissingSourceError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
             if fetched is not None:
                 found, where = fetched
                 self._note("images", where, folder)
@@ -158,7 +159,7 @@ class ReleasedRows(ReleasedImages):
         own = [each.file for each in parts.values() if isinstance(each.file, SourceFile) and not each.table]
         missing = [file for file in own if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
-            raise FileNotFoundError(
+            raise MissingSourceError(
                 f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}, or empty: "
                 f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
             )
@@ -178,7 +179,7 @@ class ReleasedRows(ReleasedImages):
         for row in rows:
             for image in self._image_names(row).values():
                 if not is_inner_path(image):
-                    raise ValueError(
+                    raise DataError(
                         f"{origin}: the image {image!r} of {row['id']} does not lead to a file in a folder. "
                         f"{part.file.remedy}."
                     )
@@ -205,7 +206,7 @@ class ReleasedRows(ReleasedImages):
         with with_remedy(table.remedy):
             for path, named, addresses in read_table(paths, table, part.schema):
                 if (twice := self._stored.keys() & addresses) and not table.named_by_content:
-                    raise ValueError(f"{path} has images of the same name as another file, such as {min(twice)}.")
+                    raise DataError(f"{path} has images of the same name as another file, such as {min(twice)}.")
                 self._stored = {**addresses, **self._stored}
                 yield str(path), named
 
@@ -223,7 +224,7 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         Of each record what it is called in messages, its key, and the record.
 
     Raises:
-        ValueError: the file is not of its format, or empty.
+        DataError: the file is not of its format, or empty.
     """
     suffix = PurePosixPath(origin.partition("?")[0]).suffix.lower()
     if suffix == ".json":
@@ -241,14 +242,14 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         try:
             records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
         except csv.Error as error:
-            raise ValueError(f"{origin} is not a table: {error}.") from error
+            raise DataError(f"{origin} is not a table: {error}.") from error
         finally:
             csv.field_size_limit(limit)  # of the process, and other readers rely on it
     if not records:
-        raise ValueError(f"{origin} holds no rows.")
+        raise DataError(f"{origin} holds no rows.")
     for number, record in enumerate(records):
         if suffix != ".jsonl" and (None in record or None in record.values()):
-            raise ValueError(f"{origin}, row {number}: it has not as many fields as the header.")
+            raise DataError(f"{origin}, row {number}: it has not as many fields as the header.")
     return _numbered(records)
 
 
@@ -282,11 +283,11 @@ def _line(line: str, origin: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise ValueError(f"{origin}: not JSON ({error}).") from error
+        raise DataError(f"{origin}: not JSON ({error}).") from error
 
 
 def _text(payload: bytes, origin: str) -> str:
     try:
         return payload.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{origin} is not text in UTF-8 ({error}).") from error
+        raise DataError(f"{origin} is not text in UTF-8 ({error}).") from error

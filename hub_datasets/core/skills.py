@@ -25,7 +25,7 @@ from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
 from .audits import Levels
-from .benchmarks import SKILLS, Task, benchmark_names, get_benchmark, get_task
+from .benchmarks import SKILLS, benchmark_names, get_benchmark, get_task
 from .text_levels import text_levels
 
 
@@ -194,24 +194,8 @@ def verdict(profile: SkillProfile) -> str:
 
 
 def has_skills(benchmark: str) -> bool:
-    """Whether any task of a benchmark declares skills."""
+    """Return whether any task of a benchmark declares skills."""
     return any(task.skills for task in get_benchmark(benchmark).tasks)
-
-
-def mapping_table() -> str:
-    """Which skill the examples of each task test, as a Markdown table."""
-    lines = ["| benchmark | task | skill |", "|---|---|---|"]
-    declared = [(name, task) for name in benchmark_names() for task in get_benchmark(name).tasks if task.skills]
-    lines += [f"| {name} | {task.name} | {_declared(task)} |" for name, task in declared]
-    without = [name for name in benchmark_names() if not has_skills(name)]
-    return "\n".join([*lines, "", f"Without a skill: {', '.join(without)}."])
-
-
-def _declared(task: Task) -> str:
-    if task.skills is None or isinstance(task.skills, str):
-        return task.skills or ""
-    categories = {skill: [name for name, own in task.skills.items() if own == skill] for skill in task.declared_skills}
-    return "; ".join(f"{skill}: {', '.join(names)}" for skill, names in categories.items())
 
 
 def _whole_of(predictions: Predictions) -> str | None:

@@ -1,12 +1,12 @@
 """The source files of a benchmark: where they are found, how they are verified, and a builder that reads them.
 
-A dataset script uses this module too, from its own folder: it imports only the standard library and what `datasets`
-needs. A builder declares its files (`SourceFile`) and the schema of their rows; errors name the file and the row, what
+A builder declares its files (`SourceFile`) and the schema of their rows; errors name the file and the row, what
 was found, what is expected, and how to get the right file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -21,13 +21,20 @@ from typing import Any, ClassVar
 import datasets
 import fsspec
 
-from .downloads import DownloadError, download, first_source
+from ...metrics.common.errors import DataError
+from .downloads import DownloadError, MissingSourceError, download, first_source
 from .stored_images import is_stored, read_stored
 
 _NAMES_SHOWN = 5
 # A network of copies of what is on GitHub, which has the same file under the same commit.
 _ON_GITHUB = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([^/]+)/(.+)")
 _COPY = r"https://cdn.jsdelivr.net/gh/\1@\2/\3"
+# By the type of an option, as it is declared: the class of its values, and what to pass.
+_OPTION_TYPES: dict[Any, tuple[type, str]] = {
+    "bool": (bool, "True or False (on the command line {0}=true or {0}=false)"),
+    "int": (int, "a whole number of at most 64 bits, such as 1"),
+    "str": (str, "a text"),
+}
 Row = dict[str, Any]
 # The path of each image by its name, None where it is missing.
 ImagePaths = dict[str, str | None]
@@ -81,9 +88,9 @@ class SourceFile:
             verify: whether a local file must have the checksum; a downloaded one must in any case.
 
         Raises:
-            FileNotFoundError: it is not in `folder` and cannot be downloaded.
+            MissingSourceError: it is not in `folder` and cannot be downloaded.
             DownloadError: the download failed.
-            ValueError: another checksum.
+            DataError: another checksum.
         """
         path = self.find(folder)
         if path is not None:
@@ -92,7 +99,7 @@ class SourceFile:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
         if not self.url:
-            raise FileNotFoundError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
+            raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
         copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
         return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
 
@@ -111,7 +118,7 @@ class SourceFile:
         found = hashlib.new(kind, payload, usedforsecurity=False).hexdigest() if kind else ""
         if found != expected:
             name = {"sha256": "SHA-256", "md5": "MD5"}[kind]
-            raise ValueError(
+            raise DataError(
                 f"{origin} has {name} {found}, but {self.name} as released has {expected}. It is damaged or of another "
                 f"release: {remedy}."
             )
@@ -121,15 +128,15 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
     """The user's folder of source files; None if none is given and none is needed.
 
     Raises:
-        FileNotFoundError: it is not a folder, or is needed and not given; the message ends with `remedy`.
+        MissingSourceError: it is not a folder, or is needed and not given; the message ends with `remedy`.
     """
     if not data_dir:
         if is_needed:
-            raise FileNotFoundError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
+            raise MissingSourceError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
         return None
     folder = Path(data_dir).expanduser().absolute()
     if not folder.is_dir():
-        raise FileNotFoundError(f"data_dir {folder} is not a folder. {remedy}.")
+        raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
     return folder
 
 
@@ -138,23 +145,24 @@ def with_remedy(remedy: str) -> Iterator[None]:
     """Errors of a malformed file say also how to get the right one: `remedy`, a sentence without a full stop."""
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"{error} {remedy}.") from error
+    except DataError as error:
+        error.args = (f"{error} {remedy}.",)
+        raise
 
 
 def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list) -> Any:
     """The content of a JSON file: a list or an object, not empty.
 
     Raises:
-        ValueError: it is something else; the message names `origin`.
+        DataError: it is something else; the message names `origin`.
     """
     try:
         content = _loaded(payload)
     except ValueError as error:
-        raise ValueError(f"{origin} is not valid JSON: {error}.") from error
+        raise DataError(f"{origin} is not valid JSON: {error}.") from error
     if not isinstance(content, kind) or not content:
         found = f"{type(content).__name__} at the top level" if content else "nothing"
-        raise ValueError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
+        raise DataError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
     return content
 
 
@@ -185,14 +193,14 @@ def check_rows(
         problem: what is wrong with a row beyond the types of its fields, None if nothing is.
 
     Raises:
-        ValueError: a row is of another form; the message names the file, the row and the field.
+        DataError: a row is of another form; the message names the file, the row and the field.
 
     >>> check_rows([("row 0", {"caption": "a cat", "more": 1})], {"caption": str}, "captions.json")
     [{'caption': 'a cat'}]
     >>> check_rows([("row 0", {"caption": None})], {"caption": str}, "captions.json")
     Traceback (most recent call last):
     ...
-    ValueError: captions.json, row 0: caption is None. Expected {caption: str}.
+    vl_assay.metrics.common.errors.DataError: captions.json, row 0: caption is None. Expected {caption: str}.
     """
     checked = []
     for label, row in rows:
@@ -201,7 +209,7 @@ def check_rows(
             wrong = [name for name, kind in schema.items() if not _has_type(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
         if found:
-            raise ValueError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
+            raise DataError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
         checked.append({name: row.get(name) for name in schema})
     return checked
 
@@ -232,9 +240,9 @@ def _shortened(value: Any) -> str:
 
 
 def check_row_count(found: int, expected: int, origin: str) -> None:
-    """Raise a ValueError unless a file has as many rows as the released one."""
+    """Raise a `DataError` unless a file has as many rows as the released one."""
     if found != expected:
-        raise ValueError(
+        raise DataError(
             f"{origin} has {found:,} rows, but the release has {expected:,}. It is damaged or of another release: "
             "replace it, or pass verify=False to accept it."
         )
@@ -291,6 +299,19 @@ class VerifiedConfig(SourceConfig):
     verify: bool = True
 
 
+def check_options(config: Any) -> None:
+    """Raise a `DataError` for an option of a builder whose value is not of its declared type."""
+    common = {each.name for each in dataclasses.fields(datasets.BuilderConfig)}
+    for each in dataclasses.fields(config):
+        if each.name in common or each.type not in _OPTION_TYPES:
+            continue
+        kind, expected = _OPTION_TYPES[each.type]
+        value = getattr(config, each.name)
+        # A text such as "no" would count as True, and a column of seeds holds 64 bits.
+        if type(value) is not kind or (kind is int and not -(2**63) <= value < 2**63):
+            raise DataError(f"{each.name} is {value!r}; pass {expected.format(each.name)}")
+
+
 def make_configs(kind: type[SourceConfig], title: str, names: Iterable[str]) -> list[datasets.BuilderConfig]:
     """The configurations of a benchmark, all of version 1.0.0."""
     version = datasets.Version("1.0.0")
@@ -300,9 +321,9 @@ def make_configs(kind: type[SourceConfig], title: str, names: Iterable[str]) -> 
 class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     """A builder that reads the files of a release.
 
-    All but the content of images is checked before the first row is written. Errors: FileNotFoundError for a `data_dir`
-    that is needed and not given or not a folder, and for missing files and images; ValueError for a malformed file or
-    one that is not the released one; ConnectionError for a failed download.
+    All but the content of images is checked before the first row is written. Raises a `MissingSourceError` for a
+    `data_dir` that is not a folder, or is needed and not given, and for missing files and images, a `DownloadError` for
+    a failed download, and a `DataError` for a malformed file or one that is not the released one.
     """
 
     config: Any  # of `BUILDER_CONFIG_CLASS`
@@ -347,7 +368,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
             self.sources.append(f"{what}: {source}")
 
     def _require_images(self, rows: Iterable[Row], images: ImagePaths, where: object, remedy: str) -> ImagePaths:
-        """Return the paths of images; raise a FileNotFoundError that names the missing ones and their rows."""
+        """Return the paths of images; raise a `MissingSourceError` that names the missing ones and their rows."""
         missing: dict[str, list[str]] = {name: [] for name, path in images.items() if path is None}
         if not missing or self.config.allow_missing:
             return images
@@ -356,7 +377,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
                 if name in missing:
                     missing[name].append(row["id"])
         named = [f"{name} (for {shortened_list(ids)})" for name, ids in missing.items()]
-        raise FileNotFoundError(
+        raise MissingSourceError(
             f"{self.config.name}: {len(missing)} of {len(images)} images are missing from {where}, or empty: "
             f"{shortened_list(named)}. {remedy}; or pass allow_missing=True to keep their rows without an image, or "
             "with_images=False for the text alone."
@@ -369,6 +390,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return datasets.DatasetInfo(features=datasets.Features(columns))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        check_options(self.config)
         self.sources: list[str] = []
         rows = self._read_rows(dl_manager)
         images = self._find_images(dl_manager, rows) if self.config.with_images else None

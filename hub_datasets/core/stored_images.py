@@ -2,8 +2,7 @@
 
 A column of images is what `datasets` writes: a struct of ``bytes`` and ``path``, or a list with one such struct. Files
 are read a few rows at a time; memory grows with a row group, as writers put up to 1,024 images into one page, and not
-with the file; an archive stays open. A dataset script uses this module too: it imports only the standard library and
-PyArrow.
+with the file; an archive stays open.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from ...metrics.common.errors import DataError
 
 _SCHEME, _ZIP_SCHEME = "parquet:", "zip:"
 # Photographs of a megabyte and less.
@@ -47,14 +48,17 @@ def read_stored(address: str) -> bytes:
         return _archive(archive, Path(archive).stat().st_mtime_ns).read(member)
     path, column, row = _parts(address)
     state = path.stat()
-    return _column(path, column, state.st_mtime_ns, state.st_size).read(row)
+    identity = state.st_mtime_ns, state.st_size
+    starts = _starts(path, *identity)
+    group = bisect.bisect_right(starts, row) - 1
+    return _content(_group(path, column, group, *identity)[row - starts[group]])
 
 
 def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
     """The addresses of images by their names, None for one without bytes; reads each column once.
 
     Raises:
-        ValueError: a damaged file.
+        DataError: a damaged file.
     """
     columns: dict[tuple[Path, str], dict[int, list[str]]] = {}
     for name, address in addresses.items():
@@ -72,7 +76,7 @@ def read_images(path: Path, column: str) -> Iterator[bytes]:
     """The bytes of a column of images in the order of the rows, empty where there are none.
 
     Raises:
-        ValueError: a damaged file.
+        DataError: a damaged file.
     """
     with open_parquet(path) as file:
         for batch in read_batches(file, path, [column], _ROWS_AT_ONCE):
@@ -83,7 +87,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file, of which no more is read into memory than asked for.
 
     Raises:
-        ValueError: it is no Parquet file, or a damaged one.
+        DataError: it is no Parquet file, or a damaged one.
     """
     try:
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
@@ -101,8 +105,8 @@ def read_batches(
         raise _damaged(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"{path} cannot be read as Parquet ({error}): it is damaged or something else; get it again.")
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read as Parquet ({error}): it is damaged or something else; get it again.")
 
 
 def _parts(address: str) -> tuple[Path, str, int]:
@@ -119,33 +123,22 @@ def _content(cell: Any) -> bytes:
 
 
 @functools.lru_cache(4)
-def _column(path: Path, column: str, changed: int, size: int) -> _Column:
-    """A column that stays open; a file that was replaced meanwhile is another one."""
-    return _Column(path, column)
+def _starts(path: Path, changed: int, size: int) -> list[int]:
+    """The first row of each row group of a file, and the number of its rows."""
+    metadata = open_parquet(path).metadata
+    counts = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return [0, *itertools.accumulate(counts)]
+
+
+@functools.lru_cache(2)  # a row may have two columns of images
+def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.ChunkedArray:
+    """A column of a row group; `changed` and `size` tell a file that was replaced meanwhile from the first."""
+    try:
+        return open_parquet(path).read_row_group(group, columns=[column]).column(0)
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
 @functools.lru_cache(1)
 def _archive(path: str, changed: int) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
-
-
-class _Column:
-    """A column of images that is read forwards, and from the start of a row group where an earlier row is asked for."""
-
-    def __init__(self, path: Path, column: str) -> None:
-        self._file, self._path, self._name = open_parquet(path), path, column
-        metadata = self._file.metadata
-        counts = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
-        self._starts = [0, *itertools.accumulate(counts)]
-        self._group, self._first, self._cells = -1, 0, ()
-        self._batches: Iterator[pa.RecordBatch] = iter(())
-
-    def read(self, row: int) -> bytes:
-        group = bisect.bisect_right(self._starts, row) - 1
-        if group != self._group or row < self._first:
-            self._group, self._first, self._cells = group, self._starts[group], ()
-            self._batches = read_batches(self._file, self._path, [self._name], _ROWS_AT_ONCE, [group])
-        while row >= self._first + len(self._cells):
-            self._first += len(self._cells)
-            self._cells: Any = next(self._batches).column(0)
-        return _content(self._cells[row - self._first])

@@ -46,7 +46,7 @@ class CREPE(ReleasedRows):
     """Twelve configurations; the card has the columns and the layout of `data_dir`.
 
     The split `test` has the rows that can be ranked. The others make the split `unranked`, if there are any. With
-    `crop`, an image that cannot be decoded raises a ValueError.
+    `crop`, an image that cannot be decoded raises a `DataError`.
     """
 
     config: CREPEConfig

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
@@ -83,9 +84,9 @@ class EqBen(ReleasedRows):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         rows, name, origin = super()._read_rows(dl_manager), self.config.name, _NAMES[self.config.full]
         if not rows:
-            raise ValueError(f"{origin} in {self._folder} has no groups of {name}. {_GET[self.config.full]}.")
+            raise DataError(f"{origin} in {self._folder} has no groups of {name}. {_GET[self.config.full]}.")
         if self.config.full and len(rows) != FULL_COUNTS[name]:
-            raise ValueError(
+            raise DataError(
                 f"{origin} in {self._folder} has {len(rows):,} groups of {name}, but the release has "
                 f"{FULL_COUNTS[name]:,}: it is damaged or of another release. {_GET[True]}; or leave full out."
             )
@@ -102,14 +103,14 @@ def frame_as_png(path: str) -> bytes:
     """The PNG file of a frame: an array in a file of NumPy, of shape (height, width, 3), uint8, blue, green and red.
 
     Raises:
-        ValueError: the file holds something else. It is mapped, and nothing in it is unpickled.
+        DataError: the file holds something else. It is mapped, and nothing in it is unpickled.
     """
     try:
         frame = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a file of NumPy with an array ({error}). Get it again.") from error
+        raise DataError(f"{path} is not a file of NumPy with an array ({error}). Get it again.") from error
     if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3 or not 0 < frame.size <= _MOST_VALUES:
-        raise ValueError(
+        raise DataError(
             f"{path} holds {frame.dtype} of shape {frame.shape}. Expected uint8 of shape (height, width, 3) with at "
             f"most {_MOST_VALUES:,} values."
         )

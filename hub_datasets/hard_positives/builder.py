@@ -8,12 +8,14 @@ the rows that have any.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import datasets
 
+from ...metrics.common.errors import DataError
 from ..core.columns import columns
 from ..core.crops import box_problem, crop
 from ..core.image_archives import VISUAL_GENOME
@@ -29,8 +31,8 @@ from ..core.source_files import (
     parse_json,
     with_remedy,
 )
-from .construct import LEXICON, swap_phrases
 from .defects import find_defects, find_origin
+from .lexicon import LEXICON
 
 RELEASED_ROWS = {"replace_relations": 16_868, "replace_attributes": 10_575, "swap": 28_748}
 _CLEAN = "_clean"
@@ -52,6 +54,9 @@ _GET_ARO = (
     ". If the clone has no such file: data/visual_genome_attribution.json is ARO's (Google Drive id "
     "13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw), and rebuild_swap=True makes the hard positives of swap from it alone"
 )
+
+_THE_X_AND_THE_Y = re.compile(r"(\s*[Tt]he\s+)(\S.*?)(\s+and\s+the\s+)(\S.*?)(\s*\.?\s*)")
+_AND_THE = re.compile(r"\sand\s+the\s")
 
 
 @dataclass
@@ -137,21 +142,42 @@ def _problem(record: Row) -> str | None:
 
 
 def _check_aligned(originals: list[Row], positives: list[Row], part: str) -> None:
-    """Raise a ValueError unless two files are about the same images row by row."""
+    """Raise a `DataError` unless two files are about the same images row by row."""
     names = f"{_ORIGINALS}/{_FILES[part]} and {_POSITIVES}/{_FILES[part]}"
     remedy = "Take both from the same commit of the repository."
     if len(originals) != len(positives):
-        raise ValueError(f"{names} have {len(originals):,} and {len(positives):,} rows. {remedy}")
+        raise DataError(f"{names} have {len(originals):,} and {len(positives):,} rows. {remedy}")
     for number, pair in enumerate(zip(originals, positives, strict=True)):
         ours, theirs = map(_filename, pair)
         if ours != theirs:
-            raise ValueError(f"{names} differ in record {number}: images {ours!r} and {theirs!r}. {remedy}")
+            raise DataError(f"{names} differ in record {number}: images {ours!r} and {theirs!r}. {remedy}")
+
+
+def swap_phrases(caption: str) -> str | None:
+    """Exchange the objects of a caption of VG-Attribution: "the X and the Y" becomes "the Y and the X".
+
+    Args:
+        caption: "the X and the Y", with only white space or a full stop around it, which keep their places.
+
+    Returns:
+        The hard positive; None if the caption is not of this form, or has "and the" more than once.
+
+    Source: The Hard Positive Truth about Vision-Language Compositionality (Kamath et al., 2024), section 3.4.
+
+    >>> swap_phrases("the crouched cat and the open door")
+    'the open door and the crouched cat'
+    """
+    match = _THE_X_AND_THE_Y.fullmatch(caption)
+    if match is None or len(_AND_THE.findall(caption)) != 1:
+        return None
+    the, first, and_the, second, end = match.groups()
+    return the + second + and_the + first + end
 
 
 def _swapped(record: dict[str, Any], number: int) -> dict[str, Any]:
     positive = swap_phrases(record["true_caption"])
     if positive is None:
-        raise ValueError(
+        raise DataError(
             f"record {number}: {record['true_caption']!r} is not of the form 'the X and the Y', so its hard positive "
             f"cannot be made. Pass rebuild_swap=False and {_POSITIVES}/{_FILES['swap']}."
         )

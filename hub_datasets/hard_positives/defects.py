@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .construct import COMPOUNDS, LEXICON, Entry
+from .lexicon import COMPOUNDS, LEXICON, Entry
 
 
 class Origin(NamedTuple):

@@ -1,19 +1,15 @@
-"""Other ways to open a benchmark: by its bare name, offline and from any folder; or as a script of its own."""
+"""Open metrics and benchmarks by their bare names, offline and from any folder."""
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...metrics.common.errors import check_known
-from ...metrics.common.storage import write_text
 from ...metrics.modules.discovery import install_metric, metric_names
-from ..core.benchmarks import benchmark_names, builder_modules, code_hash, config_names, get_benchmark, get_builder
-from ..core.build import data_errors
-
-_FUTURE = "from __future__ import annotations\n"
+from ..core.benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder
+from ..core.build import builder_errors
 
 
 def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None = None) -> Iterator[str]:
@@ -39,7 +35,7 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
             yield f'evaluate.load("{name}")'
         else:
             for config in config_names(name):
-                with data_errors(f"{name}/{config}"):
+                with builder_errors(f"{name}/{config}"):
                     builder = get_builder(name)(dataset_name=name, config_name=config, hash=code_hash(name))
                     # Set afterwards: otherwise the configuration would get a name that a bare call does not find. On a
                     # copy, since all builders of that name share the class's configuration.
@@ -47,30 +43,3 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
                     builder.config.data_dir = None if data_dir is None else str(data_dir)
                     builder.download_and_prepare(download_mode=None if data_dir is None else "force_redownload")
                 yield f'load_dataset("{name}", "{config}")'
-
-
-def write_script(benchmark: str, out: str | Path) -> Path:
-    """Write ``builder.py`` and the modules that it imports, for `datasets` up to 3.6 with ``trust_remote_code=True``.
-
-    `datasets` copies those modules of a script's folder that the script itself imports. So imports from other folders
-    become imports of siblings, and the script imports all modules.
-
-    Args:
-        benchmark: its name.
-        out: the folder; made if it is not there.
-
-    Returns:
-        The path of the script.
-
-    Raises:
-        UnknownNameError: no such benchmark.
-        StorageError: `out` cannot be written.
-    """
-    script, *modules = builder_modules(benchmark)
-    for path in (script, *modules):
-        text = re.sub(r"^from \.\.(?:\w+\.)*(\w+) import", r"from .\1 import", path.read_text("utf-8"), flags=re.M)
-        if path == script:
-            imports = (f"from .{module.stem} import __name__ as _\n" for module in modules)
-            text = text.replace(_FUTURE, "".join([_FUTURE, "\n", *imports]), 1)
-        write_text(Path(out) / path.name, text)
-    return Path(out) / script.name

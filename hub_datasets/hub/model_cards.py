@@ -8,8 +8,9 @@ such as those of groups and boxes, would be refused, or ranked among what they a
 Both have the date of the predictions, the revision of a dataset that was downloaded from the Hub, and a `Source`. The
 Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
 
-Entries written by this module are recognised by the name of their source. All others are kept, and the card outside
-``model-index`` stays byte for byte as it is.
+Entries written by this module are recognised by the name of their source; all others are kept. The front matter is
+written as `huggingface_hub` writes it: keys keep their order and values, and comments are lost. The text below it is
+kept.
 """
 
 from __future__ import annotations
@@ -106,8 +107,7 @@ def write_model_card(
 
     Raises:
         DataError: no results, those of several models or of two files of one task, a value or a date that the format
-            does not have, an invalid owner, or a file that cannot be read or cannot be changed without changing the
-            rest of it.
+            does not have, an invalid owner, or a file that cannot be read.
         StorageError: a file could not be written.
     """
     card = Path(path)
@@ -282,18 +282,12 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
     return yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=120).encode()
 
 
-def _block(content: str) -> re.Match[str] | None:
-    """The front matter of a card, as the Hub finds it; the second group is its YAML."""
-    from huggingface_hub.repocard import REGEX_YAML_BLOCK
-
-    return REGEX_YAML_BLOCK.search(content.removeprefix(_BOM))
-
-
 def _metadata(content: str, card: Path) -> dict[str, Any]:
     """The front matter of a card as a dictionary, which may be empty."""
     import yaml
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
-    match = _block(content)
+    match = REGEX_YAML_BLOCK.search(content.removeprefix(_BOM))
     try:
         data = yaml.safe_load(match[2]) if match else None
     except (yaml.YAMLError, ValueError) as error:
@@ -304,53 +298,20 @@ def _metadata(content: str, card: Path) -> dict[str, Any]:
 
 
 def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
-    """The card with this ``model-index``; all other lines stay as they are."""
-    import yaml
+    """Return the card with this ``model-index``; other metadata keep their values, and the text below them stays."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+    from huggingface_hub.utils import yaml_dump
 
-    match, bom = _block(content), content[: content.startswith(_BOM)]
-    text = content.removeprefix(_BOM)
-    dumped = yaml.safe_dump({_KEY: index}, sort_keys=False, allow_unicode=True, width=120).rstrip("\n").split("\n")
+    bom, text = content[: content.startswith(_BOM)], content.removeprefix(_BOM)
+    match = REGEX_YAML_BLOCK.search(text)
+    end = "\r\n" if "\r\n" in (match[1] if match else text) else "\n"
+    metadata = {**_metadata(content, card), _KEY: index}
+    block = yaml_dump(metadata, sort_keys=False, line_break=end)
+    if repr(_metadata(f"---\n{block}---\n", card)) != repr(metadata):  # line separators of Unicode in a key
+        raise DataError(f"the metadata of {card} have characters that YAML does not give back; replace them")
     if match is None:
-        end = "\r\n" if "\r\n" in text else "\n"
-        new = bom + end.join(["---", *dumped, "---", text])
-    else:
-        end = match[1].lstrip().removeprefix("---")
-        start, stop, indent = _span(match[2])
-        added = end.join(" " * indent + line for line in dumped)
-        lead = end if start == len(match[2]) and start else ""
-        new = bom + text[: match.start(2) + start] + lead + added + text[match.start(2) + stop :]
-    # It fails, for example, for an anchor in the old lines that other lines refer to.
-    try:
-        kept = repr(_metadata(new, card)) == repr({**_metadata(content, card), _KEY: index})
-    except DataError:
-        kept = False
-    if not kept:
-        raise DataError(
-            f"the model-index of {card} cannot be written without changing the other metadata; write these as one key "
-            "per line, without braces, anchors and document marks"
-        )
-    return new
-
-
-def _span(block: str) -> tuple[int, int, int]:
-    """Start and end of ``model-index`` in a YAML block, or twice the block's end, and the indentation of its keys."""
-    import yaml
-
-    root = yaml.compose(block, yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode) or root.flow_style:
-        return len(block), len(block), 0
-    keys = [key.start_mark for key, _ in root.value]
-    starts = [mark.index - mark.column for mark in keys]
-    named = [index for index, (key, _) in enumerate(root.value) if key.value == _KEY]
-    if not named:
-        return len(block), len(block), root.start_mark.column
-    start, stop = starts[named[-1]], [*starts, len(block)][named[-1] + 1]
-    # A node ends where the next one starts, after comments that belong to that one; tokens end where they end.
-    ends = [
-        token.end_mark.index for token in yaml.scan(block, yaml.SafeLoader) if start <= token.start_mark.index < stop
-    ]
-    end = start + len(block[start : max(ends)].rstrip())
-    return start, end + len(re.split(r"[\r\n]", block[end:], maxsplit=1)[0]), root.start_mark.column
+        return f"{bom}---{end}{block}---{end}{text}"
+    return bom + text[: match.start(2)] + block.removesuffix(end) + text[match.end(2) :]
 
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 A dataset that can be asked as multiple choice also gets what `multiple_choice.export` writes: these questions, and an
 ``eval.yaml``, which marks it as a benchmark on the Hub and names tasks and the framework that runs them, inspect-ai.
-Others get no such file, as the Hub takes only frameworks that its team has listed (``docs/hub-registration.md``).
+Other datasets get no such file, as the Hub takes only frameworks that its team has listed
+(``docs/hub-registration.md``). A dataset of a benchmark of this package also gets the ``builder.py`` that made it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
-from ..core.repository import BUILD_FILE
+from ..core.benchmarks import benchmark_names
+from ..core.repository import BUILD_FILE, read_build
 from .calls import call_hub
 from .multiple_choice import EVAL_FILE, export
 from .spaces import CARRIED, PACKAGE, files_in, space_files
 
 LEADERBOARD = "leaderboard"
+BUILDER_FILE = "builder.py"
+_BUILDER_NOTE = """
+
+## Code
+
+`builder.py` is the code that made these files. It needs the package VL-Assay. `load_dataset` reads the Parquet files
+alone and does not run it.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,33 @@ def plan(what: str | Path, repo: str) -> Plan:
             contents = _with_choices(folder, contents, repo, Path(work.name) / "choices")
         except (DataError, UnknownNameError) as error:
             note = f"other tools cannot run it ({error})"
+    if kind == "dataset":
+        contents |= _builder_files(read_build(folder)["benchmark"], contents, repo)
     return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}", note, work)
+
+
+def _builder_files(benchmark: str, contents: Mapping[str, Path | bytes], repo: str) -> dict[str, bytes]:
+    """Return ``builder.py`` of a benchmark, and the card with a section on it; empty for one of another package.
+
+    Raises:
+        DataError: the repository is called "builder", so that `datasets` would take the file for a loading script.
+    """
+    if benchmark not in benchmark_names() or BUILDER_FILE in contents:
+        return {}
+    if repo.endswith("/builder"):
+        raise DataError(f"{repo} cannot hold {BUILDER_FILE}: `datasets` refuses NAME/NAME.py; choose another name")
+    card = contents["README.md"]
+    text = card if isinstance(card, bytes) else card.read_bytes()
+    return {BUILDER_FILE: builder_code(benchmark).encode(), "README.md": text.rstrip() + _BUILDER_NOTE.encode()}
+
+
+def builder_code(benchmark: str) -> str:
+    """Return the text of a benchmark's ``builder.py`` with absolute imports, so that it runs from any folder."""
+    code = (PACKAGE / "hub_datasets" / benchmark / BUILDER_FILE).read_text(encoding="utf-8")
+    ours = "vl_assay.hub_datasets"
+    for dots, package in (("...", "vl_assay"), ("..", ours), (".", f"{ours}.{benchmark}")):
+        code = code.replace(f"\nfrom {dots}", f"\nfrom {package}.")
+    return code
 
 
 def check_repo_name(repo: str) -> None:

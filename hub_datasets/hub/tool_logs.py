@@ -1,7 +1,7 @@
-"""Predictions as a log of another tool: of inspect_ai (``.json``), or lm-eval's samples (``.jsonl``).
+"""Predictions as a log of inspect_ai, which it reads as its own, as ``precomputed:LOG`` does.
 
 A sample is a question of `multiple_choice`, and its answer the letter of the choice with the highest score. A tie for
-the highest is no answer, which is wrong. inspect_ai reads such a log as its own; ``precomputed:LOG`` reads both.
+the highest is no answer, which is wrong.
 """
 
 from __future__ import annotations
@@ -35,30 +35,28 @@ class _Answer(NamedTuple):
 
 
 def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path | None = None) -> int:
-    """Write predictions as a log, whose name decides on the tool.
+    """Write predictions as a log of inspect_ai.
 
     Args:
         predictions: a file of predictions of a task that can be asked as multiple choice.
-        out: the log, which replaces no other file; ``.json`` for inspect_ai, ``.jsonl`` for lm-eval.
+        out: the log, ``.json``, which replaces no other file.
         data_dir: the user's own copy of the sources, or a folder that `build` wrote, for the captions.
 
     Returns:
-        The number of samples with scores. Those without, for want of an image, are errors in inspect_ai's log, and not
-        in lm-eval's, which knows none.
+        The number of samples with scores. Samples whose image is missing are errors in the log.
 
     Raises:
         DataError: another name, a task that has no choices, or its data are not here, or others.
         PredictionsError: the predictions cannot be read.
         StorageError: the log cannot be written, or another file is there.
     """
-    write = {".json": _inspect_log, ".jsonl": _lm_eval_samples}.get(Path(out).suffix)
-    if write is None:
-        raise DataError(f"{out} is no name of a log; expected .json for inspect_ai or .jsonl for lm-eval")
+    if Path(out).suffix != ".json":
+        raise DataError(f"{out} is no name of a log of inspect_ai; expected the ending .json")
     read = read_predictions(predictions)
     answers = list(_answers(read, data_dir))
-    log, out = write(answers, read, file_hash(predictions)), Path(out)
+    log, out = _inspect_log(answers, read, file_hash(predictions)), Path(out)
     if out.exists() and (not out.is_file() or out.read_bytes() != log.encode()):
-        raise StorageError(f"{out} is there, and is not this log: it may be a journal; remove it or name another file")
+        raise StorageError(f"{out} is there, and is not this log: remove it or name another file")
     write_text(out, log)
     return sum(each.scores is not None for each in answers)
 
@@ -123,22 +121,3 @@ def _inspect_log(answers: list[_Answer], predictions: Predictions, sha256: str) 
     }
     log = {"version": 2, "status": "success", "eval": about, "results": results, "samples": samples}
     return json.dumps(log, ensure_ascii=False, allow_nan=False)
-
-
-def _lm_eval_samples(answers: list[_Answer], predictions: Predictions, sha256: str) -> str:
-    """The lines of a file of samples, as lm-eval writes for a task that `export` wrote."""
-    lines = (
-        {
-            "doc_id": number,
-            "doc": each.row,
-            "target": each.row["target"],
-            "resps": [[each.letter]],
-            "filtered_resps": [each.letter],
-            "filter": "letter",
-            "metrics": ["exact_match"],
-            "exact_match": float(each.is_right),
-        }
-        for number, each in enumerate(answers)
-        if each.scores is not None
-    )
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

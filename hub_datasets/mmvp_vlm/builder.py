@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
@@ -62,7 +63,7 @@ class MMVPVLM(ReleasedRows):
         statements = super()._read_rows(dl_manager)
         by_number = {row["id"]: row for row in statements}
         if len(by_number) < len(statements):
-            raise ValueError("Questions.csv: a Question ID occurs twice. Expected one statement for each image.")
+            raise DataError("Questions.csv: a Question ID occurs twice. Expected one statement for each image.")
         pairs = dict.fromkeys((number + 1) // 2 for number in by_number)
         return [self._pair(by_number, 2 * pair - 1) for pair in pairs]
 
@@ -72,7 +73,7 @@ class MMVPVLM(ReleasedRows):
         patterns = [row and row["category"] for row in both]
         if None in patterns or patterns[0] != patterns[1]:
             found = " and ".join(repr(pattern) for pattern in patterns)
-            raise ValueError(
+            raise DataError(
                 f"Questions.csv: Question ID {first} and {first + 1} have Type {found} (None where there is no row). "
                 "Expected pairs of one Type, as released."
             )

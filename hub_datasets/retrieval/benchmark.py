@@ -22,5 +22,4 @@ BENCHMARK = Benchmark(
         "COCO val2014 (800 MB of it) and huggingface.co/datasets/mteb/ARO-Flickr-Order for Flickr30k's test split, or "
         "--data-dir"
     ),
-    imports=("authoring/text",),
 )

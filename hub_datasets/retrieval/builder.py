@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
+from ..authoring.text.perturb import clean_caption, shuffle_image
 from ..core.columns import columns
 from ..core.crops import open_image, to_png
 from ..core.source_files import ImagePaths, make_configs
 from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, UNSHUFFLED
-from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, load_authoring, perturb
+from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, perturb
 
 # The data set and the condition of each configuration.
 PARTS = {
@@ -40,7 +41,7 @@ class RetrievalConfig(ShuffleConfig):
 class Retrieval(KarpathyBuilder):
     """Twenty configurations of test splits and two of validation splits: `PARTS`. The card has the columns.
 
-    An image to be shuffled that cannot be decoded raises a ValueError.
+    An image to be shuffled that cannot be decoded raises a `DataError`.
     """
 
     config: RetrievalConfig
@@ -79,7 +80,7 @@ class Retrieval(KarpathyBuilder):
         if condition not in IMAGE_SHUFFLES:
             return super()._image_file(row, column, path)
         how = {"allow_identity": self.config.allow_identity, "black_edges": self.config.black_edges}
-        shuffled = load_authoring().shuffle_image(open_image(path), condition, name, seed, **how)
+        shuffled = shuffle_image(open_image(path), condition, name, seed, **how)
         return {"path": f"{PurePosixPath(name).stem}-{condition}-{seed}.png", "bytes": to_png(shuffled)}
 
     def _captions(self, entries: list[Entry]) -> Iterator[tuple[Entry, dict[str, Any]]]:
@@ -89,9 +90,11 @@ class Retrieval(KarpathyBuilder):
         if condition in (UNSHUFFLED, *IMAGE_SHUFFLES):
             yield from ((entry, {**row, "captions": entry["captions"]}) for entry in entries)
             return
-        if units == "tokens":  # the authors clean and cut captions first, and permute the tokens of what is left
-            clean, options = load_authoring().clean_caption, {"max_words": None}
-            entries = [{**each, "captions": [clean(text, units) for text in each["captions"]]} for each in entries]
+        if units == "tokens":  # the authors clean and cut captions first, and permute the remaining tokens
+            options = {"max_words": None}
+            entries = [
+                {**each, "captions": [clean_caption(text, units) for text in each["captions"]]} for each in entries
+            ]
         for entry, made in perturb(entries, [] if condition == CLEANED else [condition], self.config, **options):
             shuffled = made.perturbed.get(condition, made.captions)
             pairs = list(zip(shuffled, made.captions, strict=True))

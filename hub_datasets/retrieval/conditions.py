@@ -1,4 +1,4 @@
-"""What is shuffled in retrieval without order (ARO, section 3.1), for scripts too: see `authoring.text.perturb`."""
+"""What is shuffled in retrieval without order (ARO, section 3.1): see `authoring.text.perturb`."""
 
 UNSHUFFLED = "none"
 CLEANED = "cleaned"

@@ -5,13 +5,13 @@ ARO tests on the test splits, and chooses among its models on COCO's validation 
 
 from __future__ import annotations
 
-import importlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from ..authoring.text import perturb as shuffling
 from ..core.hub_tables import HubTable
 from ..core.image_archives import COCO_VAL2014, ImageArchive
 from ..core.mirrors import ImageMirror, fetch_or_mirror
@@ -132,10 +132,7 @@ class ShuffleConfig(VerifiedConfig):
 
 
 class KarpathyBuilder(SourceBuilder):
-    """A builder that reads one of these files, with an entry of it as a row.
-
-    Without VL-Assay, configurations that shuffle captions or images raise an ImportError.
-    """
+    """A builder that reads one of these files, with an entry of it as a row."""
 
     config: Any  # a `ShuffleConfig`
     _is_shuffled = True
@@ -156,10 +153,9 @@ class KarpathyBuilder(SourceBuilder):
 
     def _read_rows(self, dl_manager: Any) -> list[Entry]:
         config = self.config
-        _check_options(config.seed, {name: getattr(config, name, False) for name in ("allow_identity", "black_edges")})
         if self._is_shuffled:
             # Refuses an unknown tagger or kind of units now.
-            load_authoring().perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
+            shuffling.perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
         entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
         self._note("captions", origin, self._folder)
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
@@ -191,7 +187,7 @@ def perturb(
     for start in range(0, len(entries), _IMAGES_AT_A_TIME):
         batch = entries[start : start + _IMAGES_AT_A_TIME]
         texts = [text for entry in batch for text in entry["captions"]]
-        made = load_authoring().perturb(texts, shuffles, config.seed, **options)
+        made = shuffling.perturb(texts, shuffles, config.seed, **options)
         end = 0
         for entry in batch:
             own = slice(end, end := end + len(entry["captions"]))
@@ -203,7 +199,7 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
     """One entry for each image of a file: `path`, `filename` and `captions`; and the file's path or address.
 
     Raises:
-        ValueError: the file is malformed or, if `verify`, not the released one; the message names the entry.
+        DataError: the file is malformed or, if `verify`, not the released one; the message names the entry.
         DownloadError: it is not in `folder` and cannot be downloaded.
     """
     payload, origin = source.file.read(folder, dl_manager, verify=verify)
@@ -228,30 +224,3 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
         for path, captions in (record.values() for record in records)
     ]
     return entries, origin
-
-
-def _check_options(seed: object, switches: dict[str, object]) -> None:
-    """Raise a ValueError for a seed that a column cannot hold, or a switch that is not True or False."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed is {seed!r}; pass a whole number of at most 64 bits, such as 1")
-    for name, value in switches.items():
-        if not isinstance(value, bool):  # a text such as "no" would count as True
-            raise ValueError(
-                f"{name} is {value!r}; pass True or False (on the command line {name}=true or {name}=false)"
-            )
-
-
-def load_authoring(name: str = "authoring.text.perturb") -> Any:
-    """A module of the package, by default that which shuffles captions and images.
-
-    ImportError if VL-Assay is not installed.
-
-    It is imported late: a script of `datasets` may import only the modules next to it.
-    """
-    try:
-        return importlib.import_module(f"vl_assay.hub_datasets.{name}")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "Shuffled captions and images need the package that shuffles them: pip install vl-assay. Or load a dataset "
-            "that was built, as Parquet, which needs `datasets` alone."
-        ) from error

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
@@ -48,7 +49,7 @@ class SugarCrepe(ReleasedRows):
             return kept
         problem = f"{NAME} was made from another release of SugarCrepe: this one {found} of {NAME}"
         if self.config.verify or not kept:
-            raise ValueError(f"{problem}. Use the release at {ANNOTATIONS_URL}, or make {NAME} again (see the card).")
+            raise DataError(f"{problem}. Use the release at {ANNOTATIONS_URL}, or make {NAME} again (see the card).")
         warnings.warn(problem, UserWarning, stacklevel=2)
         return kept
 

@@ -19,5 +19,4 @@ BENCHMARK = Benchmark(
         ),
     ),
     summary="toy_scenes without order, offline",
-    imports=("authoring/text",),
 )

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import datasets
 from PIL import Image
 
+from ..authoring.text.perturb import caption_rng, shuffle_image
 from ..core.columns import columns
 from ..core.crops import to_png
+from ..core.source_files import check_options
 from ..retrieval.conditions import CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
-from ..retrieval.karpathy import load_authoring
 from ..toy_scenes.render import to_png as render
 from ..toy_scenes.retrieval import POOL
 from ..toy_scenes.tasks import TASKS, sample_episode, shuffle_words, task_rows
@@ -55,8 +56,7 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
         return datasets.DatasetInfo(features=datasets.Features(columns(f"id image filename {texts} seed")))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        if not isinstance(self.config.seed, int) or isinstance(self.config.seed, bool):
-            raise ValueError(f"seed is {self.config.seed!r}; pass a whole number, such as 1")
+        check_options(self.config)
         return [datasets.SplitGenerator(name=_SPLIT)]
 
     def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -68,7 +68,7 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
 
     def _order_row(self, index: int, row_id: str) -> dict[str, Any]:
         episode = sample_episode(_WORLD, _SPLIT, index)
-        rng = load_authoring().caption_rng(self.config.seed, ORDER, row_id)
+        rng = caption_rng(self.config.seed, ORDER, row_id)
         [row] = TASKS[ORDER](episode, rng)
         return row | {"image": {"path": f"{row_id}.png", "bytes": render(episode.scene)}}
 
@@ -77,7 +77,7 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
         row = _scene_and_captions(index)
         name, content, captions = f"{row_id}.png", render(row["image"]), row["captions"]
         if condition in IMAGE_SHUFFLES:
-            shuffled = load_authoring().shuffle_image(Image.open(io.BytesIO(content)), condition, name, seed)
+            shuffled = shuffle_image(Image.open(io.BytesIO(content)), condition, name, seed)
             # Another name for each order: it is part of the data's fingerprint.
             name, content = f"{row_id}-{condition}-{seed}.png", to_png(shuffled)
         if condition in TEXT_SHUFFLES:
@@ -103,7 +103,7 @@ def shuffle_caption(shuffle: str, caption: str, seed: int) -> str:
     >>> shuffle_caption("shuffle_trigrams", "a red disc above a star", 0)
     'above a star a red disc'
     """
-    rng, words = load_authoring().caption_rng(seed, shuffle, caption), caption.split()
+    rng, words = caption_rng(seed, shuffle, caption), caption.split()
     while True:
         shuffled = rng.permutation(words).tolist() if shuffle == ALL_WORDS else shuffle_words(shuffle, words, rng)
         if shuffled != words:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ...metrics.common.errors import DataError
 from ..core.columns import DETECTION, GROUP, columns
 from .render import to_png
 from .retrieval import POOL
@@ -67,9 +68,9 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         train = self.config.train_scenes
         if not isinstance(train, int) or train < _ENDLESS:
-            raise ValueError(f"train_scenes is {train!r}; give a number of scenes, 0 for none or -1 for endless")
+            raise DataError(f"train_scenes is {train!r}; give a number of scenes, 0 for none or -1 for endless")
         if train == _ENDLESS and not dl_manager.is_streaming:
-            raise ValueError(
+            raise DataError(
                 "train_scenes=-1 makes the train split endless, which only as_streaming_dataset() can serve; "
                 "give a number to write it to disk"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ...metrics.common.errors import DataError
 from ..authoring.text.tagging import Tagged, tag
 
 _ARTICLES = {"a", "an", "the", "another", "one", "no", "his", "her", "its", "their", "this", "that", "each", "every"}
@@ -46,7 +47,7 @@ def caption_question(caption: str) -> str:
         The question.
 
     Raises:
-        ValueError: the caption is empty.
+        DataError: the caption is empty.
 
     Examples:
         >>> caption_question("zebras fighting")
@@ -63,7 +64,7 @@ def caption_question(caption: str) -> str:
     text = caption.strip().rstrip(".").rstrip()
     words = text.lower().split()
     if not words:
-        raise ValueError(f"the caption {caption!r} is empty. Pass a noun phrase, such as 'dog on a sailboat'.")
+        raise DataError(f"the caption {caption!r} is empty. Pass a noun phrase, such as 'dog on a sailboat'.")
     if len(words) > 2 and words[0] == "there" and words[1] in ("is", "are"):
         return f"{words[1]} there {text.split(maxsplit=2)[2]}"
     if question := _sentence_question(text):

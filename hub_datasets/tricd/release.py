@@ -1,6 +1,6 @@
 """From TRICD's released files to the rows of each configuration.
 
-Each function takes a parsed file and its path, and raises a ValueError that names the file and the entry.
+Each function takes a parsed file and its path, and raises a `DataError` that names the file and the entry.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...metrics.common.errors import DataError
 from ..core.source_files import check_rows, is_file_name
 
 REPOSITORY_URL = "https://github.com/ashkamath/TRICD"
@@ -39,12 +40,12 @@ def _val_rows(data: dict[str, Any], source: str) -> list[_Row]:
         phrases = [_phrase(entry, key, spans, boxes, place) for key, spans in entry["phrases"].items()]
         repeated = seen & {phrase["phrase_id"] for phrase in phrases}
         if repeated:
-            raise ValueError(f"{place}: phrase id {min(repeated)} occurs twice. Expected ids of the whole file.")
+            raise DataError(f"{place}: phrase id {min(repeated)} occurs twice. Expected ids of the whole file.")
         seen |= {phrase["phrase_id"] for phrase in phrases}
         rows.append(_val_row(entry, phrases))
     if boxes:
         image_id, phrase_id = min(boxes)
-        raise ValueError(f"{source}: boxes are of phrase {phrase_id} of image {image_id}, which is not in the file.")
+        raise DataError(f"{source}: boxes are of phrase {phrase_id} of image {image_id}, which is not in the file.")
     return rows
 
 
@@ -72,13 +73,13 @@ def _phrase(entry: _Row, key: str, spans: object, boxes: dict[tuple[int, int], l
     start, end = numbers if len(numbers) == 2 else (0, 0)
     inside = 0 <= start < end <= len(entry["caption"])
     if not inside or not key.isdigit():
-        raise ValueError(
+        raise DataError(
             f"{where}: found {spans!r}. Expected a number as key and one span [[start, end]] in the caption."
         )
     found = boxes.pop((entry["id"], int(key)), [])
     if bool(found) != entry["positive"]:
         expected = "at least one, as the caption is true" if entry["positive"] else "none, as the caption is false"
-        raise ValueError(f"{where}: found {len(found)} boxes. Expected {expected} of the image.")
+        raise DataError(f"{where}: found {len(found)} boxes. Expected {expected} of the image.")
     text = entry["caption"][start:end]
     return {"text": text, "start": start, "end": end, "phrase_id": int(key), "boxes": found}
 
@@ -90,7 +91,7 @@ def _boxes(data: dict[str, Any], source: str) -> dict[tuple[int, int], list[Any]
         box = entry["bbox"]
         if len(box) != 4 or not all(map(math.isfinite, box)) or min(box[2:]) <= 0:
             expected = "Expected [x, y, width, height] in pixels, the last two positive."
-            raise ValueError(f"{source}, annotation {entry['id']}: found bbox {box!r}. {expected}")
+            raise DataError(f"{source}, annotation {entry['id']}: found bbox {box!r}. {expected}")
         boxes.setdefault((entry["image_id"], entry["phrase_id"]), []).append(box)
     return boxes
 
@@ -110,7 +111,7 @@ def _vqa_rows(data: dict[str, Any], source: str) -> list[_Row]:
         answer = answers.get(question["image_id"])
         if answer is None or answer["answer_id"] != question["question_id"] or answer["answer"] not in (0, 1):
             found = f"Found {answer!r}. Expected the answer of the same number, 0 or 1."
-            raise ValueError(f"{source}, question {question['question_id']}: no usable answer. {found}")
+            raise DataError(f"{source}, question {question['question_id']}: no usable answer. {found}")
         rows.append(
             {
                 "id": f"vqa/{question['question_id']}",
@@ -134,7 +135,7 @@ def _group_rows(data: dict[str, Any], source: str) -> list[_Row]:
     for group, members in groups.items():
         if sizes[group] != 4 or not _is_crossed(members):
             ids = ", ".join(str(entry["id"]) for entry in members.values())
-            raise ValueError(
+            raise DataError(
                 f"{source}, group {group} (images {ids}): not a cross of two images and two captions. Expected four "
                 f"rows, original_id {group}_0 and {group}_1, each image with its own caption and with the other's."
             )
@@ -161,7 +162,7 @@ def _entries(data: dict[str, Any], key: str, fields: dict[str, Any], source: str
     """The list under `key`, each entry an object with those fields and an id that no other has."""
     entries = data.get(key)
     if not isinstance(entries, list) or not entries:
-        raise ValueError(f"{source} has no list {key!r} with entries. Get it again from {REPOSITORY_URL}.")
+        raise DataError(f"{source} has no list {key!r} with entries. Get it again from {REPOSITORY_URL}.")
     ids: set[object] = set()
 
     def problem(entry: _Row) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
 from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import ReleasedRows, Rows, parse_records
@@ -79,7 +80,7 @@ class VisMin(ReleasedRows):
         key, number = row.pop("key"), row.pop("number")
         agrees = solution["category"] == row["category"]
         if not agrees or (self._verifies and number not in (solution["idx"], key)):
-            raise ValueError(
+            raise DataError(
                 f"{origin}, row {key}: {solution['category']} {solution['idx']}, but that row of the dataset is "
                 f"{row['category']} {number}: the two files are not of one release, and nobody knows which caption "
                 f"belongs to which image. {SOLUTIONS.remedy}"

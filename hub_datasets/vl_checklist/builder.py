@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from ...metrics.common.errors import DataError
 from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
@@ -139,12 +140,12 @@ def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
     names = [name.strip() for name in str(sources).split(",")]
     unknown = [name for name in names if name not in SOURCES]
     if unknown:
-        raise ValueError(f"unknown source {unknown[0]!r} in sources={sources!r}; known: {', '.join(SOURCES)}")
+        raise DataError(f"unknown source {unknown[0]!r} in sources={sources!r}; known: {', '.join(SOURCES)}")
     known = annotation_files(config_name)
     files = [file for file in known if file.source in names]
     if not files:
         has = ", ".join(dict.fromkeys(file.source for file in known))
-        raise ValueError(f"{config_name} has nothing from sources={sources!r}, only from {has}. Add one of these.")
+        raise DataError(f"{config_name} has nothing from sources={sources!r}, only from {has}. Add one of these.")
     return files
 
 

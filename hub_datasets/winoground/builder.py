@@ -10,12 +10,11 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
+from ...metrics.common.errors import DataError
 from ..core.columns import GROUP, columns
-from ..core.downloads import NoFilesError
-from ..core.hub_tables import HubConfig, HubTable, download_snapshot
+from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
     ImagePaths,
@@ -55,12 +54,9 @@ TABLE = HubTable(
     {f"image_{side}": f"ex_{{id}}_img_{side}.png" for side in "01"},
     _REVISION,
 )
-# The older layout: texts, in which images are named without a suffix, and an archive of these.
+# The older layout, of the user's own copy: texts, in which images are named without a suffix, and an archive of these.
 _EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=TABLE.remedy)
 _ARCHIVE = SourceFile("data/images.zip", ("images.zip",), remedy=TABLE.remedy)
-_OWN_COPY = (
-    f"pass data_dir, a folder that holds {TABLE.files}, or {_EXAMPLES.name} with {_ARCHIVE.name} or data/images/"
-)
 _TEXTS = ("caption_0", "caption_1", "tag", "secondary_tag")
 _SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("id", "num_main_preds"), int),
@@ -84,7 +80,7 @@ class WinogroundConfig(HubConfig):
 class Winoground(ReleasedRows):
     """One configuration, `winoground`, one split `test`; the card has the columns and the layout of `data_dir`.
 
-    Without access on the Hub a PermissionError is raised.
+    Without access on the Hub a `MissingSourceError` is raised.
     """
 
     config: WinogroundConfig
@@ -98,27 +94,10 @@ class Winoground(ReleasedRows):
         ("data/images", "data/images/images", "images", "images/images"),
         f"Get them from {TABLE.page}, into images/ or images.zip next to examples.jsonl",
     )
-    _fetched: Path | None = None
-
-    @property
-    def _folder(self) -> Any:
-        return self._fetched or super()._folder
 
     def _columns(self) -> dict[str, Any]:
         tags = "tags" if self.config.with_tags else ""
         return columns(f"id category {GROUP} tag secondary_tag num_main_preds {tags}")
-
-    def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
-        try:
-            yield from super()._read_files(part, dl_manager)
-        except NoFilesError:
-            revision, names = self.config.revision, [_EXAMPLES.name, _ARCHIVE.name]
-            older = download_snapshot(TABLE.repository, revision, names, dl_manager, _OWN_COPY)
-            if not _EXAMPLES.find(older):
-                raise
-            self._note("rows and images", TABLE.at(revision), None)
-            self._fetched = older
-            yield from super()._read_files(part, dl_manager)
 
     def _problem(self, record: Row) -> str | None:
         lost = [side for side in "01" if not is_file_name(record[f"image_{side}"])]
@@ -150,7 +129,7 @@ class Winoground(ReleasedRows):
         if untagged := [number for number in numbers if number not in tags]:
             shown = shortened_list(untagged)
             lacks = f"lacks {len(untagged)} of {len(rows)} examples, such as {shown}"
-            raise ValueError(f"{TAGS_FILE.name} {lacks}. {TAGS_FILE.remedy}.")
+            raise DataError(f"{TAGS_FILE.name} {lacks}. {TAGS_FILE.remedy}.")
         return [row | {"tags": tags[number]} for row, number in zip(rows, numbers, strict=True)]
 
     def _read_tags(self, dl_manager: Any) -> dict[str, list[str]]:
@@ -170,7 +149,7 @@ class Winoground(ReleasedRows):
                 # The archive may have a folder inside.
                 inside = {each.filename.rsplit("/", 1)[-1]: each.filename for each in file.infolist() if each.file_size}
         except zipfile.BadZipFile as error:
-            raise ValueError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
+            raise DataError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
         names = self._names_in(rows)
         images = {name: member_address(archive, inside[name]) if name in inside else None for name in names}
         return self._require_images(rows, images, archive, self.IMAGES.remedy)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import datasets
 
 from ..core.columns import columns
+from ..core.downloads import MissingSourceError
 from ..core.source_files import (
     ImagePaths,
     Row,
@@ -65,7 +66,7 @@ class ZeroShot(SourceBuilder):
             return folder
         of_sets = [name for name in SETS if name != "folder" and (folder / name).is_dir()]
         if of_sets and self.config.name not in of_sets:
-            raise FileNotFoundError(f"{folder} has {', '.join(of_sets)}, and no folder {self.config.name}. {remedy}.")
+            raise MissingSourceError(f"{folder} has {', '.join(of_sets)}, and no folder {self.config.name}. {remedy}.")
         return folder / self.config.name if of_sets else folder
 
     def _columns(self) -> dict[str, Any]:

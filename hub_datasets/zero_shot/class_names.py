@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...metrics.common.errors import DataError
+from ..core.downloads import MissingSourceError
 from ..core.source_files import first_file, read_bytes
 from .labelled_sets import LabelledSet
 
@@ -22,9 +24,9 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
     no other class has it; names in `NAMES` keep their commas.
 
     Raises:
-        ValueError: a malformed list, a label that is not in it, fewer than two classes, equal names, or numbers that
+        DataError: a malformed list, a label that is not in it, fewer than two classes, equal names, or numbers that
             say nothing in a prompt.
-        FileNotFoundError: synsets without names.
+        MissingSourceError: synsets without names.
     """
     named = _user_names(labels, folders)
     if named is None:
@@ -35,7 +37,7 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
         named = dict(zip(named, _first_synonyms(list(named.values())), strict=True))
     strange = next((label for label in labels if label not in named), None)
     if strange is not None:
-        raise ValueError(f"{origin} has images of the label {strange!r}, which its list of classes does not have.")
+        raise DataError(f"{origin} has images of the label {strange!r}, which its list of classes does not have.")
     named = {label: " ".join(name.replace("_", " ").split()) for label, name in named.items()}
     _check(list(named.values()), kind, origin)
     return named
@@ -51,7 +53,7 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
     if any("\t" in line for line in lines) or len(lines) != len(labels):
-        raise ValueError(
+        raise DataError(
             f"{path} has {len(lines)} lines, and there are {len(labels)} labels. Expected in each line a label, a tab "
             "and its name, each label once; or the names alone, in the order of the sorted labels."
         )
@@ -66,13 +68,13 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
     path, lines = found
     pairs = {label: name for label, _, name in (line.partition(" ") for line in lines)}
     if not all(_SYNSET.fullmatch(label) and name for label, name in pairs.items()):
-        raise ValueError(f"{path} is not ImageNet's list. Expected a synset such as n01440764, a space and synonyms.")
+        raise DataError(f"{path} is not ImageNet's list. Expected a synset such as n01440764, a space and synonyms.")
     return dict(sorted(pairs.items()))
 
 
 def _refuse_synsets(labels: Sequence[str]) -> None:
     if labels and all(_SYNSET.fullmatch(label) for label in labels):
-        raise FileNotFoundError(
+        raise MissingSourceError(
             f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} into "
             "data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has CLIP's: python -c "
             "\"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or ImageNet's own "
@@ -88,7 +90,7 @@ def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | 
     try:
         lines = read_bytes(path).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text in UTF-8: {error}.") from error
+        raise DataError(f"{path} is not a text in UTF-8: {error}.") from error
     return path, [line.strip() for line in lines if line.strip()]
 
 
@@ -101,10 +103,10 @@ def _first_synonyms(names: Sequence[str]) -> list[str]:
 def _check(names: Sequence[str], kind: LabelledSet, origin: str) -> None:
     remedy = f"Give names in {NAMES} in data_dir: a label, a tab and its name in each line."
     if len(names) < 2:
-        raise ValueError(f"{origin} has images of {len(names)} class; zero-shot classification needs two.")
+        raise DataError(f"{origin} has images of {len(names)} class; zero-shot classification needs two.")
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"{origin} has two classes of the name {twice!r}, which no prompt can tell apart. {remedy}")
+        raise DataError(f"{origin} has two classes of the name {twice!r}, which no prompt can tell apart. {remedy}")
     if not kind.are_numbers and all(re.fullmatch(r"[\d.\-]+", name) for name in names):
         shown = ", ".join(names[:3])
-        raise ValueError(f"the classes of {origin} are numbers ({shown}), which say nothing in a prompt. {remedy}")
+        raise DataError(f"the classes of {origin} are numbers ({shown}), which say nothing in a prompt. {remedy}")

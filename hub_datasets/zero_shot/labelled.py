@@ -10,7 +10,10 @@ from typing import Any
 
 import datasets
 from datasets.exceptions import DatasetNotFoundError
+from huggingface_hub import constants
 
+from ...metrics.common.errors import DataError
+from ..core.downloads import DownloadError, MissingSourceError
 from ..core.released_rows import parse_records
 from ..core.source_files import first_file, is_inner_path, read_bytes, with_remedy
 from .class_names import class_names
@@ -52,8 +55,8 @@ def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> L
     """The labelled images of a user's own copy, in its folder of the set's name or in itself.
 
     Raises:
-        FileNotFoundError: no labelled images, or no such split.
-        ValueError: a malformed file, or classes without usable names.
+        MissingSourceError: no labelled images, or no such split.
+        DataError: a malformed file, or classes without usable names.
     """
     root = folder / name if (folder / name).is_dir() else folder
     if any(root.glob("*.parquet")) or any(root.glob("*/*.parquet")):
@@ -61,10 +64,10 @@ def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> L
     wanted = (choice.split,) if choice.split else SPLITS
     place = next((root / each for each in wanted if (root / each).is_dir()), root)
     if choice.split and place == root:
-        raise FileNotFoundError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
+        raise MissingSourceError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
     files = _table(place / TABLE) if first_file([place / TABLE]) else _label_folders(place)
     if not files:
-        raise FileNotFoundError(
+        raise MissingSourceError(
             f"{place} has neither {TABLE} (file_name, label) nor folders of images, one for each label. "
             f"{kind.title} is at {kind.url}; pass its folder as data_dir."
         )
@@ -79,20 +82,18 @@ def read_dataset(reference: str, folder: Path | None, kind: LabelledSet, choice:
     `folder` may have names of its classes.
 
     Raises:
-        ValueError: another form of the reference, no such columns or split, or no labels that are shown.
-        ConnectionError: it could not be downloaded.
+        DataError: another form of the reference, no such columns or split, or no labels that are shown.
+        DownloadError: it could not be downloaded.
     """
     match = re.fullmatch(r"([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?", reference.removeprefix(_HUB))
     if not match:
-        raise ValueError(f"dataset is {reference!r}. Expected OWNER/NAME, OWNER/NAME/CONFIG or OWNER/NAME@REVISION.")
+        raise DataError(f"dataset is {reference!r}. Expected OWNER/NAME, OWNER/NAME/CONFIG or OWNER/NAME@REVISION.")
     repository, revision, config = match.groups()
     try:
         return _read_columns(repository, config, revision, folder, kind, choice)
     except (OSError, DatasetNotFoundError) as error:
-        raise ConnectionError(
-            f"{reference} could not be loaded ({error}). Connect, sign in if it is gated, or pass data_dir, your own "
-            f"copy; {kind.title} is at {kind.url}"
-        ) from error
+        remedy = f"sign in if it is gated, or pass data_dir, your own copy; {kind.title} is at {kind.url}"
+        raise DownloadError(f"{constants.ENDPOINT}/datasets/{repository}", error, remedy) from error
 
 
 def _read_columns(
@@ -104,19 +105,17 @@ def _read_columns(
         found = builder.config.data_files or datasets.get_dataset_split_names(place, config, revision=revision)
         splits = list(map(str, found))
     except ValueError as error:  # several configurations
-        raise ValueError(
+        raise DataError(
             f"{place} cannot be opened: {error}. Name a configuration of it, or the folder of one."
         ) from None
     if choice.split and choice.split not in splits:
-        raise ValueError(f"{place} has no split {choice.split!r}; it has {', '.join(splits)}.")
+        raise DataError(f"{place} has no split {choice.split!r}; it has {', '.join(splits)}.")
     by_rank = sorted(splits, key=lambda name: SPLITS.index(name) if name in SPLITS else len(SPLITS))
     for split in [choice.split] if choice.split else by_rank:
         found = _labelled_rows(_load_split(builder, split), split, place, folder, kind, choice)
         if found is not None:
             return found
-    raise ValueError(
-        f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them."
-    )
+    raise DataError(f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them.")
 
 
 def _labelled_rows(
@@ -153,13 +152,13 @@ def _columns(features: Any, place: str, choice: Choice) -> tuple[str, str]:
     }.items():
         named[option] = named[option] or next((key for key, each in features.items() if isinstance(each, kind)), "")
         if named[option] not in features:
-            raise ValueError(
+            raise DataError(
                 f"{place} has the columns {', '.join(features)}, and {named[option] or f'none of {what}'} is not among "
                 f"them. Name the column of {what} with the option {option}."
             )
     image = named["image_column"]
     if not isinstance(features[image], datasets.Image):
-        raise ValueError(f"{place}: the column {image} has no images but {features[image]}. Name another image_column.")
+        raise DataError(f"{place}: the column {image} has no images but {features[image]}. Name another image_column.")
     return image, named["label_column"]
 
 
@@ -176,7 +175,7 @@ def _labels(rows: Any, column: str) -> tuple[list[str], list[int]]:
 def _content(picture: Any, place: str) -> bytes:
     """The file in a cell of a column of images."""
     if picture is None:
-        raise ValueError(f"{place} of the split has no image. Remove the row, or choose another split.")
+        raise DataError(f"{place} of the split has no image. Remove the row, or choose another split.")
     return picture["bytes"] if picture["bytes"] is not None else read_bytes(picture["path"])
 
 
@@ -197,10 +196,10 @@ def _table(path: Path) -> list[tuple[str, str]]:
         rows = [row for _, _, row in parse_records(read_bytes(path), str(path))]
         for number, row in enumerate(rows):
             if not row.get("label") or not is_inner_path(row.get("file_name") or ""):
-                raise ValueError(f"{path} has no label, or no path in its folder as file_name, in row {number}.")
+                raise DataError(f"{path} has no label, or no path in its folder as file_name, in row {number}.")
         names = [row["file_name"] for row in rows]
         if len(set(names)) < len(names):
-            raise ValueError(f"{path} has more than one label of {max(names, key=names.count)}.")
+            raise DataError(f"{path} has more than one label of {max(names, key=names.count)}.")
     return [(row["file_name"], row["label"]) for row in rows]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...metrics.common.errors import DataError
 from ..core.source_files import read_bytes
 
 FILE = "templates.txt"
@@ -102,7 +103,7 @@ def choose_templates(default: str, chosen: str, folder: Path | None) -> tuple[st
         folder: where `FILE` may be, with a template in each line.
 
     Raises:
-        ValueError: no template, one without ``{}``, or one that comes twice.
+        DataError: no template, one without ``{}``, or one that comes twice.
 
     >>> choose_templates("pets", "a {}|one {}", None)
     ('a {}', 'one {}')
@@ -116,10 +117,10 @@ def choose_templates(default: str, chosen: str, folder: Path | None) -> tuple[st
     else:
         return TEMPLATES[default]
     if not found or any("{}" not in each for each in found):
-        raise ValueError(
+        raise DataError(
             f"{origin} has a template without {{}}, where the name of the class goes. Expected for example "
             f"'a photo of a {{}}.', several in an option separated by |; or one of {', '.join(TEMPLATES)}."
         )
     if len(set(found)) < len(found):
-        raise ValueError(f"{origin} has the template {max(found, key=found.count)!r} twice; give each of them once.")
+        raise DataError(f"{origin} has the template {max(found, key=found.count)!r} twice; give each of them once.")
     return found

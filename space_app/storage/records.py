@@ -45,7 +45,7 @@ _ID = re.compile("[0-9a-f]{16}")
 _REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
 _PACKAGE = Path(__file__).parents[2]
 # The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py, the ids of
-# a part in v2.py.
+# a part in v2.json.
 _COMPUTING = (
     *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
     *(
@@ -53,7 +53,7 @@ _COMPUTING = (
         "metrics/modules/module.py",
         "metrics/*/spec.py",
         "hub_datasets/*/benchmark.py",
-        "hub_datasets/*/v2.py",
+        "hub_datasets/*/v2.json",
         "hub_datasets/core/evaluation.py",
     ),
 )

@@ -4,9 +4,8 @@
 
 Every benchmark is built by this environment, from the small files of `tests/support/sources_<name>.py`; where images
 may be missing, one is. An environment is made for each version; it opens every configuration and split offline, plain
-and streaming, and must read the rows that this environment reads: text, numbers, nesting, nulls and pixels. Where
-dataset scripts still run (3.6.0), each `builder.py` runs as one and must give the same rows; configurations that need
-this package must say so there. Prints a table and exits with 1 when a check fails.
+and streaming, and must read the rows that this environment reads: text, numbers, nesting, nulls and pixels. Prints a
+table and exits with 1 when a check fails.
 
 `DIR` keeps the environments for the next time (some 400 MB each); by default they go with the run.
 """
@@ -26,15 +25,13 @@ from pathlib import Path
 from typing import Any
 
 VERSIONS = ("2.14.7", "2.21.0", "3.6.0", "4.8.5", "5.2.0")
-SCRIPT_VERSION = "3.6.0"
 # What was current when a version of `datasets` came out; newer releases no longer work with it.
 PINS = {"2": ("numpy<2", "pandas<3", "pyarrow<18", "huggingface_hub<0.26"), "3": ("huggingface_hub<1",)}
-CHECKS = ("plain", "streaming", "unknown config", "script")
+CHECKS = ("plain", "streaming", "unknown config")
 # Beside those that the sources ask for: a train split too.
 OPTIONS = {"toy_scenes": {"train_scenes": 3}}
-NEEDS_PACKAGE = "pip install vl-assay"
 TESTS = Path(__file__).parents[1]
-Digests = dict[str, list[str] | None]
+Digests = dict[str, list[str]]
 
 
 def read(job: dict[str, Any]) -> dict[str, Any]:
@@ -63,21 +60,12 @@ def raised_for_unknown(job: dict[str, Any]) -> str:
 
 
 def read_rows(name: str, job: dict[str, Any]) -> Digests:
-    """Digests of all rows, by configuration and split; None for a configuration that needs our package."""
+    """Digests of all rows, by configuration and split."""
     import datasets
 
-    target, options = job["repository"], {"streaming": name == "streaming"}
-    if name == "script":
-        target, options = job["script"], {**job["script_options"], "trust_remote_code": True}
     digests: Digests = {}
     for config in job["configs"]:
-        try:
-            loaded = datasets.load_dataset(target, config, **options)
-        except Exception as error:
-            if name != "script" or NEEDS_PACKAGE not in f"{error} {error.__cause__}":
-                raise
-            digests[config] = None
-            continue
+        loaded = datasets.load_dataset(job["repository"], config, streaming=name == "streaming")
         for split, rows in loaded.items():
             digests[f"{config}/{split}"] = [digest(row) for row in rows]
     return digests
@@ -103,12 +91,11 @@ def plain(value: Any) -> Any:
 
 
 def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Build the benchmarks; for each the repository, its configurations and the script that made it."""
+    """Build the benchmarks; return the repository and the configurations of each."""
     from builder_support import Small
 
     from vl_assay.hub_datasets import build
     from vl_assay.hub_datasets.core.benchmarks import option_names
-    from vl_assay.hub_datasets.hub.install import write_script
 
     made = {}
     for name in names:
@@ -126,9 +113,7 @@ def build_repositories(folder: Path, names: list[str]) -> dict[str, dict[str, An
             print(f"{name}/{config} is left out: {str(error)[:160]}")
         made[name] = {
             "repository": str(out),
-            "script": str(write_script(name, folder / f"{name}_script")),
             "configs": sorted(json.loads((out / "build.json").read_text())["configs"]),
-            "script_options": options | ({"data_dir": str(data_dir)} if data_dir else {}),
         }
     return made
 
@@ -204,12 +189,7 @@ def faults(name: str, answer: dict[str, Any], parts: dict[str, Any], expected: D
         if parts["configs"][0] not in answer["found"]:
             yield f"answered with: {answer['found']}"
     else:
-        found = answer["found"]
-        skipped = {config for config, rows in found.items() if rows is None}
-        if skipped:
-            print(f"as a script, these say that they need this package: {', '.join(sorted(skipped))}", flush=True)
-        wanted = {place: rows for place, rows in expected.items() if place.split("/")[0] not in skipped}
-        yield from differences(wanted, {place: rows for place, rows in found.items() if place not in skipped})
+        yield from differences(expected, answer["found"])
 
 
 def check_versions(
@@ -233,9 +213,8 @@ def check_versions(
         except RuntimeError as error:
             yield version, "", "plain", [f"cannot be installed: {error}"]
             continue
-        checks = list(CHECKS if version == SCRIPT_VERSION else CHECKS[:-1])
         for benchmark, parts in made.items():
-            found = check(python, parts, expected[benchmark], checks, scratch / version / benchmark)
+            found = check(python, parts, expected[benchmark], list(CHECKS), scratch / version / benchmark)
             yield from ((version, benchmark, name, wrong) for name, wrong in found.items())
 
 

@@ -20,6 +20,8 @@ import pytest
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.metrics.common.errors import DataError
 
 _IMAGES = (".jpg", ".jpeg", ".png")
 
@@ -66,15 +68,16 @@ class Small:
 
     def error(
         self,
-        kind: type[Exception] | tuple[type[Exception], ...],
+        kind: type[DataError],
         match: str | None,
         config: str | None = None,
         **options: Any,
     ) -> str:
-        """The message with which a build fails, before it writes anything."""
+        """The message of the error before anything is written; `DataError` means damage, not a missing source."""
         builder = self.builder(config, **options)
         with pytest.raises(kind, match=match) as caught:
             builder.download_and_prepare()
+        assert kind is not DataError or not isinstance(caught.value, MissingSourceError)
         assert not Path(builder.cache_dir).exists()
         return str(caught.value)
 

@@ -12,7 +12,8 @@ from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.formatting import words
 from ...core.audits import verdict
 from ...core.benchmarks import Task, benchmark_names, get_benchmark
-from ...core.build import is_missing, sources_folder
+from ...core.build import sources_folder
+from ...core.downloads import MissingSourceError
 from ...core.examples import load_examples
 from ...core.listing import newest_build, without_network
 from ..data.pairs import Pair, has_pairs, task_pairs
@@ -76,7 +77,7 @@ def audit_all(
                 pairs = read_here(name, task, folder)
                 result = audit(pairs, part, progress=lambda step, part=part: progress(f"{part}: {step}"), **options)
             except (VLAssayError, OSError) as error:
-                yield Outcome(part, problem=str(error), is_damaged=not is_missing(error))
+                yield Outcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
                 write_audit(result, Path(out) / part)
                 yield Outcome(part, result.record)

@@ -16,6 +16,7 @@ from builder_support import Small, paper_text
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.aro import release
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.aro import SYMMETRIC
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
@@ -120,13 +121,13 @@ def test_one_configuration_needs_its_own_file_alone(small):
 )
 def test_a_damaged_row_is_named(small, fields, found):
     rewrite(small.folder, **fields)
-    small.error(ValueError, f"{RELATION_FILE}, row 0: {found}.*Expected")
+    small.error(DataError, f"{RELATION_FILE}, row 0: {found}.*Expected")
 
 
 @pytest.mark.parametrize("attributes", ["small & brown", ["small"], ["small", "brown", "red"], ["small", ""], None])
 def test_attributes_are_a_list_of_two_texts(small, attributes):
     rewrite(small.folder, ATTRIBUTION_FILE, attributes=attributes)
-    small.error(ValueError, r"row 0: attributes is .*Expected", "vg_attribution")
+    small.error(DataError, r"row 0: attributes is .*Expected", "vg_attribution")
 
 
 def run(small: Small, model: str, out: Path, **options: Any) -> list[Path]:

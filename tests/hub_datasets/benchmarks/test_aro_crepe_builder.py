@@ -9,6 +9,7 @@ import pytest
 from builder_support import Small, card_table
 
 from vl_assay.hub_datasets.aro_crepe.builder import CONFIG_NAMES, make_negatives
+from vl_assay.metrics.common.errors import DataError
 
 CAPTIONS = ["A red cat on a big table.", "a dog next to a small blue car", "Green."]
 
@@ -48,7 +49,7 @@ def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
     first, again, other = (small.rows(seed=seed) for seed in (0, 0, 1))
     assert first == again
     assert [row["negative_caption"] for row in first] != [row["negative_caption"] for row in other]
-    small.error(ValueError, "seed is 'x'; pass a whole number", seed="x")
+    small.error(DataError, "seed is 'x'; pass a whole number", seed="x")
 
 
 def test_the_release_gives_the_numbers_of_the_card(shared_data: Path, tmp_path):

@@ -13,7 +13,9 @@ from builder_support import Small
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.core.build import build as build_repository
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
 from vl_assay.hub_datasets.core.repository import read_build
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
 
@@ -75,7 +77,7 @@ def test_a_file_without_boxes_gives_whole_images_and_no_box(small):
 def test_missing_files_are_counted_and_named_with_their_folder_and_source(small):
     for complexity in (5, 9):
         sources.productivity_file(small.folder, "swap", complexity).unlink()
-    message = small.error(FileNotFoundError, None)
+    message = small.error(MissingSourceError, None)
     assert "productivity_swap: 2 of 9 files are missing" in message
     assert "data/prod_hard_negatives/swap/prod_vg_hard_negs_swap_complexity_5.csv" in message
     assert "https://github.com/RAIVNLab/CREPE/tree/master/data" in message
@@ -151,7 +153,7 @@ def test_the_card_of_a_build_states_how_many_rows_are_left_out(small, tmp_path):
 )
 def test_a_damaged_row_is_an_error_that_names_file_row_and_field(small, fields, found):
     path = spoil(small.folder, **fields)
-    message = small.error(ValueError, "row 1: ", with_images=False)
+    message = small.error(DataError, "row 1: ", with_images=False)
     assert str(path) in message
     assert found in message
 
@@ -159,7 +161,7 @@ def test_a_damaged_row_is_an_error_that_names_file_row_and_field(small, fields, 
 def test_a_list_is_read_and_never_run(small, tmp_path):
     trace = tmp_path / "trace"
     spoil(small.folder, hard_negs=f"[open({str(trace)!r}, 'w').name]")
-    small.error(ValueError, r"hard_negs: \[str\]")
+    small.error(DataError, r"hard_negs: \[str\]")
     assert not trace.exists()
 
 
@@ -173,7 +175,7 @@ def test_a_list_is_read_and_never_run(small, tmp_path):
 def test_a_damaged_file_is_an_error_that_names_it(small, content, found):
     path = sources.productivity_file(small.folder, "swap", 7)
     path.write_bytes(content)
-    message = small.error(ValueError, "row 0")
+    message = small.error(DataError, "row 0")
     assert str(path) in message
     assert found in message
 

@@ -12,7 +12,9 @@ import sources_eqben as sources
 from builder_support import Small
 from PIL import Image
 
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
 from vl_assay.hub_datasets.eqben.builder import FULL_COUNTS, frame_as_png
+from vl_assay.metrics.common.errors import DataError
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ class Evil:
 )
 def test_a_file_that_holds_no_frame_is_refused_and_never_unpickled(tmp_path, array, found):
     np.save(tmp_path / "frame.npy", array, allow_pickle=True)
-    with pytest.raises(ValueError, match=found):
+    with pytest.raises(DataError, match=found):
         frame_as_png(str(tmp_path / "frame.npy"))
 
 
@@ -78,16 +80,16 @@ def test_a_frame_that_claims_more_than_its_file_holds_is_refused(tmp_path):
     path = tmp_path / "frame.npy"
     np.save(path, np.zeros((4, 4, 3), np.uint8))
     path.write_bytes(path.read_bytes().replace(b"(4, 4, 3)", b"(99999, 99999, 3)"))
-    with pytest.raises(ValueError, match=r"frame\.npy"):
+    with pytest.raises(DataError, match=r"frame\.npy"):
         frame_as_png(str(path))
 
 
 def test_the_full_set_has_its_own_file_and_the_published_counts(small):
     small.error(
-        FileNotFoundError, "private_info_global.json is missing.*gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ", full=True
+        MissingSourceError, "private_info_global.json is missing.*gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ", full=True
     )
     (small.folder / sources.FULL).write_text(json.dumps(sources.groups()), encoding="utf-8")
-    small.error(ValueError, "has 2 groups of eqbensd, but the release has 1,513", "eqbensd", full=True)
+    small.error(DataError, "has 2 groups of eqbensd, but the release has 1,513", "eqbensd", full=True)
     assert sum(FULL_COUNTS.values()) == 195_872 + 45_849 + 1_814 + 3 * 2_000 + 1_513
 
 
@@ -107,4 +109,4 @@ GROUP = sources.groups()[0]
 )
 def test_damaged_annotations_are_an_error_that_names_what_is_wrong(small, groups, found):
     (small.folder / sources.SUBSET).write_text(json.dumps(groups), encoding="utf-8")
-    assert found in small.error(ValueError, sources.SUBSET, "eqbenag")
+    assert found in small.error(DataError, sources.SUBSET, "eqbenag")

@@ -10,7 +10,9 @@ import sources_hard_positives as sources
 from builder_support import Small, paper_text
 
 from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
 from vl_assay.hub_datasets.hard_positives.builder import RELEASED_ROWS
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
 PARTS = tuple(RELEASED_ROWS)
@@ -118,7 +120,7 @@ def test_clean_is_the_rows_without_a_defect(small, part):
 def test_a_missing_file_is_named_with_where_to_get_it(small, place):
     (small.folder / place / "vl_checklist_relations.json").unlink()
     with pytest.raises(
-        FileNotFoundError, match=rf"{place}/vl_checklist_relations.json is missing.*git clone"
+        MissingSourceError, match=rf"{place}/vl_checklist_relations.json is missing.*git clone"
     ) as caught:
         small.builder("replace_relations").download_and_prepare()
     assert "rebuild_swap" not in str(caught.value)
@@ -127,23 +129,23 @@ def test_a_missing_file_is_named_with_where_to_get_it(small, place):
 def test_a_missing_file_of_swap_has_a_way_round(small):
     whole = list(small.build())
     (small.folder / "swapped_data" / "visual_genome_attribution.json").unlink()
-    small.error(FileNotFoundError, r"13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw.*rebuild_swap=True", crop=False)
+    small.error(MissingSourceError, r"13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw.*rebuild_swap=True", crop=False)
     assert list(small.build(rebuild_swap=True)) == whole
 
 
 def test_a_caption_that_cannot_be_swapped_is_named(small):
     rows = [(sources.boxed(0, sources.SWAPS[0][0]), "a man and a hat", "a hat and a man", "x")]
     sources.write(small.folder, "visual_genome_attribution.json", rows)
-    small.error(ValueError, r"record 0: 'a man and a hat' is not of the form.*rebuild_swap=False", rebuild_swap=True)
+    small.error(DataError, r"record 0: 'a man and a hat' is not of the form.*rebuild_swap=False", rebuild_swap=True)
 
 
 def test_files_that_do_not_belong_together_are_refused(small):
     path = small.folder / "swapped_data" / "vl_checklist_relations.json"
     records = json.loads(path.read_text())
     path.write_text(json.dumps(records[:-1]))
-    small.error(ValueError, r"have 6 and 5 rows. Take both from the same commit", "replace_relations")
+    small.error(DataError, r"have 6 and 5 rows. Take both from the same commit", "replace_relations")
     path.write_text(json.dumps(records[1:] + records[:1]))
-    small.error(ValueError, r"differ in record 0: images '0.jpg' and '1.jpg'", "replace_relations")
+    small.error(DataError, r"differ in record 0: images '0.jpg' and '1.jpg'", "replace_relations")
 
 
 GOOD = {"image_path": "0.jpg", "true_caption": "a", "false_caption": "b"}
@@ -163,7 +165,7 @@ BOXED = GOOD | {"bbox_x": 0, "bbox_y": 0, "bbox_w": 5, "bbox_h": 5, "attributes"
 def test_damaged_files_are_an_error_that_names_file_and_record(small, part, record, found):
     path = small.folder / "data" / {"swap": "visual_genome_attribution.json"}.get(part, "vl_checklist_relations.json")
     path.write_text(json.dumps([BOXED, record]), encoding="utf-8")
-    assert f"{path}, record 1: {found}. Expected" in small.error(ValueError, "Expected", part)
+    assert f"{path}, record 1: {found}. Expected" in small.error(DataError, "Expected", part)
 
 
 def test_scores_are_judged_by_both_metrics_and_by_halves(small, tmp_path):

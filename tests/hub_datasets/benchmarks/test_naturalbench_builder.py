@@ -8,6 +8,7 @@ from builder_support import Small
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.examples import load_examples
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.questions import paired_question_accuracy
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import score
@@ -70,7 +71,7 @@ def test_a_question_with_one_answer_is_a_defect_that_stays_and_is_wrong(small):
 def test_damaged_questions_are_an_error_that_names_row_and_field(small, changes, found):
     rows = sources.records(2)
     sources.write_questions(small.folder, [rows[0] | changes, rows[1]])
-    assert found in small.error(ValueError, "parquet")
+    assert found in small.error(DataError, "parquet")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_damaged_questions_are_an_error_that_names_row_and_field(small, changes,
 def test_damaged_pairs_are_an_error_that_names_the_row(small, changes, found):
     rows = sources.pairs()
     sources.write_pairs(small.folder, [rows[0], rows[1] | changes])
-    assert found in small.error(ValueError, "metadata.json", "retrieval")
+    assert found in small.error(DataError, "metadata.json", "retrieval")
 
 
 def test_by_name_the_pairs_are_scored_as_groups_and_by_default_the_questions(small, tmp_path):

@@ -17,7 +17,7 @@ from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.hub_datasets.retrieval import karpathy
-from vl_assay.metrics.common.errors import ModelError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError
 from vl_assay.model_wrappers import score
 
 FILE = "coco_karpathy_test.json"
@@ -214,25 +214,10 @@ def test_options_without_meaning_are_refused(either, name):
     either.error(UnknownNameError, "tagger", tagger="nltk")
     either.error(UnknownNameError, "unknown kind of units 'letters'; known: words, tokens", units="letters")
     for seed in ("1", 1.0, True, 2**63):
-        either.error(ValueError, r"seed is .*; pass a whole number", seed=seed)
-    either.error(ValueError, "allow_identity is 'no'; pass True or False", allow_identity="no")
+        either.error(DataError, r"seed is .*; pass a whole number", seed=seed)
+    either.error(DataError, "allow_identity is 'no'; pass True or False", allow_identity="no")
     if name == "retrieval":
-        either.error(ValueError, "black_edges is 1; pass True or False", black_edges=1)
-
-
-@BOTH
-def test_without_the_package_the_error_says_how_to_get_it_and_other_configurations_need_none(either, name, monkeypatch):
-    def missing(module, *arguments, found=importlib.import_module):
-        if "authoring" in module:
-            raise ModuleNotFoundError(f"No module named {module!r}")
-        return found(module, *arguments)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    either.error(ImportError, r"pip install vl-assay\. Or load .* Parquet")
-    assert len(either.rows("vg_relation" if name == "aro" else "coco")) == (12 if name == "aro" else 5)
-    if name == "retrieval":
-        for config in ("coco_cleaned", "coco_shuffle_rows_4"):
-            either.error(ImportError, "pip install vl-assay", config)
+        either.error(DataError, "black_edges is 1; pass True or False", black_edges=1)
 
 
 @BOTH
@@ -262,10 +247,10 @@ def test_text_alone_needs_no_data_dir_and_no_images(either, name, tmp_path, monk
 )
 def test_a_damaged_file_is_named_with_the_entry(small, text, found):
     (small.folder / FILE).write_text(text, encoding="utf-8")
-    small.error(ValueError, rf"{FILE}.*{found}.*Expected")
+    small.error(DataError, rf"{FILE}.*{found}.*Expected")
 
 
 def test_another_checksum_and_other_numbers_than_the_released_are_refused(small):
-    small.error(ValueError, rf"{FILE} has MD5 [0-9a-f]{{32}}, but .* has 3ff34b0e.*verify=False", verify=True)
+    small.error(DataError, rf"{FILE} has MD5 [0-9a-f]{{32}}, but .* has 3ff34b0e.*verify=False", verify=True)
     found = r"has 4 rows, but the release has 1,000\..*verify=False"
-    small.error(ValueError, found, "flickr30k_order", verify=True)
+    small.error(DataError, found, "flickr30k_order", verify=True)

@@ -13,6 +13,7 @@ from console import invoke
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names
+from vl_assay.metrics.common.errors import DataError
 
 
 @pytest.fixture
@@ -103,4 +104,4 @@ def test_a_row_that_cannot_be_scored_is_named(small, change, message):
     file = small.folder / "count" / "text2image.json"
     rows = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps([rows[0] | change, *rows[1:]]), encoding="utf-8")
-    small.error(ValueError, message, "count_t2i")
+    small.error(DataError, message, "count_t2i")

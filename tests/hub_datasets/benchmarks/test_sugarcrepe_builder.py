@@ -11,6 +11,7 @@ import pytest
 from builder_support import Small
 
 from vl_assay.hub_datasets.sugarcrepe.builder import CATEGORIES, CONFIG_NAMES
+from vl_assay.metrics.common.errors import DataError
 
 # Keys with a gap, text with stray white space, an image that two rows share: as in the released files.
 ROWS = {
@@ -78,7 +79,7 @@ def test_image_bytes_are_not_decoded(small):
 )
 def test_damaged_annotations_are_an_error_that_names_file_and_key(small, row, found):
     path = write_annotations(small.folder / "data" / "swap_obj.json", ROWS | {"7": row})
-    assert f"{path}, key '7': {found}. Expected" in small.error(ValueError, "Expected")
+    assert f"{path}, key '7': {found}. Expected" in small.error(DataError, "Expected")
 
 
 def test_unrefined_files_hold_17478_rows_and_the_refined_ones_among_them(released):

@@ -20,6 +20,7 @@ from vl_assay.hub_datasets.toy_order import builder as module
 from vl_assay.hub_datasets.toy_order.builder import CONFIG_NAMES, RETRIEVAL, TEXT_SHUFFLES, ToyOrder, shuffle_caption
 from vl_assay.hub_datasets.toy_scenes.render import read_scene
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
 CARD = (Path(module.__file__).parent / "README.md").read_text("utf-8")
@@ -126,7 +127,7 @@ def test_negatives_of_order_are_false_of_the_scene_and_another_draw_for_each_see
 
 
 def test_a_seed_that_is_no_whole_number_is_refused():
-    with pytest.raises(ValueError, match="seed is 'one'; pass a whole number"):
+    with pytest.raises(DataError, match="seed is 'one'; pass a whole number"):
         ToyOrder(config_name="retrieval", seed="one").as_streaming_dataset()
 
 

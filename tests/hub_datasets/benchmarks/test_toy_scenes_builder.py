@@ -15,6 +15,7 @@ from vl_assay.hub_datasets.toy_scenes.builder import ToyScenes
 from vl_assay.hub_datasets.toy_scenes.render import read_scene
 from vl_assay.hub_datasets.toy_scenes.tasks import TASKS, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene
+from vl_assay.metrics.common.errors import DataError
 
 FOLDER = Path(module.__file__).parent
 CARD = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -74,13 +75,13 @@ def test_minus_one_streams_on_after_any_number(make, without_pictures):
 
 
 def test_an_endless_split_is_not_written(make):
-    with pytest.raises(ValueError, match="only as_streaming_dataset"):
+    with pytest.raises(DataError, match="only as_streaming_dataset"):
         make(train_scenes=-1).download_and_prepare()
 
 
 @pytest.mark.parametrize("value", [-2, 2.5, "ten"])
 def test_a_senseless_number_of_scenes_is_refused(value, make):
-    with pytest.raises(ValueError, match=f"train_scenes is {value!r}; give a number of scenes"):
+    with pytest.raises(DataError, match=f"train_scenes is {value!r}; give a number of scenes"):
         make(train_scenes=value).as_streaming_dataset()
 
 

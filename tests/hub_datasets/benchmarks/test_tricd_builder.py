@@ -13,6 +13,7 @@ import sources_tricd as sources
 from builder_support import Small
 
 from vl_assay.hub_datasets.tricd.questions import caption_question
+from vl_assay.metrics.common.errors import DataError
 
 GROUNDING, VQA = "TRICD_grounding_val.json", "TRICD_VQA_val.json"
 
@@ -163,7 +164,7 @@ def put(number, key, **fields):
 )
 def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, change, found):
     path = rewrite(small.folder, VQA if config == "vqa" else GROUNDING, change)
-    assert str(path) in small.error(ValueError, re.escape(found), config)
+    assert str(path) in small.error(DataError, re.escape(found), config)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_caption_becomes_a_question(caption, expected):
 
 @pytest.mark.parametrize("caption", ["", "  ", " ."])
 def test_empty_caption_has_no_question(caption):
-    with pytest.raises(ValueError, match="is empty"):
+    with pytest.raises(DataError, match="is empty"):
         caption_question(caption)
 
 

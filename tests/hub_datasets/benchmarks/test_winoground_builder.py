@@ -15,7 +15,9 @@ from builder_support import Small, raw
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.core.build import build as build_repository
+from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.winoground import builder as module
+from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import score
 
 TAGS_FILE = "new_tag_assignments.json"
@@ -125,33 +127,9 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revis
     assert hub.calls == [("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", ["data/test-*.parquet"])]
 
 
-def test_a_revision_without_parquet_is_read_in_its_older_layout(small, hub, tmp_path):
-    sources.write_texts(hub.root / "data")
-    sources.write_images(tmp_path / "photos" / "images")
-    shutil.make_archive(str(hub.root / "data" / "images"), "zip", tmp_path / "photos")
-    builder = small.builder(revision="main")
-    builder.download_and_prepare()
-    assert files_of(raw(builder.as_dataset(split="test"))) == EXPECTED_FILES
-    assert [patterns for *_, patterns in hub.calls] == [
-        ["data/test-*.parquet"],
-        ["data/examples.jsonl", "data/images.zip"],
-    ]
-    assert builder.sources == ["rows and images: https://huggingface.co/datasets/facebook/winoground/tree/main"]
-
-
-def test_only_a_repository_without_parquet_is_asked_for_its_older_layout(small, hub, monkeypatch):
-    def fail(*args, **options):
-        hub.calls.append(options["allow_patterns"])
-        raise ConnectionResetError("the server is down")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    small.error(ConnectionError, "the server is down")
-    assert hub.calls == [["data/test-*.parquet"]]
-
-
-def test_a_revision_with_neither_layout_is_an_error(small, hub):
+def test_a_revision_without_parquet_files_is_an_error(small, hub):
     small.error(
-        ConnectionError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
+        DownloadError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
     )
 
 
@@ -170,7 +148,7 @@ def test_a_damaged_example_is_an_error_that_names_file_and_row(small, change, fo
     lines = sources.examples()
     lines[1] |= change
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    message = small.error(ValueError, "row 1: ")
+    message = small.error(DataError, "row 1: ")
     assert str(path) in message
     assert found in message
 
@@ -178,12 +156,12 @@ def test_a_damaged_example_is_an_error_that_names_file_and_row(small, change, fo
 def test_an_archive_of_another_format_is_an_error_that_names_it(small):
     shutil.rmtree(small.folder / "data" / "images")
     (small.folder / "data" / "images.zip").write_bytes(b"<html>")
-    small.error(ValueError, r"images\.zip is not a zip archive.*Get it from https")
+    small.error(DataError, r"images\.zip is not a zip archive.*Get it from https")
 
 
 def test_verify_asks_for_all_examples_and_known_categories(small, monkeypatch):
-    small.error(ValueError, r"SHA-256 .*8a635dac.*verify=False", verify=True)
-    small.error(ValueError, r"5 rows, but the release has 400.*verify=False", verify=True, with_tags=False)
+    small.error(DataError, r"SHA-256 .*8a635dac.*verify=False", verify=True)
+    small.error(DataError, r"5 rows, but the release has 400.*verify=False", verify=True, with_tags=False)
     lines = sources.examples()
     lines[2]["collapsed_tag"] = "Neither"
     (small.folder / "data" / "examples.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
@@ -206,7 +184,7 @@ def test_verify_asks_for_all_examples_and_known_categories(small, monkeypatch):
 )
 def test_damaged_tags_are_an_error(small, tags, found):
     (small.folder / TAGS_FILE).write_text(json.dumps(tags), encoding="utf-8")
-    assert found in small.error(ValueError, TAGS_FILE)
+    assert found in small.error(DataError, TAGS_FILE)
 
 
 def test_a_repository_is_scored_and_judged_by_both_sets_of_tags(small, tmp_path):

@@ -13,8 +13,10 @@ from PIL import Image
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.core.benchmarks import get_builder
+from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.zero_shot.labelled_sets import SETS
 from vl_assay.hub_datasets.zero_shot.templates import TEMPLATES
+from vl_assay.metrics.common.errors import DataError
 
 SYNSETS = ("n01440764", "n01443537", "n02012849", "n03126707")
 LISTED = (
@@ -81,7 +83,7 @@ def test_another_split_is_read_on_request_and_a_missing_one_named(images, built)
     folder = images("cat", "cow", "dog", inside="val")
     assert names(built(data_dir=folder, split="train")) == ["cat", "dog"]
     assert names(built(data_dir=folder)) == ["cat", "cow", "dog"]
-    with pytest.raises(FileNotFoundError, match="no folder 'dev'"):
+    with pytest.raises(MissingSourceError, match="no folder 'dev'"):
         built(data_dir=folder, split="dev")
 
 
@@ -105,7 +107,7 @@ def test_files_that_are_no_images_and_hidden_folders_are_left_out(images, built)
 )
 def test_a_table_is_checked(tmp_path, built, table, message):
     (tmp_path / "metadata.csv").write_text(table)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         built(data_dir=tmp_path)
 
 
@@ -136,7 +138,7 @@ def test_synsets_have_the_first_synonym_that_no_other_class_has(images, built):
 
 
 def test_synsets_without_names_say_where_names_are(images, built):
-    with pytest.raises(FileNotFoundError, match=r"3 synsets such as n01440764.*classnames\.txt.*LOC_synset_mapping"):
+    with pytest.raises(MissingSourceError, match=r"3 synsets such as n01440764.*classnames\.txt.*LOC_synset_mapping"):
         built("imagenet", data_dir=images(*SYNSETS[:3]))
 
 
@@ -156,7 +158,7 @@ def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed,
     folder = images(*labels)
     if listed is not None:
         (folder / "classnames.txt").write_bytes(listed if isinstance(listed, bytes) else listed.encode())
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         built("pets", data_dir=folder)
 
 
@@ -188,7 +190,7 @@ def test_templates_are_the_sets_own_or_from_a_file_or_an_option(images, built):
 
 @pytest.mark.parametrize(("chosen", "message"), [("pets?", "without {}"), ("a {}|b", "without {}"), ("{}|{}", "twice")])
 def test_templates_without_a_place_for_the_name_or_twice_are_refused(images, built, chosen, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         built(data_dir=images("cat", "dog"), templates=chosen)
 
 
@@ -244,31 +246,31 @@ def test_columns_of_texts_or_numbers_are_named(data, built):
     rows = built(data_dir=data, image_column="picture", label_column="kind")
     assert (names(rows), rows["label"][:]) == (["cat", "dog"], [0, 1, 0])
     assert names(built(data_dir=data, label_column="weight")) == ["0", "1", "2"]
-    with pytest.raises(ValueError, match=r"picture, kind, weight.*none of class labels.*option label_column"):
+    with pytest.raises(DataError, match=r"picture, kind, weight.*none of class labels.*option label_column"):
         built(data_dir=data)
-    with pytest.raises(ValueError, match="and sort is not among"):
+    with pytest.raises(DataError, match="and sort is not among"):
         built(data_dir=data, label_column="sort")
-    with pytest.raises(ValueError, match="the column weight has no images"):
+    with pytest.raises(DataError, match="the column weight has no images"):
         built(data_dir=data, image_column="weight", label_column="kind")
 
 
 def test_hidden_labels_and_unknown_splits_are_named(data, built):
     dataset(data, test=(ANIMALS, [-1, -1]))
-    with pytest.raises(ValueError, match=r"shows the labels of no split \(test\)"):
+    with pytest.raises(DataError, match=r"shows the labels of no split \(test\)"):
         built(data_dir=data)
-    with pytest.raises(ValueError, match="no split 'train'; it has test"):
+    with pytest.raises(DataError, match="no split 'train'; it has test"):
         built(data_dir=data, split="train")
 
 
 @pytest.mark.parametrize("reference", ["imagenet", "owner/", "owner/name@", "@main"])
 def test_a_dataset_is_named_by_owner_and_name(built, reference):
-    with pytest.raises(ValueError, match="Expected OWNER/NAME"):
+    with pytest.raises(DataError, match="Expected OWNER/NAME"):
         built(dataset=reference)
 
 
-def test_a_dataset_of_the_hub_that_cannot_be_reached_is_a_connection_error(built, monkeypatch):
+def test_a_dataset_of_the_hub_that_cannot_be_reached_is_a_failed_download(built, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ConnectionError, match=r"owner/name could not be loaded.*data_dir"):
+    with pytest.raises(DownloadError, match=r"Could not download .*datasets/owner/name .*data_dir"):
         built(dataset="hf://datasets/owner/name")
 
 

@@ -22,6 +22,7 @@ from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.cola import builder as cola
 from vl_assay.hub_datasets.core import image_archives
 from vl_assay.hub_datasets.core import listing as listing
+from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
 from vl_assay.hub_datasets.sugarcrepe import release
 from vl_assay.metrics.common.errors import DataError
@@ -151,7 +152,7 @@ def test_a_server_that_refuses_or_is_down_is_told_with_what_to_do(name, status, 
     small = Small(name, tmp_path)
     file = {"sugarcrepe": "data/add_att.json", "cola": sources_cola.ANNOTATIONS}[name]
     server.down = {Path(file).name: [status]}
-    small.error(ConnectionError, rf"Could not download .*{file} .*{status}.*pass data_dir", data_dir=None)
+    small.error(DownloadError, rf"Could not download .*{file} .*{status}.*pass data_dir", data_dir=None)
 
 
 def test_a_file_that_was_moved_is_followed_to_its_new_address(remote_sugarcrepe, server, tmp_path):
@@ -181,16 +182,16 @@ def test_an_image_of_cola_that_is_gone_is_missing_and_a_server_that_is_down_is_n
     small = Small("cola", tmp_path)
     (tmp_path / "remote" / "vg" / "13.jpg").unlink()
     found = r"1 of 7 images .* their URLs.*13\.jpg \(for multiobjects/1\)"
-    small.error(FileNotFoundError, found, data_dir=None)
+    small.error(MissingSourceError, found, data_dir=None)
     assert missing(raw(small.build(data_dir=None, allow_missing=True)), "image_0") == ["multiobjects/1"]
     server.down = {"15.jpg": [503]}
-    small.error(ConnectionError, r"Could not download .*15\.jpg.*503", data_dir=None, allow_missing=True)
+    small.error(DownloadError, r"Could not download .*15\.jpg.*503", data_dir=None, allow_missing=True)
 
 
 def test_a_page_in_place_of_an_image_of_cola_is_an_error_that_names_both(remote_cola, tmp_path):
     (tmp_path / "remote" / "vg" / "16.jpg").write_text("<html>Moved.</html>")
     message = r"/16\.jpg sent is not a JPEG or PNG file.*<html>.*Remove /"
-    Small("cola", tmp_path).error(ValueError, message, data_dir=None)
+    Small("cola", tmp_path).error(DataError, message, data_dir=None)
 
 
 def test_images_of_sugarcrepe_come_from_the_archive_where_data_dir_has_no_folder_of_them(remote_sugarcrepe, tmp_path):
@@ -208,7 +209,7 @@ def test_an_image_that_the_archive_of_sugarcrepe_lacks_is_named(remote_sugarcrep
     with zipfile.ZipFile(tmp_path / "remote" / "val2017.zip", "w") as archive:
         archive.write(small.folder / "val2017" / "000000000000.jpg", "val2017/000000000000.jpg")
     found = r"5 of 6 images .* archive .*000000000001\.jpg \(for swap_obj/1\)"
-    small.error(FileNotFoundError, found, data_dir=None)
+    small.error(MissingSourceError, found, data_dir=None)
 
 
 def test_images_of_sugarcrepe_stream_from_the_archive(remote_sugarcrepe, tmp_path):
@@ -220,4 +221,4 @@ def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_s
     small = Small("sugarcrepe", tmp_path)
     shutil.copy(small.folder / "data" / "swap_obj.json", small.folder)
     found = r"data_unrefined/swap_obj\.json.*pass data_dir"
-    small.error(ConnectionError, found, "unrefined_swap_obj")
+    small.error(DownloadError, found, "unrefined_swap_obj")

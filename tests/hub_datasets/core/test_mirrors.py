@@ -21,12 +21,13 @@ from parquet_sources import noise_files, stored_images, write_parquet
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.aro.release import FILES, MIRRORS
 from vl_assay.hub_datasets.core import downloads, image_archives, mirrors
-from vl_assay.hub_datasets.core.downloads import NoSourceError
+from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError, NoSourceError
 from vl_assay.hub_datasets.core.listing import DOWNLOADED, TO_DOWNLOAD, list_benchmarks
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.retrieval.karpathy import SOURCES
 from vl_assay.hub_datasets.sugarcrepe.builder import SugarCrepe
 from vl_assay.hub_datasets.sugarcrepe.release import MIRROR
+from vl_assay.metrics.common.errors import DataError
 
 CONFIG = "swap_obj"
 
@@ -119,7 +120,7 @@ def test_an_image_of_which_the_mirror_has_no_text_is_missing(small, server, hub)
     data.write_text(json.dumps(records))
     with (
         pytest.warns(UserWarning, match="Taken from"),
-        pytest.raises(FileNotFoundError, match=r"1 of 6 images .*000000000003\.jpg"),
+        pytest.raises(MissingSourceError, match=r"1 of 6 images .*000000000003\.jpg"),
     ):
         small.rows()
     with pytest.warns(UserWarning, match="Taken from"):
@@ -245,14 +246,14 @@ def test_files_of_a_mirror_may_be_the_users_own(aro, hub, tmp_path):
 
 def test_a_mirror_of_aro_of_another_form_or_number_of_rows_is_named(aro, hub):
     message = r"ARO-Visual-Relation.* has 12 rows, but the release has 23,937"
-    aro.error(ValueError, message, data_dir=None, verify=True)
+    aro.error(DataError, message, data_dir=None, verify=True)
     hub.down = {path.name: [404] for path in (hub.folder / "mteb" / "ARO-Visual-Attribution" / "data").iterdir()}
-    aro.error(ConnectionError, r"ARO-Visual-Attribution .*pass data_dir", "vg_attribution", data_dir=None)
+    aro.error(DownloadError, r"ARO-Visual-Attribution .*pass data_dir", "vg_attribution", data_dir=None)
 
 
 def test_an_image_that_a_mirror_of_aro_lacks_is_named_by_its_rows(aro, hub):
     stored_images(hub.folder / "mteb" / "ARO-Visual-Relation", {"image": "x"})[2].unlink()
-    aro.error(FileNotFoundError, r"1 of 6 images are missing .*\(for vg_relation/2\)", data_dir=None)
+    aro.error(MissingSourceError, r"1 of 6 images are missing .*\(for vg_relation/2\)", data_dir=None)
     rows = aro.rows(data_dir=None, allow_missing=True)
     assert [row["id"] for row in rows if row["image"] is None] == ["vg_relation/2"]
 

@@ -9,9 +9,11 @@ import pytest
 from builder_support import raw
 
 from vl_assay.hub_datasets.core.columns import columns
+from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.core.image_archives import ImageArchive
 from vl_assay.hub_datasets.core.released_rows import Images, ReleasedRows, Rows, parse_records
 from vl_assay.hub_datasets.core.source_files import SourceFile, VerifiedConfig, make_configs
+from vl_assay.metrics.common.errors import DataError
 
 ROWS = [{"caption": 'a "red" cup, a table', "label": "1"}, {"caption": "zwei\nZeilen, ö", "label": "2"}]
 FILES = {
@@ -47,14 +49,14 @@ def test_rows_of_an_object_have_its_keys():
     ],
 )
 def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         parse_records(payload, name)
 
 
 def test_an_error_of_a_malformed_file_or_row_says_how_to_get_the_right_one(copy):
     for content, found in ((b"[", "is not valid JSON"), (b'[{"image": 1}]', "row 0: image is 1")):
         (copy / "rows.json").write_bytes(content)
-        with pytest.raises(ValueError, match=rf"rows\.json.* {found}.*\. Ask the authors\.$"):
+        with pytest.raises(DataError, match=rf"rows\.json.* {found}.*\. Ask the authors\.$"):
             places_of(copy)
 
 
@@ -99,11 +101,11 @@ def test_images_are_fetched_only_where_the_copy_has_none_and_no_folder_for_them(
     for path in [*copy.rglob("*.jpg")]:
         path.unlink()
     for folder in (copy / "second" / "inside", copy / "first"):
-        with pytest.raises(FileNotFoundError, match=f"2 of 2 images are missing from {copy}"):
+        with pytest.raises(MissingSourceError, match=f"2 of 2 images are missing from {copy}"):
             places_of(copy)
         folder.rmdir()
-    with pytest.raises(ConnectionError, match=r"Could not download .*/a\.zip"):  # nothing is downloaded in tests
+    with pytest.raises(DownloadError, match=r"Could not download .*/a\.zip"):  # nothing is downloaded in tests
         places_of(copy)
     (copy / "a.jpg").write_text(".")
-    with pytest.raises(FileNotFoundError, match=r"1 of 2 images .*b\.jpg"):
+    with pytest.raises(MissingSourceError, match=r"1 of 2 images .*b\.jpg"):
         places_of(copy)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.core.crops import box_problem, crop, crop_name
-from vl_assay.hub_datasets.core.downloads import DownloadError
+from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.core.source_files import (
     SourceFile,
     check_rows,
@@ -22,6 +22,7 @@ from vl_assay.hub_datasets.core.source_files import (
     is_inner_path,
     parse_json,
 )
+from vl_assay.metrics.common.errors import DataError
 
 SCHEMA = {"caption": str, "count": int, "box": [float], "flag": bool, "part": {"names": [str]}}
 ROW = {"caption": "a", "count": 1, "box": [1, 2.5], "flag": True, "part": {"names": ["b"]}}
@@ -42,16 +43,16 @@ def test_fields_of_a_row_that_the_schema_names_are_kept_as_they_are():
     ],
 )
 def test_a_field_of_another_type_is_an_error_that_names_file_row_and_field(field, value):
-    with pytest.raises(ValueError, match=rf"^f, row 7: {field} is .*\. Expected \{{caption: str, count: int"):
+    with pytest.raises(DataError, match=rf"^f, row 7: {field} is .*\. Expected \{{caption: str, count: int"):
         check_rows([("row 1", ROW), ("row 7", ROW | {field: value})], SCHEMA, "f")
 
 
 def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors():
-    with pytest.raises(ValueError, match=r"row 0: caption is None.*the fields are count"):
+    with pytest.raises(DataError, match=r"row 0: caption is None.*the fields are count"):
         check_rows([("row 0", {"count": 1})], SCHEMA, "f")
-    with pytest.raises(ValueError, match=r"row 0: found \[\]\. Expected"):
+    with pytest.raises(DataError, match=r"row 0: found \[\]\. Expected"):
         check_rows([("row 0", [])], SCHEMA, "f")
-    with pytest.raises(ValueError, match="row 0: too long"):
+    with pytest.raises(DataError, match="row 0: too long"):
         check_rows([("row 0", ROW)], SCHEMA, "f", lambda row: "too long")
 
 
@@ -68,7 +69,7 @@ def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors(
     ],
 )
 def test_a_damaged_json_file_is_an_error_that_names_it(payload, kind, found):
-    with pytest.raises(ValueError, match=rf"^f\.json .*{found}|^f\.json is not"):
+    with pytest.raises(DataError, match=rf"^f\.json .*{found}|^f\.json is not"):
         parse_json(payload, "f.json", kind)
 
 
@@ -79,7 +80,7 @@ def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_pa
     assert file.read(tmp_path) == (b"released", str(tmp_path / "a.txt"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_bytes(b"altered")
-    with pytest.raises(ValueError, match=rf"data/a\.txt has {kind[:2].upper()}.*verify=False"):
+    with pytest.raises(DataError, match=rf"data/a\.txt has {kind[:2].upper()}.*verify=False"):
         file.read(tmp_path)
     assert file.read(tmp_path, verify=False)[0] == b"altered"
 
@@ -91,7 +92,7 @@ def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its
         if empty:
             empty.write_bytes(b"")
         with pytest.raises(
-            FileNotFoundError, match=rf"data/a\.txt is missing from {tmp_path}, or empty\. Ask the authors\."
+            MissingSourceError, match=rf"data/a\.txt is missing from {tmp_path}, or empty\. Ask the authors\."
         ):
             file.read(tmp_path)
     (tmp_path / "a.txt").write_bytes(b"whole")  # behind the empty one
@@ -120,7 +121,7 @@ def test_a_file_of_github_that_cannot_be_had_there_is_taken_from_copies_of_it_wi
         assert file.read(None, Downloads(jsdelivr=released)) == (b"released", copy)
     with pytest.warns(UserWarning, match=rf"{url} has SHA-256 .* Taken from {copy} instead"):
         assert file.read(None, Downloads(githubusercontent=altered, jsdelivr=released))[1] == copy
-    with pytest.raises(ValueError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: .* SHA-256"):
+    with pytest.raises(DataError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: .* SHA-256"):
         file.read(None, Downloads(githubusercontent=altered, jsdelivr=altered), verify=False)
     with pytest.raises(DownloadError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: Could not download"):
         file.read(None, Downloads(githubusercontent=altered))
@@ -201,7 +202,7 @@ def test_a_file_that_cannot_be_decoded_is_named_with_the_remedy(photograph, monk
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 40 // 3)  # Pillow refuses twice as many
     else:
         photograph.write_bytes(b"<html>")
-    with pytest.raises(ValueError, match=r"7\.png cannot be read as an image .*crop=False"):
+    with pytest.raises(DataError, match=r"7\.png cannot be read as an image .*crop=False"):
         crop(str(photograph), (0, 0, 4, 4))
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from console import invoke
 from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_support import declared
@@ -255,28 +256,28 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "start"),
+    "content",
     [
-        (None, "---\nmodel-index:\n"),
-        ("", "---\nmodel-index:\n"),
-        (BODY, "---\nmodel-index:\n"),
-        ("---\n---\n# A rule below no metadata\n", "---\nmodel-index:\n"),
-        ("---\n\n---\n" + BODY, "---\nmodel-index:\n"),
-        ("\n---\n# nothing yet\n---\n" + BODY, "\n---\n# nothing yet\nmodel-index:\n"),
-        ("---\nlicense: mit\nmodel-index:\n---\n" + BODY, "---\nlicense: mit\nmodel-index:\n- name"),
-        ("---\nmodel-index: []\n---\n" + BODY, "---\nmodel-index:\n"),
-        ('---\n  "model-index": # none\n  license: mit\n---\n', "---\n  model-index:\n  - name"),
-        ("\ufeff---\nlicense: mit\n---\n" + BODY, "\ufeff---\nlicense: mit\nmodel-index:\n"),
-        ("\ufeff" + BODY, "\ufeff---\nmodel-index:\n"),
+        None,
+        "",
+        BODY,
+        "---\n---\n# A rule below no metadata\n",
+        "---\n\n---\n" + BODY,
+        "\n---\n# nothing yet\n---\n" + BODY,
+        "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
+        "---\n{license: mit}\n---\n" + BODY,
+        "---\nmodel-index: &i []\nother: *i\n---\n" + BODY,
+        "\ufeff---\nlicense: mit\n---\n" + BODY,
+        "\ufeff" + BODY,
     ],
 )
-def test_cards_without_results_get_them(content, start, card, tmp_path):
+def test_cards_without_results_get_them(content, card, tmp_path):
     path = tmp_path / "README.md" if content is None else card(content)
     write_model_card(path, [RESULT])
     text = path.read_text(encoding="utf-8")
-    assert text.startswith(start)
     assert entries_of(path) == eval_results([RESULT])
     assert content is None or text.endswith(content.removeprefix("\ufeff").split("---\n")[-1])
+    assert ("license: mit" in text) == ("license: mit" in (content or ""))
     assert write_model_card(path, [RESULT]) == []
 
 
@@ -290,23 +291,6 @@ def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
     plain = card(BODY.replace("\n", "\r\n"))
     write_model_card(plain, [RESULT])
     assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
-
-
-def test_literal_text_and_aliases_at_the_end_of_the_key_are_found(card):
-    block = (
-        "text: &text |\n  # a heading\n\n  more\nmodel-index:\n- name: m\n  results:\n  - task: {type: t}\n"
-        "    dataset: {type: d, name: d}\n    metrics:\n    - type: wer\n      value: 1\n      name: |\n"
-        "        # no comment\n\n        two\n# a comment\n\n"
-    )
-    path = card(f"---\n{block}---\n")
-    write_model_card(path, [RESULT])
-    assert "\n# a comment\n\n---\n" in path.read_text()
-    assert path.read_text().count("# no comment") == 1
-    assert entries_of(path)[0].metric_name == "# no comment\n\ntwo\n"
-    path = card("---\nbase: &base m\nmodel-index:\n- results: []\n  name: *base\nlicense: mit\n---\n")
-    write_model_card(path, [RESULT])
-    assert path.read_text().startswith("---\nbase: &base m\nmodel-index:\n- results:\n")
-    assert path.read_text().endswith("\n  name: m\nlicense: mit\n---\n")
 
 
 def test_a_model_of_another_name_in_the_index_keeps_its_name_and_its_place(card):
@@ -325,8 +309,6 @@ def test_a_model_of_another_name_in_the_index_keeps_its_name_and_its_place(card)
     [
         ("---\na: [\n---\n", "are not valid YAML"),
         ("---\njust text\n---\n", "are 'just text', not keys with values"),
-        ("---\n{license: mit}\n---\n", "cannot be written without changing"),
-        ("---\nmodel-index: &i []\nother: *i\n---\n", "cannot be written without changing"),
         ("---\nmodel-index: text\n---\n", "the model-index of .* cannot be read"),
         ("---\nmodel-index:\n- name: x\n  results: [{task: 1}]\n---\n", "the model-index of .* cannot be read"),
         (b"---\nlicense: \xff\n---\n", "is not UTF-8"),
@@ -383,45 +365,29 @@ def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, m
 # What a text file can hold, with the characters that YAML and Markdown care about made frequent.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r-:#'\"{}[]&*|>\ufeff\u2028\x85 \t"))
 VALUE = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-KEYS = TEXT.filter(lambda key: key != "model-index")
-COMMENT = st.sampled_from(["", "# a comment", "# model-index:", "   # indented"])
+# PyYAML breaks keys at line separators of Unicode, which is refused.
+METADATA = st.dictionaries(TEXT.filter(lambda key: key != "model-index"), VALUE, max_size=4).filter(
+    lambda found: not any(mark in repr(found) for mark in ("\\x85", "\\u2028", "\\u2029"))
+)
 QUICK = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
 
-@st.composite
-def cards(draw):
-    """The lines of front matter before and after the place of the key, and the text below; all with one line end."""
-    end = draw(st.sampled_from(["\n", "\r\n"]))
-
-    def part():
-        chosen = draw(st.dictionaries(KEYS, VALUE, max_size=3))
-        text = "".join(yaml.safe_dump({key: chosen[key]}, allow_unicode=draw(st.booleans())) for key in chosen)
-        lines = [line for line in text.split("\n") if line] + [draw(COMMENT)]
-        return "".join(line + end for line in lines)
-
-    return end, part(), part(), draw(TEXT)
-
-
 @settings(max_examples=60, **QUICK)
-@given(cards=cards(), has_index=st.booleans())
-def test_whatever_a_card_holds_stays_and_the_results_come_back(cards, has_index, card, tmp_path):
-    end, before, after, text = cards
-    old = OTHERS[OTHERS.index("model-index") : OTHERS.index("# the rest")].rstrip() if has_index else ""
-    old = "".join(line + end for line in old.split("\n") if line)
-    path = card(f"---{end}{before}{old}{after}---{end}{text}")
-    known = ModelCard.load(path)
-    assert known.text == text
+@given(metadata=METADATA, text=TEXT, end=st.sampled_from(["\n", "\r\n"]))
+def test_whatever_a_card_holds_stays_and_the_results_come_back(metadata, text, end, card):
+    block = yaml.safe_dump(metadata, sort_keys=False).replace("\n", end)
+    path = card(f"---{end}{block}---{end}{text}")
     write_model_card(path, [RESULT])
-    new = path.read_bytes()
-    assert new.startswith(f"---{end}{before}model-index:{end}".encode() if has_index else f"---{end}{before}".encode())
-    assert new.endswith(f"{end}{after}---{end}{text}".encode() if has_index else f"---{end}{text}".encode())
-    assert entries_of(path) == [*(known.data.eval_results or []), *eval_results([RESULT])]
+    content = path.read_bytes()
+    assert content.endswith(text.encode())
+    found = yaml.safe_load(REGEX_YAML_BLOCK.search(content.decode())[2])
+    assert [*found.items()][: len(metadata)] == [*metadata.items()]
+    assert entries_of(path) == eval_results([RESULT])
     assert write_model_card(path, [RESULT]) == []
-    assert path.read_bytes() == new
 
 
 PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)
@@ -445,7 +411,6 @@ def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pie
     assert entries_of(path) == eval_results([RESULT])
     assert known is not None
     assert ModelCard.load(path).text == known.text
-    assert path.read_bytes().endswith(known.text.encode())
     assert write_model_card(path, [RESULT]) == []
 
 

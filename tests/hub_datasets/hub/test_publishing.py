@@ -53,7 +53,7 @@ def test_a_dataset_is_published_in_one_commit(dataset):
     (_, _, repo), (_, _, paths, commit) = hub.calls
     assert repo == {"repo_type": "dataset", "private": True, "exist_ok": True}
     assert commit == {"commit_message": "Publish toy", "repo_type": "dataset"}
-    assert {"README.md", "build.json", "eval.yaml"} < set(paths)
+    assert {"README.md", "build.json", "builder.py", "eval.yaml"} < set(paths)
     assert any(path.endswith(".parquet") for path in paths)
     assert sorted(paths) == [path for path, _ in plan(dataset, "me/toy").files]
 
@@ -85,7 +85,8 @@ def test_a_dataset_has_its_multiple_choice_for_a_framework_that_the_hub_accepts(
     assert {"image", "negative_captions"} < {*rows.features}
     assert {*task["field_spec"]["metadata"], task["field_spec"]["choices"]} < {*choices.features}
     card = DatasetCard.load(tmp_path / "toy" / "README.md")
-    assert card.text == DatasetCard.load(dataset / "README.md").text
+    assert card.text.startswith(DatasetCard.load(dataset / "README.md").text.rstrip())
+    assert "`builder.py` is the code that made these files" in card.text
     assert "dataset_path: me/toy" in (tmp_path / "toy" / "lm_eval" / "toy_scenes_order.yaml").read_text()
 
 
@@ -163,6 +164,11 @@ def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):
 def test_a_name_that_is_none_on_the_hub_is_refused(repo, dataset):
     with pytest.raises(DataError, match=re.escape(repr(repo))):
         plan(dataset, repo)
+
+
+def test_a_repository_whose_name_would_make_the_builder_a_script_is_refused(dataset):
+    with pytest.raises(DataError, match=r"me/builder cannot hold builder\.py"):
+        plan(dataset, "me/builder")
 
 
 def test_other_folders_are_not_published(tmp_path):

@@ -78,7 +78,7 @@ def test_a_letter_is_the_choice_at_its_place_in_the_log(file, task, exported, tm
     assert read.metadata["run"]["no_answer"] == 0
 
 
-@pytest.mark.parametrize(("task", "log"), [("groups", "a.json"), ("vqa", "a.jsonl"), ("itm", "b.json")])
+@pytest.mark.parametrize(("task", "log"), [("groups", "a.json"), ("vqa", "a.json"), ("itm", "b.json")])
 def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, log, exported, tmp_path):
     def written(model, name):
         how = {"out": tmp_path / name, "limit": LIMIT, "progress": False}
@@ -98,10 +98,10 @@ def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, l
 
 def test_a_log_takes_the_place_of_no_other_file(tmp_path):
     [path] = predict("mock:constant", "toy_scenes/itm", out=tmp_path, limit=2, progress=False)
-    log = tmp_path / "answers.jsonl"
+    log = tmp_path / "answers.json"
     assert write_log(path, log) == write_log(path, log) == 2
     log.write_text('{"key": "a", "answer": {"text": "B"}}\n')
-    with pytest.raises(StorageError, match="is not this log: it may be a journal; remove it or name another file"):
+    with pytest.raises(StorageError, match="is not this log: remove it or name another file"):
         write_log(path, log)
     assert log.read_text() == '{"key": "a", "answer": {"text": "B"}}\n'
 

@@ -1,29 +1,28 @@
 """Make `sugarcrepe/v2`, the pairs of SugarCrepe on which learned probes do no better than chance, from the release.
 
-``python -m vl_assay.hub_datasets.sugarcrepe.make_v2 FOLDER`` reads the release in FOLDER, writes the ids to ``v2.py``
-and the counts and the accuracies of fresh probes to the card, both in its own folder or in ``--into``. The same release
-gives the same files. The card's audit of v2 is a section of its own, which ``vl-assay audit sugarcrepe/v2 --card``
-writes.
+``python tests/make_sugarcrepe_v2.py FOLDER`` reads the release in FOLDER, writes the ids to ``v2.json`` and the counts
+and the accuracies of fresh probes to the card, both in the benchmark's folder or in ``--into``. The same release gives
+the same files. The audit of v2 in the card is a section of its own: ``vl-assay audit sugarcrepe/v2 --card``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
-import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ...metrics.common.documents import simple_table, to_markdown
-from ...metrics.common.formatting import percent, words
-from ...metrics.common.storage import write_text
-from ..authoring.audit.probes import PROBES, TREES, group_pairs, run_probes
-from ..authoring.data.pairs import Pair, read_pairs
-from ..authoring.refine.refine import refine
-from .v2 import texts_hash
+from vl_assay.hub_datasets.authoring.audit.probes import PROBES, TREES, group_pairs, run_probes
+from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
+from vl_assay.hub_datasets.authoring.refine.refine import refine
+from vl_assay.hub_datasets.sugarcrepe.v2 import FILE, texts_hash
+from vl_assay.metrics.common.documents import simple_table, to_markdown
+from vl_assay.metrics.common.formatting import percent, words
+from vl_assay.metrics.common.storage import write_text
 
 # All probes of the audit decide which pairs go, in as many rounds as it takes.
 ROUNDS = 20
@@ -69,16 +68,11 @@ def fresh_accuracies(pairs: Sequence[Pair], seeds: Sequence[int] = FRESH_SEEDS) 
     return dict(found)
 
 
-def as_module(kept: Sequence[Pair], template: str) -> str:
-    """The text of ``v2.py`` with the ids of some pairs in place of those of `template`."""
-    keys: dict[str, list[str]] = defaultdict(list)
-    for pair in kept:
-        keys[pair.category].append(pair.id.removeprefix(f"{pair.category}/"))
-    filled = {category: textwrap.fill(" ".join(found), 118) for category, found in sorted(keys.items())}
-    blocks = "".join(f'    "{category}": """\n{text}\n""",\n' for category, text in filled.items())
-    found = texts_hash((pair.id, pair.positive, pair.negative) for pair in kept)
-    template = re.sub(r'(?m)^TEXTS = ".*"$', f'TEXTS = "{found}"', template)
-    return re.sub(r"(?s)(\n_KEYS = \{\n).*?(\n?\}\n)", lambda match: f"{match[1]}{blocks}}}\n", template)
+def as_record(kept: Sequence[Pair]) -> str:
+    """Return the text of ``v2.json`` for the ids of some pairs."""
+    keys = {name: " ".join(pair.id.removeprefix(f"{name}/") for pair in own) for name, own in by_category(kept).items()}
+    texts = texts_hash((pair.id, pair.positive, pair.negative) for pair in kept)
+    return json.dumps({"texts": texts, "keys": dict(sorted(keys.items()))}, indent=1) + "\n"
 
 
 def as_section(pairs: Sequence[Pair], kept: Sequence[Pair]) -> str:
@@ -106,20 +100,19 @@ def _mean_and_range(values: Sequence[float]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write ``v2.py`` and the card's section."""
-    here = Path(__file__).parent
-    parser = argparse.ArgumentParser(prog="make_v2", description=(__doc__ or "").partition("\n")[0])
+    """Write ``v2.json`` and the card's section."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", help="the release: a folder with data/swap_obj.json and the other files")
-    parser.add_argument("--into", type=Path, default=here, help="where v2.py and README.md are updated")
+    parser.add_argument("--into", type=Path, default=FILE.parent, help="where v2.json and README.md are updated")
     chosen = parser.parse_args(arguments)
     pairs = read_pairs("sugarcrepe/itm", data_dir=chosen.folder)
     kept = choose(pairs)
-    module, card = chosen.into / "v2.py", chosen.into / "README.md"
-    write_text(module, as_module(kept, (here / "v2.py").read_text("utf-8")))
+    record, card = chosen.into / FILE.name, chosen.into / "README.md"
+    write_text(record, as_record(kept))
     section = as_section(pairs, kept)
     text = re.sub(r"(?s)(<!-- v2 -->\n).*(<!-- /v2 -->)", rf"\g<1>{section}\g<2>", card.read_text("utf-8"))
     write_text(card, text)
-    print(f"{len(kept):,} of {len(pairs):,} pairs are kept; written: {module}, {card}")
+    print(f"{len(kept):,} of {len(pairs):,} pairs are kept; written: {record}, {card}")
 
 
 if __name__ == "__main__":
