@@ -102,7 +102,7 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
     ARO takes these from the caption, too; with them in the caption alone no word is needed to tell a negative.
     """
     shuffler, conform = load_authoring(), load_authoring("authoring.generate.formatting").conform
-    made = shuffler.perturb(captions, shuffler.SHUFFLES, seed, tagger="plain", max_words=None)
+    made = shuffler.perturb(captions, shuffler.SHUFFLES, seed, tagger="textblob", max_words=None)
     return [
         [(conform(caption, texts[place]), name) for name, texts in made.perturbed.items() if texts[place] is not None]
         for place, caption in enumerate(captions)

@@ -219,7 +219,7 @@ def test_requests_that_mean_nothing_are_refused(tmp_path, scenes):
 def test_noun_phrases_are_mostly_those_of_the_release(shared_data):
     path = shared_data / "data" / "tricd" / "TRICD_grounding_val.json"
     rows = [row for row in json.loads(path.read_text())["images"] if row["positive"]]
-    found = noun_phrases([row["caption"] for row in rows], "plain")
+    found = noun_phrases([row["caption"] for row in rows], "textblob")
     same = Counter(
         [list(span) for span in own] == [spans[0] for spans in row["phrases"].values()]
         for own, row in zip(found, rows, strict=True)
