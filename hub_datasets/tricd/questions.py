@@ -18,7 +18,7 @@ _PREPOSITIONS = {
     "toward", "towards", "under", "underneath", "up", "upon", "with", "within", "without",
 }  # fmt: skip
 _BREAKS = _PREPOSITIONS | {"and", "or", "but", "that", "which", "who", "while", "is", "are", "was", "were"}
-_SINGULAR_ENDINGS = ("ss", "us", "is")
+_SINGULAR_ENDINGS = ("ss", "us", "is", "a")
 _BE = ("is", "are", "was", "were")
 _FINITE = ("VBZ", "VBP")
 # What joins two sentences: after these both are asked about, after the others the second stays a statement.

@@ -285,7 +285,7 @@ young > youthful: shoes on young man > unhappy
         ("swap_obj", "Four men playing Ultimate Frisbee in a park.", "A park playing Ultimate Frisbee with four men."),
         ("swap_att", "Three red cups and one blue plate", "One red cup and three blue plates on it"),
         ("add_obj", "A cat sitting in a bathroom sink.", "A cat and a fish are in a bathroom sink."),
-        ("replace_obj", "a cat near a dog by a lap top", "a bird near a dog by a laptop"),
+        ("replace_obj", "a cat near a red dog on a mat by a lap top", "a bird near a red dog on a mat by a laptop"),
     ],
 )
 def test_captions_that_are_restated_are_rejected(kind, caption, candidate):

@@ -94,7 +94,7 @@ def test_negclip_takes_one_swap_of_each_kind_in_the_order_of_the_kinds():
     assert negclip([]) == []
 
 
-WORDS = "A the man dogs tree red big very slowly is riding sits on and , .".split()
+WORDS = ["A", "the", "man", "dogs", "red", "big", "very", "slowly", "is", "riding", "sits", "on", "and", ",", "."]
 captions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
@@ -190,7 +190,7 @@ def test_what_was_released_can_be_made_again(shared_data):
     rows = negclip_rows(shared_data)[1::2]
     tagged = tag([row["title"] for row in rows], "textblob")
     made = negclip([one.text for one in tagged], kinds=RELEASED_KINDS)
-    released = [[text for text in ast.literal_eval(row["neg_caption"])] for row in rows]
+    released = [list(ast.literal_eval(row["neg_caption"])) for row in rows]
     among = sum(
         parts_of(text) in {parts_of(swap) for kind in RELEASED_KINDS for swap in swaps(one, kind)}
         for one, texts in zip(tagged, released, strict=True)
