@@ -2,7 +2,9 @@
 
 ``python -m vl_assay.hub_datasets.sugarcrepe.make_v2 FOLDER`` reads the release in FOLDER, writes the ids to ``v2.py``
 and the counts and the accuracies of fresh probes to the card, both in its own folder or in ``--into``. The same release
-gives the same files. The card's audit of v2 is a section of its own, which ``vl-assay audit sugarcrepe/v2 --card``
+and tagger give the same files; the ids in ``v2.py`` were chosen with the tagger of VL-Assay 0.2.
+
+The card's audit of v2 is a separate section, which ``vl-assay audit sugarcrepe/v2 --card``
 writes.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -43,17 +42,6 @@ def test_the_rows_are_those_of_the_release_and_the_cards_counts_theirs(tmp_path,
     shown = card_table("sugarcrepe", "v2")
     assert {name: shown[name][1] for name in CATEGORIES} == {name: f"{counts[name]:,}" for name in CATEGORIES}
     assert f"subset of {len(rows):,} pairs" in " ".join(get_card("sugarcrepe").split())
-
-
-@pytest.mark.slow
-def test_one_command_makes_the_files_again_from_the_release(released, tmp_path, monkeypatch):
-    # The accuracies of fresh probes, which take minutes, are not made again.
-    monkeypatch.setattr(make_v2, "as_section", lambda pairs, kept: f"{len(kept)} of {len(pairs)}\n")
-    here = Path(make_v2.__file__).parent
-    shutil.copy(here / "README.md", tmp_path)
-    make_v2.main([str(released), "--into", str(tmp_path)])
-    assert (tmp_path / "v2.py").read_text("utf-8") == (here / "v2.py").read_text("utf-8")
-    assert "<!-- v2 -->\n1516 of 7511\n<!-- /v2 -->" in (tmp_path / "README.md").read_text("utf-8")
 
 
 def test_the_ids_that_are_written_are_read_again(tmp_path):
