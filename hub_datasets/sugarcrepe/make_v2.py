@@ -4,8 +4,7 @@
 and the counts and the accuracies of fresh probes to the card, both in its own folder or in ``--into``. The same release
 and tagger give the same files; the ids in ``v2.py`` were chosen with the tagger of VL-Assay 0.2.
 
-The card's audit of v2 is a separate section, which ``vl-assay audit sugarcrepe/v2 --card``
-writes.
+The card's audit of v2 is a separate section, which ``vl-assay audit sugarcrepe/v2 --card`` writes.
 """
 
 from __future__ import annotations
