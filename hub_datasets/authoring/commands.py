@@ -61,7 +61,6 @@ Rules = Annotated[
     bool,
     _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle."),
 ]
-Lexicon = Annotated[str, _making_option(help="Words for --rules: builtin, or wordnet (needs nltk).")]
 Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
 Each = Annotated[int, _making_option(help="At most so many candidates of each kind for a caption.", min=1)]
 Concurrency = Annotated[int, _request_option(help="Requests under way at once.", min=1)]
@@ -440,7 +439,6 @@ def generate(
     prompts: Prompts = "json",
     plan: Annotated[bool, typer.Option("--plan", help="Estimate calls and tokens, and stop.")] = False,
     rules: Rules = False,
-    lexicon: Lexicon = "builtin",
     limit: Limit = None,
     each: Each = 1,
     tries: Annotated[int, _request_option(help="Attempts at a new concept until it can be used.", min=1)] = 3,
@@ -500,7 +498,7 @@ def generate(
         print_plan(making.plan(captions, kinds, each=each, tries=tries, prompts=prompts), len(captions), out)
         return
     if opened is None:
-        report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed, lexicon=lexicon)
+        report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
     else:
         sampling = {"each": each, "tries": tries, "seed": seed, "prompts": prompts}
         asking = {"concurrency": concurrency, "per_minute": requests_per_minute}
@@ -545,7 +543,6 @@ def new_benchmark(
         list[str] | None, typer.Option(help="Such as replace_obj; repeatable, by default SugarCrepe's seven.")
     ] = None,
     rules: Rules = False,
-    lexicon: Lexicon = "builtin",
     model: Model = None,
     base_url: BaseUrl = None,
     key_variable: KeyVariable = "VL_ASSAY_API_KEY",
@@ -628,7 +625,7 @@ def new_benchmark(
         work=work,
         reading=reading,
         kinds=tuple(dict.fromkeys(kind or NEGATIVE_KINDS)),
-        rules=lexicon if rules else None,
+        rules=rules,
         model=model,
         base_url=base_url,
         key_variable=key_variable,

@@ -90,7 +90,6 @@ def generate(
         list[str] | None, typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all.")
     ] = None,
     each: Annotated[int, typer.Option(help="At most so many candidates of each kind for a caption.", min=1)] = 1,
-    lexicon: Annotated[str, typer.Option(help="Words of the rules: builtin, or wordnet (needs nltk).")] = "builtin",
     seed: Annotated[int, typer.Option(help="Seed of the choice of words.")] = 0,
     column: Columns = None,
     workers: Workers = 1,
@@ -105,14 +104,11 @@ def generate(
     Example: `vl-assay corpus generate train --kind replace_att --kind swap_obj --out made --workers 8`
     """
     from ..authoring.generate.checks import KINDS
-    from ..authoring.generate.rules import LEXICONS, RULE_KINDS
+    from ..authoring.generate.rules import RULE_KINDS
     from .rules import RuleCandidates, candidate_parts, merge_candidates
 
     check_known("kind of candidates", kind or (), RULE_KINDS)
-    check_known("lexicon", [lexicon], LEXICONS)
-    step = RuleCandidates(
-        tuple(dict.fromkeys(kind or KINDS)), **_columns(column, "caption"), each=each, seed=seed, lexicon=lexicon
-    )
+    step = RuleCandidates(tuple(dict.fromkeys(kind or KINDS)), **_columns(column, "caption"), each=each, seed=seed)
     _run("candidates", step, shards, out, merge_candidates, candidate_parts, workers=workers, engine=engine, part=shard)
 
 

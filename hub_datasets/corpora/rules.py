@@ -24,14 +24,13 @@ class RuleCandidates(Step):
     Args:
         kinds: some of ``RULE_KINDS``.
         caption: the shard's column.
-        each, seed, lexicon: see `rules.make_by_rule`.
+        each, seed: see `rules.make_by_rule`.
     """
 
     kinds: tuple[str, ...]
     caption: str = "caption"
     each: int = 1
     seed: int = 0
-    lexicon: str = "builtin"
 
     @property
     def columns(self) -> dict[str, str]:
@@ -41,7 +40,7 @@ class RuleCandidates(Step):
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments."""
-        return {"kinds": self.kinds, "each": self.each, "seed": self.seed, "lexicon": self.lexicon}
+        return {"kinds": self.kinds, "each": self.each, "seed": self.seed}
 
     def schema(self) -> Any:
         """A candidate, with the number of its caption's row in the shard."""
@@ -64,7 +63,7 @@ class RuleCandidates(Step):
             counts["without a caption"] += len(batch.texts["caption"]) - len(there)
             for kind in self.kinds if captions else ():
                 found: list[tuple[int, str, str]] = []
-                made = make_by_rule(kind, captions, self.seed, most=self.each, lexicon=self.lexicon)
+                made = make_by_rule(kind, captions, self.seed, most=self.each)
                 for (row, caption), outcomes in zip(there, made, strict=True):
                     kept = dict.fromkeys(each[0] for each in outcomes if not isinstance(each, Rejected))
                     counts[f"covered {kind}"] += bool(kept)

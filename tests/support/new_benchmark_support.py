@@ -24,5 +24,5 @@ def photos(folder, number=120):
 
 def quick(source, work, **changes):
     """Swapped attributes, unseen by people, one round of refinement and a lenient audit."""
-    told = {"rules": "builtin", "review": False, "kinds": ("swap_att",), "learned": 1, "max_blind_accuracy": 0.7}
+    told = {"rules": True, "review": False, "kinds": ("swap_att",), "learned": 1, "max_blind_accuracy": 0.7}
     return Settings("swapped", source, work, **told | changes)

@@ -56,7 +56,7 @@ class Settings:
 
     Args:
         reading: further arguments of `sources.read_captions`: columns, split, limit, data_dir.
-        rules: the lexicon for candidates made by rule; None for a model.
+        rules: whether candidates are made by rule, not by a model.
         model, base_url, key_variable: arguments of `endpoint.open_model`.
         prompts: ``"json"`` or ``"paper"``, see `generate.generate`.
         asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
@@ -70,7 +70,7 @@ class Settings:
     work: Path
     reading: Mapping[str, Any] = field(default_factory=dict)
     kinds: tuple[str, ...] = NEGATIVE_KINDS
-    rules: str | None = None
+    rules: bool = False
     model: str | None = None
     base_url: str | None = None
     key_variable: str = KEY_VARIABLE

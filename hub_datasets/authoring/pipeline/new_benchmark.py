@@ -36,7 +36,7 @@ from ...core import benchmarks
 from ..audit.audit import failures
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.prompt_sets import PROMPT_SETS
-from ..generate.rules import LEXICONS, RULE_KINDS
+from ..generate.rules import RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from . import workflow
 from .folder import MADE_FILE, REPOSITORY, Settings
@@ -74,7 +74,7 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Out
         VLAssayError: settings that contradict each other.
     """
     _check(settings)
-    if (settings.rules is None) == (settings.model is None):
+    if settings.rules == (settings.model is not None):
         raise VLAssayError("give --rules for candidates made by rule, or --model (with --base-url), and not both")
     with alone_in(settings.work):
         *before, build = stages_of(settings)
@@ -101,7 +101,7 @@ def print_progress(settings: Settings) -> None:
     found = progress(settings)
     workflow.print_progress(found, f"{settings.name}, made in {settings.work}")
     states = {each.stage: each.state for each in found}
-    if settings.rules is None and states["captions"] == "done" and states["generate"] != "done":
+    if not settings.rules and states["captions"] == "done" and states["generate"] != "done":
         captions = read_stage_captions(settings)
         print_plan(
             plan(captions, settings.kinds, each=settings.each, prompts=settings.prompts),
@@ -131,7 +131,6 @@ def _check(settings: Settings) -> None:
             )
     check_known("kind of hard negatives", settings.kinds, known)
     check_known("set of prompts", [settings.prompts], PROMPT_SETS)
-    check_known("lexicon", [] if settings.rules is None else [settings.rules], LEXICONS)
     check_known("blind scorer", settings.scorers, BLIND_SCORERS)
     if not settings.scorers and not settings.learned:
         raise VLAssayError("nothing to refine on; give --scorer, or --learned of at least 1")

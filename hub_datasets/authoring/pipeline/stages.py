@@ -118,7 +118,7 @@ def do_generate(settings: Settings, folder: Path) -> Result:
     captions = read_stage_captions(settings)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
     if settings.model is None:
-        report = generate_by_rule(captions, folder, settings.kinds, **options, lexicon=settings.rules or "builtin")
+        report = generate_by_rule(captions, folder, settings.kinds, **options)
     else:
         model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
         report = generate(

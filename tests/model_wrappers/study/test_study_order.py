@@ -32,7 +32,7 @@ def photographs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("order")
     sources_retrieval.make(folder / "coco")
     design = Design("coco", (0,), (0,), composition=())
-    options = {"verify": False, "tagger": "plain", "black_edges": True}
+    options = {"verify": False, "tagger": "textblob", "black_edges": True}
     config = RunConfig(data_dir=folder / "coco", options=options, progress=False)
     models = {"bag of words": "mock:bag-of-words"}
 
@@ -102,7 +102,7 @@ def test_the_same_study_again_predicts_nothing_and_finds_the_same(photographs):
 
 def test_options_go_to_the_benchmarks_that_have_them_and_others_are_refused(tmp_path):
     with pytest.raises(UnknownNameError, match="option of the study's benchmarks 'taggers'"):
-        run_study({"a": "mock:constant"}, tmp_path, config=RunConfig(options={"taggers": "plain"}, progress=False))
+        run_study({"a": "mock:constant"}, tmp_path, config=RunConfig(options={"taggers": "textblob"}, progress=False))
 
 
 def test_a_setting_with_a_label_goes_to_that_model(tmp_path):
