@@ -55,7 +55,7 @@ COMMANDS = (
         "study",
     ),
     *("submit", "leaderboard import", "leaderboard rerun", "leaderboard worker", "study hard-positives", "study order"),
-    *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
+    *("corpus", "corpus generate", "corpus contamination"),
 )
 
 
