@@ -52,9 +52,8 @@ COMMANDS = (
         "run",
         "score",
         "skills",
-        "study",
     ),
-    *("submit", "leaderboard import", "leaderboard rerun", "leaderboard worker", "study hard-positives", "study order"),
+    *("submit", "leaderboard import", "leaderboard rerun", "leaderboard worker"),
     *("corpus", "corpus generate", "corpus contamination"),
 )
 
