@@ -18,7 +18,7 @@ from importlib.metadata import version
 from itertools import groupby, islice
 from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import replacing
@@ -115,7 +115,7 @@ def read_rows(shard: str, caption: str, image: str | None = None) -> Iterator[Ro
         raise DataError(str(error) or type(error).__name__) from error
 
 
-def _read_parquet(file: BinaryIO, caption: str, image: str | None) -> Iterator[Row]:
+def _read_parquet(file: Any, caption: str, image: str | None) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as parquet:
@@ -141,7 +141,7 @@ def _check_size(kind: str, size: int) -> None:
         raise DataError(f"{kind} of {size:,} bytes; {_MAX_BYTES[kind]:,} are allowed")
 
 
-def _read_tar(file: BinaryIO, image: str | None) -> Iterator[Row]:
+def _read_tar(file: Any, image: str | None) -> Iterator[Row]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
         for _, members in groupby(_members(archive), lambda member: member[0]):
             row = {}
