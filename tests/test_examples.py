@@ -6,11 +6,13 @@ import math
 import re
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sources_toy_order
+import torch
 
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 
@@ -27,7 +29,8 @@ def headings(text):
 
 
 @pytest.mark.parametrize("name", ["hard_positives", "order"])
-def test_the_quick_form_makes_the_tables_and_the_figure_of_its_page(name, tmp_path, monkeypatch):
+def test_the_quick_form_makes_the_tables_and_the_figure_of_its_page(name, tmp_path, monkeypatch, request):
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     sources_toy_order.shrink(monkeypatch, retrieval=20, order=20)
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
