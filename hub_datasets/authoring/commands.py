@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_
 from ...metrics.common.storage import check_writable
 from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
 from ..corpora.commands import app as corpora_app
+from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
@@ -55,55 +55,6 @@ Rules = Annotated[
     bool, _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle.")
 ]
 Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
-
-
-@dataclass(frozen=True)
-class GenerationConfig:
-    """The settings of ``--config`` that `generate` and `new-benchmark` share."""
-
-    key_variable: Annotated[str, "environment variable with the endpoint's API key"] = "VL_ASSAY_API_KEY"
-    prompts: Annotated[str, "json, or paper: in the form of SugarCrepe and Hard Positives"] = "json"
-    each: Annotated[int, "at most so many candidates of each kind for a caption", 1] = 1
-    concurrency: Annotated[int, "requests under way at once", 1] = 8
-    requests_per_minute: Annotated[float | None, "at most so many requests a minute", 0.1] = None
-    split: Annotated[str | None, "split of a dataset on the Hub; none for test"] = None
-
-
-@dataclass(frozen=True)
-class GenerateConfig(GenerationConfig):
-    """The settings of ``generate --config``."""
-
-    tries: Annotated[int, "attempts at a new concept until it can be used", 1] = 3
-    timeout: Annotated[float, "seconds to wait for an answer", 0.1] = 120.0
-    images: Annotated[bool, "copy the images to OUT/images for `vl-assay review`"] = True
-
-
-@dataclass(frozen=True)
-class BenchmarkConfig(GenerationConfig):
-    """The settings of ``new-benchmark --config``."""
-
-    column: Annotated[list[str] | None, "OURS=THEIRS, a file's column of caption, image or id"] = None
-    data_dir: Annotated[Path | None, "your own copy of a benchmark's sources"] = None
-    seed: Annotated[int, "seed of all random choices", 0] = 0
-    scorer: Annotated[list[str] | None, "words or characters: also refine on a language model of these"] = None
-    learned: Annotated[int, "rounds of learned probes to refine on", 0] = 3
-    grid: Annotated[int, "cells for each scorer over [-1, 1]", 1] = 100
-    max_blind_accuracy: Annotated[float, "if the final audit finds more, nothing is built"] = 0.55
-    copy_images: Annotated[bool, "include the images in the result"] = False
-    raters: Annotated[int, "with --detection, people who rate each proposal and draw each box", 1] = 3
-    image_model: Annotated[str, "with --detection, finds similar images, as for `vl-assay review`"] = "histogram"
-
-
-@dataclass(frozen=True)
-class ReviewConfig:
-    """The settings of ``review --config``, all for ``--compare``."""
-
-    sample: Annotated[int, "captions of each kind"] = 100
-    seed: Annotated[int, "seed of the sample, and of which negative is A"] = 0
-    column: Annotated[list[str] | None, "OURS=THEIRS, a file's column of positive, negative, image, category or id"] = (
-        None
-    )
-    option: Annotated[list[str] | None, "NAME=VALUE, a field of the dataset's configuration"] = None
 
 
 @app.command()
@@ -620,36 +571,25 @@ def new_benchmark(
     from .pipeline.stages import Waiting
 
     options = read_config(config, BenchmarkConfig)
+    parse_columns(options.column)
     needless = {"--kind": kind, "--rules": rules, "--model": model, "--into": into}
     if detection and (odd := [option for option, value in needless.items() if value]):
         raise VLAssayError(f"--detection makes no candidates of captions; leave out {', '.join(odd)}")
-    columns = parse_columns(options.column)
     settings = Settings(
         name=name,
         source=source,
         work=work,
-        reading={"columns": columns, "split": options.split, "limit": limit, "data_dir": options.data_dir},
         detection=detection,
         kinds=tuple(dict.fromkeys(kind or NEGATIVE_KINDS)),
         rules=rules,
         model=model,
         base_url=base_url,
-        key_variable=options.key_variable,
-        prompts=options.prompts,
-        each=options.each,
-        asking={"concurrency": options.concurrency, "per_minute": options.requests_per_minute},
+        limit=limit,
         review=not no_review,
         annotators=_names(annotators),
-        raters=options.raters,
-        image_model=options.image_model,
-        scorers=tuple(dict.fromkeys(options.scorer or ())),
-        learned=options.learned,
-        grid=options.grid,
-        max_blind_accuracy=options.max_blind_accuracy,
-        seed=options.seed,
-        into=into,
         licence=licence,
-        copy_images=options.copy_images,
+        into=into,
+        **vars(options),
     )
     if plan:
         print_progress(settings)

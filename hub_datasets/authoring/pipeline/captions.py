@@ -64,9 +64,9 @@ def caption_stages(settings: Settings) -> list[Stage]:
         own = {each: getattr(settings, each) for each in names} | options.pop("settings", {})
         return Stage(work / name, own, reads, partial(do, settings), **options)
 
-    reading = settings.reading_settings() | {"content": content_hash(settings)}
+    reading = source_settings(settings)
     generating = ("kinds", "rules", "model", "prompts", "each", "seed")
-    refining = ("kinds", "scorers", "learned", "grid", "seed", "fewest_pairs")
+    refining = ("kinds", "scorer", "learned", "grid", "seed", "fewest_pairs")
     building = ("name", "source", "licence", "copy_images", "max_blind_accuracy")
     return [
         stage("captions", _read, (), settings=reading),
@@ -86,9 +86,14 @@ def caption_stages(settings: Settings) -> list[Stage]:
     ]
 
 
-def content_hash(settings: Settings) -> str:
-    """Return a hash of the content of a source; of a dataset on the Hub it is that of nothing."""
-    name, data_dir = settings.source.partition("/")[0], settings.reading.get("data_dir")
+def source_settings(settings: Settings) -> dict[str, Any]:
+    """Return what reading the source depends on; `content` is a hash, the same for all datasets on the Hub."""
+    reading = {"source": settings.source, **settings.reading, "data_dir": str(settings.data_dir or "")}
+    return reading | {"content": _content_hash(settings)}
+
+
+def _content_hash(settings: Settings) -> str:
+    name, data_dir = settings.source.partition("/")[0], settings.data_dir
     is_ours = name in benchmark_names()
     path = Path((data_dir if is_ours else settings.source) or "").expanduser()
     if path.is_file():
@@ -136,7 +141,11 @@ def _generate(settings: Settings, folder: Path) -> Result:
         report = generate_by_rule(captions, folder, settings.kinds, **options)
     else:
         model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
-        options |= {"prompts": settings.prompts, **settings.asking}
+        options |= {
+            "prompts": settings.prompts,
+            "concurrency": settings.concurrency,
+            "per_minute": settings.requests_per_minute,
+        }
         report = generate(captions, model, folder, settings.kinds, **options)
     print_report(report)
     if not report.candidates:
@@ -198,7 +207,7 @@ def _refine(settings: Settings, folder: Path) -> Result:
     from ..refine.report import print_refinement, write_refinement
 
     pairs = _read_kept(settings.work / "review" / KEPT_FILE)
-    scorers = blind_scorers(pairs, settings.scorers)
+    scorers = blind_scorers(pairs, settings.scorer or ())
     refined = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed, progress=True)
     print_refinement(refined.record)
     write_refinement(refined, folder, settings.name)

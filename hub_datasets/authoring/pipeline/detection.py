@@ -35,7 +35,7 @@ from ..review.journal import SUFFIX
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
 from ..text.phrases import noun_phrases
-from .captions import content_hash
+from .captions import source_settings
 from .settings import IMAGES, Settings, reviewed
 from .stages import Result, Stage
 from .tricd_files import write_tricd
@@ -49,7 +49,6 @@ def detection_stages(settings: Settings) -> list[Stage]:
     """Return the stages, in their order."""
     work = settings.work
     kept = {name: work / name / KEPT_FILE for name in STAGES}
-    reading = settings.reading_settings() | {"content": content_hash(settings)}
     review = {"review": settings.review}
     raters = {"raters": settings.raters}
     own = {"cross": {"image_model": settings.image_model}, "rate": raters, "boxes": raters}
@@ -63,7 +62,8 @@ def detection_stages(settings: Settings) -> list[Stage]:
         )
         for before, name in pairwise(STAGES[:-1])
     ]
-    first = Stage(work / "images", reading | review | {"seed": settings.seed}, (), partial(_read, settings))
+    reading = source_settings(settings) | review | {"seed": settings.seed}
+    first = Stage(work / "images", reading, (), partial(_read, settings))
     last = Stage(work / "export", {"name": settings.name}, (kept["check"], kept["boxes"]), partial(_export, settings))
     return [first, *steps, last]
 
@@ -76,7 +76,7 @@ def _read(settings: Settings, folder: Path) -> Result:
         write_rows(_read_positives(settings, images), folder / POSITIVES_FILE)
     elif path.is_dir() and not (path / BUILD_FILE).is_file():
         pictures = Pictures(path)
-        for name in pictures.names()[: settings.reading.get("limit")]:
+        for name in pictures.names()[: settings.limit]:
             pictures.load(name)
             _keep(images, pictures.path(name).read_bytes(), Path(name).suffix)
     else:
@@ -190,8 +190,8 @@ def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
     """Return the positive captions of annotated detection rows, with phrases and boxes (x, y, width, height)."""
     from ...core.examples import load_examples
 
-    found = load_examples(settings.source, task_types=("detection",), data_dir=settings.reading.get("data_dir"))
-    rows, limit = [], settings.reading.get("limit")
+    found = load_examples(settings.source, task_types=("detection",), data_dir=settings.data_dir)
+    rows, limit = [], settings.limit
     for data in found:
         positives = (each for each in data.examples if each.positive and all(phrase.boxes for phrase in each.phrases))
         for example in islice(positives, limit and limit - len(rows)):

@@ -5,21 +5,20 @@ from __future__ import annotations
 import keyword
 import re
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
 from ....metrics.statistics.bootstrap import check_share
-from ...chat.client import KEY_VARIABLE
 from ...core import benchmarks
+from ..config import BenchmarkConfig
 from ..data.tables import write_rows
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.prompt_sets import PROMPT_SETS
 from ..generate.rules import RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
-from ..review.construction import RATERS
 from ..review.desk import Desk
 from ..review.review import open_review
 from ..review.similar import HISTOGRAM
@@ -30,44 +29,35 @@ MADE_FILE, IMAGES, REPOSITORY = "made.json", "images", "repository"
 FEWEST_PAIRS = 30
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(BenchmarkConfig):
     """The settings of a new benchmark: the options of ``vl-assay new-benchmark``, whose help explains them.
 
     Args:
-        reading: further arguments of `sources.read_captions`: columns, split, limit, data_dir.
-        asking: further arguments of `generate.generate` that do not change its result: concurrency, per_minute.
         review: whether people decide.
-        raters: how many people rate each proposal and draw each box, with `detection`.
         fewest_pairs: kinds of which the refinement keeps fewer pairs are left out.
     """
 
     name: str
     source: str
     work: Path
-    reading: Mapping[str, Any] = field(default_factory=dict)
     detection: bool = False
     kinds: tuple[str, ...] = NEGATIVE_KINDS
     rules: bool = False
     model: str | None = None
     base_url: str | None = None
-    key_variable: str = KEY_VARIABLE
-    prompts: str = "json"
-    each: int = 1
-    asking: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
     review: bool = True
     annotators: tuple[str, ...] = ()
-    raters: int = RATERS
-    image_model: str = HISTOGRAM
-    scorers: tuple[str, ...] = ()
-    learned: int = 3
-    grid: int = 100
-    max_blind_accuracy: float = 0.55
-    seed: int = 0
-    into: Path | None = None
     licence: str | None = None
-    copy_images: bool = False
+    into: Path | None = None
     fewest_pairs: int = FEWEST_PAIRS
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of `sources.read_captions`."""
+        columns = dict(text.split("=", 1) for text in self.column or ())
+        return {"columns": columns, "split": self.split, "limit": self.limit, "data_dir": self.data_dir}
 
     @property
     def images(self) -> Path:
@@ -83,10 +73,6 @@ class Settings:
     def repository(self) -> Path:
         """Return the folder of the dataset repository."""
         return self.work / REPOSITORY
-
-    def reading_settings(self) -> dict[str, Any]:
-        """Return what reading the source depends on, as JSON."""
-        return {"source": self.source, **self.reading, "data_dir": str(self.reading.get("data_dir") or "")}
 
 
 def check_settings(settings: Settings, stages: Iterable[str]) -> None:
@@ -110,8 +96,8 @@ def check_settings(settings: Settings, stages: Iterable[str]) -> None:
     known = [kind for kind in RULE_KINDS if kind not in POSITIVE_KINDS] if settings.rules else list(NEGATIVE_KINDS)
     check_known("kind of hard negatives", settings.kinds, known)
     check_known("set of prompts", [settings.prompts], PROMPT_SETS)
-    check_known("blind scorer", settings.scorers, BLIND_SCORERS)
-    if not settings.scorers and not settings.learned:
+    check_known("blind scorer", settings.scorer or (), BLIND_SCORERS)
+    if not settings.scorer and not settings.learned:
         raise VLAssayError("nothing to refine on; give a scorer, or at least one learned round")
     if settings.copy_images and settings.licence is None:
         raise VLAssayError("copy_images passes the images on: give their licence with --licence, such as cc0-1.0")

@@ -124,7 +124,7 @@ def _show(candidate: Candidate) -> Shown:
 
 def _questions(candidate: Candidate) -> tuple[Question, ...]:
     return (
-        Question("decision", "decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
+        Question("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
         Question("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
     )
 

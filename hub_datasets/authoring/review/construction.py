@@ -189,9 +189,9 @@ RATE = ReviewPage(
             "rating",
             f"How surprising is this {item.kind} in the image?",
             (
-                Option("0", "0: not at all", "0"),
+                Option("0", "not at all", "0"),
                 *(Option(str(number), str(number), str(number)) for number in range(1, 5)),
-                Option("5", "5: very", "5"),
+                Option("5", "very", "5"),
                 Option(AMBIGUOUS, "Ambiguous, or no box can be drawn", "x"),
             ),
         ),

@@ -21,7 +21,7 @@ function make(tag, attributes = {}, ...children) {
 }
 
 function button(text, key, act, attributes = {}) {
-  const shown = key ? [make('kbd', {}, key), ' ', text] : [text];
+  const shown = [...(key ? [make('kbd', {}, key), ' '] : []), ...(key === text ? [] : [text])];
   return make('button', {type: 'button', 'aria-keyshortcuts': key || null, onclick: act, ...attributes}, ...shown);
 }
 
@@ -105,29 +105,30 @@ function draw(answer) {
   item.dataset.id = view.id;
   item.dataset.index = view.index;
   drawItem();
-  const keys = view.questions.flatMap((question) => question.options.map(([, , key]) => key));
-  const boxKeys = boxQuestion() ? [['drag', 'draw'], ['click', 'choose a box'], ['Delete', 'remove it']] : [];
-  const shared = [[[...new Set(keys)].join(' '), 'decide'], ['Enter', 'save'], ['Esc', 'leave a text'], ['← →', 'previous, next'],
-    ['n', 'next undecided'], ['u', 'undo'], ['s', 'similar images']];
-  help.replaceChildren(...boxKeys.concat(shared).map(([key, what]) => make('span', {}, make('kbd', {}, key), ` ${what}`)));
+  const keys = new Set(view.questions.flatMap((question) => question.options.map(([, , key]) => key)));
+  const hasText = view.questions.some(({kind}) => kind === 'text');
+  help.replaceChildren(...[[[...keys].join(' '), 'decide'],
+    ...(boxQuestion() ? [['drag', 'draw'], ['click', 'choose a box'], ['Delete', 'remove it']] : []),
+    ...(hasText ? [['Enter', 'save'], ['Esc', 'leave a text']] : []), ['← →', 'previous, next'], ['n', 'next undecided'],
+    ['u', 'undo'], ...(view.images.length ? [['s', 'similar images']] : []),
+  ].map(([key, what]) => make('span', {}, make('kbd', {}, key), ` ${what}`)));
   if (view.finished) say(`All ${view.total} are decided. Thank you! Use the arrows to go through them again.`);
   else if (view.waiting) say('The other items are on the screens of other annotators.');
 }
 
-const chosen = () => view.questions.filter((question) => question.options.length).map(({name}) => draft[name]);
+const chosen = () => choices().map(({name}) => draft[name]);
 const fields = () => view.questions.filter(({needed_for}) => needed_for.some((value) => chosen().includes(value)));
 const boxQuestion = () => view.questions.find(({kind}) => kind === 'boxes');
 const imageQuestion = () => fields().find(({kind}) => kind === 'image');
 
 function drawItem() {
   const names = [...view.images, ...(imageQuestion() ? [draft[imageQuestion().name]] : [])];
-  const [width] = [names.length > 1 ? 'assay-half' : ''];
-  const figures = names.map((name, place) => drawFigure(name, place, width));
+  const figures = names.map(drawFigure);
   const texts = view.texts.flatMap(([heading, segments]) => [make('h3', {}, heading), make('p', {class: 'assay-text'},
     ...segments.map(([text, mark]) => mark ? make('mark', {class: mark}, text) : text))]);
   const place = `${view.index + 1} / ${view.total} · ${view.decided ? 'decided' : 'not decided yet'}`;
   item.replaceChildren(...figures, make('div', {class: 'assay-side'}, make('p', {class: 'assay-place'}, place), ...texts,
-    ...view.questions.filter((question) => question.options.length).map(drawChoice), drawFields(),
+    ...choices().map(drawChoice), drawFields(),
     make('div', {class: 'assay-row'},
       button('Previous', '←', () => openItem(view.index - 1)), button('Next', '→', () => openItem(view.index + 1)),
       button('Next undecided', 'n', openNext), button('Undo', 'u', undo),
@@ -142,10 +143,8 @@ function drawChoice(question, number) {
 }
 
 // Keys answer the first open question; if all are answered, the last.
-const open = () => {
-  const choices = view.questions.filter((question) => question.options.length);
-  return choices.find(({name}) => !draft[name]) || choices[choices.length - 1];
-};
+const choices = () => view.questions.filter((question) => question.options.length);
+const open = () => choices().find(({name}) => !draft[name]) || choices().pop();
 
 function drawFields() {
   const form = make('form', {class: 'assay-fix', onsubmit: (event) => { event.preventDefault(); save(); }});
@@ -204,8 +203,8 @@ const undo = async () => {
 };
 
 // An image, requested once; the first one of an item has a layer for boxes, in pixels of the image.
-function drawFigure(name, place, className) {
-  const image = make('img', {alt: `image ${place + 1} of this item`, draggable: 'false'});
+function drawFigure(name, place) {
+  const image = make('img', {alt: `image ${place + 1} of this item`, draggable: 'false', hidden: !name});
   const note = make('figcaption', {class: 'assay-note'}, place ? name : '');
   const layer = place || !boxQuestion() ? null : makeLayer(image);
   if (name) {
@@ -220,7 +219,7 @@ function drawFigure(name, place, className) {
       else image.src = answer.src;
     });
   }
-  return make('figure', {class: className}, make('div', {class: 'assay-stage'}, image, layer), layer ? boxList() : null, note);
+  return make('figure', {}, make('div', {class: 'assay-stage'}, image, layer), layer ? boxList() : null, note);
 }
 
 function makeLayer(image) {
