@@ -136,7 +136,7 @@ def test_a_photograph_is_shown_as_its_pixels_are_stored_and_models_see_them(tmp_
     decide(review, "ana", "0#0", decision="boxes", boxes=[[0, 0, 100, 100]])
     assert review.undo({"annotator": "ana"})["id"] == "0#0"
     view = decide(review, "ana", "0#0", decision="boxes", boxes=[[0, 0, 100, 100]])
-    assert review.open_item({"annotator": "ana", "index": 0})["questions"][1]["value"] == [(0, 0, 40, 20)]
+    assert review.open_item({"annotator": "ana", "index": 0})["questions"][1]["value"] == [[0, 0, 40, 20]]
     assert view["index"] == 1
     shown = review.picture({"name": "images/0.jpg"})["src"]
     assert shown.startswith("data:image/png")  # a browser would turn the file itself
