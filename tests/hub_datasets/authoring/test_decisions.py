@@ -39,7 +39,9 @@ def decided(journal):
 
 
 actions = st.lists(
-    st.tuples(st.sampled_from(["ana", "ben"]), st.sampled_from(["1", "2", "3"]), st.sampled_from(["keep", "drop", "u"])),
+    st.tuples(
+        st.sampled_from(["ana", "ben"]), st.sampled_from(["1", "2", "3"]), st.sampled_from(["keep", "drop", "u"])
+    ),
     max_size=20,
 )
 

@@ -262,7 +262,10 @@ def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_no
     assert not work.exists()
     rested = invoke("new-benchmark", "told", source, "--work", work, "--rules", "--kind", "swap_att")
     assert rested.exit_code == 0
-    assert f"vl-assay review {work}/review/candidates.jsonl --page candidates --images {work}/captions/images\n" in rested.stdout
+    assert (
+        f"vl-assay review {work}/review/candidates.jsonl --page candidates --images {work}/captions/images\n"
+        in rested.stdout
+    )
     second = invoke("new-benchmark", *arguments, "http://127.0.0.1:9/v1", "--plan")
     assert re.search(r"captions +│ done .* 120 captions of 120 images", second.stdout)
     assert re.search(r"generate +│ next \(changed: rules, model\)", second.stdout)

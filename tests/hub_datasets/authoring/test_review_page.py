@@ -117,7 +117,9 @@ def test_quick_keys_never_decide_on_an_unseen_item_and_a_failed_write_keeps_the_
 
 def test_no_markup_becomes_part_of_the_page_and_no_image_comes_from_outside(new_page, tmp_path):
     text = "<img src=x onerror=alert(1)><script>alert(2)</script> ${1} {{x}}"
-    candidates = write_set(tmp_path, 2, candidate=text, caption=text[::-1], kind=text, image="../../etc/passwd", id=text)
+    candidates = write_set(
+        tmp_path, 2, candidate=text, caption=text[::-1], kind=text, image="../../etc/passwd", id=text
+    )
     asked = []
     with served(tmp_path, new_page, annotators=["ana", "<b>ben"]) as (_, visit):
         page = visit("cleo")
@@ -129,7 +131,9 @@ def test_no_markup_becomes_part_of_the_page_and_no_image_comes_from_outside(new_
         assert page.locator(".assay-review script, .assay-review b, .assay-side img").count() == 0
         assert "annotator=%3Cb%3Eben" in page.url
     # An image at an address is not requested, neither by the server nor by the browser.
-    write_rows([each._replace(image="http://tracker.invalid/a.png") for each in candidates], tmp_path / "candidates.jsonl")
+    write_rows(
+        [each._replace(image="http://tracker.invalid/a.png") for each in candidates], tmp_path / "candidates.jsonl"
+    )
     with served(tmp_path, new_page) as (_, visit):
         page = visit("ana")
         page.on("request", lambda request: asked.append(request.url))
