@@ -98,7 +98,7 @@ def test_a_journal_with_an_unknown_option_is_refused(tmp_path):
     decide(open_review(tmp_path), "ana", candidates[0].id, decision="keep")
     path = tmp_path / "candidates.decisions.jsonl"
     path.write_text(path.read_text().replace('"keep"', '"kep"'))
-    with pytest.raises(DataError, match="of 'ana' on '0/swap_att' is invalid: unknown answer .* 'kep'"):
+    with pytest.raises(DataError, match=r"of 'ana' on '0/swap_att' is invalid: unknown answer .* 'kep'"):
         open_review(tmp_path)
 
 

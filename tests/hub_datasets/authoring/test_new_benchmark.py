@@ -19,7 +19,7 @@ from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.pipeline.captions import STAGES, AuditFailed
+from vl_assay.hub_datasets.authoring.pipeline.captions import STAGES
 from vl_assay.hub_datasets.authoring.pipeline.folder import load_builder
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark, stages_of
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings

@@ -175,7 +175,7 @@ def draw(page, corner, other):
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_page, tmp_path, width):
-    loaded = "() => { const image = document.querySelector('.assay-item img'); return image && image.naturalWidth === 1600; }"
+    loaded = "() => (document.querySelector('.assay-item img') || {}).naturalWidth === 1600"
     with served(write_items(tmp_path), new_page, page="boxes") as (desk, visit):
         page = visit("ana", width)
         shown(page)
