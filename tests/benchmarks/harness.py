@@ -26,11 +26,6 @@ def seconds_of(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def least_seconds(work: Callable[[], object], repeats: int = 2) -> float:
-    """The least wall-clock time of several runs, which other processes disturb least, in seconds."""
-    return min(seconds_of(work) for _ in range(repeats))
-
-
 def least_in_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     """The least of the seconds that each way returns; they take turns, so that a slower machine slows all alike."""
     taken = [{name: way() for name, way in ways.items()} for _ in range(rounds)]
