@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.request import urlopen
 
 import pytest
 from console import invoke
 from space_support import ITM, TYPED, VQA
-from submission_support import changed, model_predictions
+from submission_support import changed
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
@@ -56,29 +54,6 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
         send("http://127.0.0.1:9", [path], TYPED)
     result = invoke("submit", tmp_path / "nowhere.parquet")
     assert "nowhere.parquet is not a file" in str(result.exception)
-
-
-@pytest.mark.slow
-def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
-    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
-    paths = [model_predictions(toy, tmp_path, number) for number in range(50)]
-    with ThreadPoolExecutor(50) as pool:
-        receipts = list(pool.map(lambda path: send(space.address, [path], TYPED | {"family": "clip"}), paths))
-    stored = {each.id: each for each in submissions(space.storage)}
-    assert len(stored) == 50
-    shown = space.catalogue.board.recomputed(VQA)
-    assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(50)}
-    for number, (path, receipt) in enumerate(zip(paths, receipts, strict=True)):
-        hash = hashlib.sha256(path.read_bytes()).hexdigest()
-        [predictions], [result] = receipt["predictions"], receipt["results"]
-        assert (predictions["sha256"], receipt["status"]) == (hash, "accepted")
-        assert space.storage.read(f"requests/{receipt['id']}/{hash}.parquet") == path.read_bytes()
-        assert stored[receipt["id"]].model["name"] == f"model {number}"
-        assert (stored[receipt["id"]].status, stored[receipt["id"]].time) == ("accepted", receipt["time"])
-        entry = space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
-        assert (entry.predictions, entry.source) == (hash, f"submission {receipt['id']}")
-        assert result["scores"] == report(path, **OPTIONS)[0].scores
-        assert entry.value == result["scores"]["accuracy"]
 
 
 def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):

@@ -164,10 +164,5 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
 
 
 @pytest.mark.slow
-def test_no_submission_is_lost_when_the_server_is_killed(toy, tmp_path):
-    kill_again_and_again(toy, tmp_path, kills=1)
-
-
-@pytest.mark.slow
 def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_path):
     kill_again_and_again(toy, tmp_path, kills=20, seed=1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from box_rows import iou_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,15 +110,6 @@ def test_whole_phrase_ids_may_come_as_floats_and_booleans():
     predictions[0]["phrase_ids"], references[0]["phrase_ids"] = [3.0, 4.0], [True]
     found, truth = read_boxes(predictions, references)
     assert (found.phrase_ids.tolist(), truth.phrase_ids.tolist()) == ([3, 4, 0], [1, 9])
-
-
-def test_inputs_are_left_as_they_were():
-    predictions, references = dataset()
-    references[1]["boxes"] = np.array([[0.0, 0, 2, 2]])
-    before = copy.deepcopy((predictions, references))
-    read_boxes(predictions, references)
-    assert predictions == before[0]
-    assert references[1]["boxes"].tolist() == before[1][1]["boxes"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -247,18 +236,6 @@ def test_junk_in_one_place_is_read_as_numbers_or_rejected(junk, place, data):
     numbers = np.concatenate([found.boxes.ravel(), found.scores, truth.boxes.ravel()])
     assert np.isfinite(numbers).all()
     assert (found.phrase_ids >= 0).all()
-
-
-CORNERS = st.lists(st.integers(0, 5), min_size=4, max_size=4).map(
-    lambda c: [min(c[0], c[2]), min(c[1], c[3]), max(c[0], c[2]), max(c[1], c[3])]
-)
-
-
-@given(pairs=st.lists(st.tuples(CORNERS, CORNERS), min_size=1))
-def test_overlap_is_shared_area_over_joint_area(pairs):
-    firsts, seconds = (list(side) for side in zip(*pairs, strict=True))
-    assert box_iou(firsts, seconds).tolist() == [iou_by_hand(*pair) for pair in pairs]
-    assert box_iou(seconds, firsts).tolist() == box_iou(firsts, seconds).tolist()
 
 
 def test_overlap_is_that_of_pycocotools():

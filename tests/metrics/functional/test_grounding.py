@@ -310,6 +310,3 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
 def test_what_a_group_is_invalid_by_is_rejected_with_a_remedy(options, message):
     with pytest.raises(ScoresError, match=message):
         group_recall_at_1(**{**PAIR, **XYXY, **options})
-
-
-GROUNDING, GROUPS = "Table 5. Comparison of the grounding", "Table 6. Group-Recall@1 score"

@@ -157,9 +157,3 @@ REMEDY = r"; pass a 2×2 matrix for each group: rows images, columns captions, t
 def test_unusable_scores_are_rejected_with_a_remedy(scores, message):
     with pytest.raises(ScoresError, match=message):
         group_match(scores)
-
-
-@pytest.mark.parametrize("bad", [[[1, 2], [3]], [[1, 2]], [[1, 2, 3], [4, 5]], []])
-def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
-    with pytest.raises(ScoresError, match=r"not 2×2 matrices in row 1 \(1 of 2.*right pairs on the diagonal"):
-        compute([RIGHT, bad])

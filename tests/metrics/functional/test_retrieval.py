@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional import checks, retrieval
 from vl_assay.metrics.functional.retrieval import retrieval_recall
-from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
@@ -370,9 +369,3 @@ def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, messa
 def test_candidate_sets_that_is_invalid_are_rejected(scores, right, options, message):
     with pytest.raises(ScoresError, match=message):
         retrieval_recall(scores, right, pool="own", **options)
-
-
-def test_candidate_sets_of_unequal_size_come_as_lists():
-    scores, right = [[3, 2], [1, 2, 3, 4], [5, 1, 4]], [[0], [1, 2], [2]]
-    result = load_metric("retrieval_recall").compute(predictions=scores, references=right, pool="own")
-    assert result == retrieval_recall(scores, right, pool="own")

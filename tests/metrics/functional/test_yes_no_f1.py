@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from fractions import Fraction
@@ -272,18 +271,3 @@ def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
 def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
     with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
-
-
-def test_an_oracle_gets_one_on_tricd(shared_data):
-    released = json.loads((shared_data / "data" / "tricd" / "TRICD_VQA_val.json").read_text(encoding="utf-8"))
-    annotations = {row["answer_id"]: row for row in released["annotations"]}
-    rows = [annotations[question["question_id"]] for question in released["questions"]]
-    right, splits = ([row[key] for row in rows] for key in ("answer", "coco_type"))
-    images = [question["file_name"] for question in released["questions"]]
-    result = compute(right, right, categories=splits, clusters=images, confidence=0.95)
-    assert (result["macro_f1"], result["accuracy"], result["n"]) == (1.0, 1.0, 204)
-    assert {name: part["n"] for name, part in result["per_category"].items()} == {"relation": 120, "object": 84}
-    assert all(part["false_positive_share"] is None for part in result["per_category"].values())
-    # 99 images, none wrong: 0.025^(1/99) = 0.9634.
-    assert result["accuracy_interval"] == pytest.approx([0.025 ** (1 / 99), 1.0])
-    assert result["macro_f1_interval"] == pytest.approx([0.963, 1.0], abs=0.001)

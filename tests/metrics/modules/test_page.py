@@ -90,17 +90,6 @@ def test_the_chosen_option_reaches_the_metric():
     assert app.PAGE.compute(app.PAGE.example, "right")["accuracy"] == 0.75
 
 
-def parts(blocks, kind):
-    return [part for part in blocks.blocks.values() if isinstance(part, kind)]
-
-
-def test_the_page_is_laid_out_with_its_options_and_the_card():
-    blocks = app.PAGE.build()
-    assert parts(blocks, gr.Markdown)[0].value.startswith("# SugarCrepe ITM")
-    [choice] = parts(blocks, gr.Radio)
-    assert choice.choices == [(name, name) for name in ("wrong", "half", "right")]
-
-
 def test_the_button_computes_and_an_error_is_shown_in_words():
     blocks = app.PAGE.build()
     [press] = [function.fn for function in blocks.fns.values() if function.api_name == "score"]
