@@ -1,4 +1,4 @@
-"""What the benchmarks share: no network, a timer, options, a folder to work in, and goals."""
+"""Helpers of the benchmarks: offline mode, timers, options, a temporary folder and goals."""
 
 from __future__ import annotations
 

@@ -171,10 +171,6 @@ def test_a_picture_that_is_not_ours_damaged_missing_or_large_does_no_harm():
     assert "<'>" not in html
 
 
-def test_examples_that_are_not_here_are_told_of():
-    assert "Its examples are not on this server" in cards.examples_html("winoground")
-
-
 def loaded(catalogue, task, *models):
     """The errors of some models on a task of toy_scenes."""
     known = gallery.recomputed(catalogue.board)[f"toy_scenes/{task}"]

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from report_support import answers, detections, groups, matching, retrieval, write
+from report_support import answers, groups, matching, retrieval, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.evaluation import lines
@@ -219,17 +219,6 @@ def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tm
     shares = [f"{100 * part[f'false_{kind}_share']:.1f} %" for kind in ("positive", "negative")]
     assert f"| objects | {' | '.join(shares)} |" in text.partition("#### by category")[2]
     assert f"{100 * result.scores['f1_yes']:.1f} %" in text.partition("#### further scores")[2]
-
-
-def test_ranks_are_numbers_and_the_spread_over_subsets_is_in_the_note(tmp_path):
-    rng = np.random.default_rng(0)
-    found = report(write(tmp_path / "s.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"), **QUICK)
-    text = markdown(found, tmp_path / "report").partition("#### further scores")[2]
-    assert f"| {found[0].scores['text_mean_rank']:#.4g} |" in text
-    boxes = report(write(tmp_path / "t.parquet", detections(rng, 20), task="detection"), **QUICK)
-    deviation = 100 * boxes[0].scores["ap_subsample_std"]
-    text = markdown(boxes, tmp_path / "report")
-    assert f"Standard deviation over 90 % subsets, in points: ap ± {deviation:.1f}, ap50 ± " in text
 
 
 def test_a_report_is_short_as_text_and_has_a_row_for_each_number_as_a_frame(tmp_path):

@@ -164,32 +164,18 @@ def test_averages_are_those_of_a_naive_reference(case):
         assert result[key] == expected[key]
 
 
-INTERVALS = {"confidence": 0.8, "resamples": 100, "seed": 2}
-
-
-def relations_at_random(n=120):
+def test_symmetric_examples_change_nothing_but_their_count():
     rng = np.random.default_rng(5)
-    scores, correct = rng.integers(0, 4, (n, 2)), rng.integers(0, 2, n)
-    categories = rng.choice(["on", "under", "eating", "near"], n, p=[0.5, 0.3, 0.15, 0.05])
-    return scores, correct, categories, rng.integers(0, 30, n)
-
-
-def subset(parts, chosen):
-    scores, correct, categories, clusters = (part[chosen] for part in parts)
-    return aro_accuracy(scores, correct, categories=categories, clusters=clusters, **INTERVALS)
-
-
-def test_the_halves_are_what_their_relations_give_alone():
-    parts = relations_at_random()
-    spatial = subset(parts, np.isin(parts[2], ["on", "under"]))
-    whole = subset(parts, parts[2] != "")["per_group"]["spatial"]
-    intervals = {"accuracy_interval", "macro_accuracy_interval"}
-    assert {key: value for key, value in whole.items() if key not in intervals} == {
-        key: spatial[key] for key in whole if key not in intervals
+    columns = {
+        "scores": rng.integers(0, 4, (120, 2)),
+        "correct": rng.integers(0, 2, 120),
+        "categories": rng.choice(["on", "under", "eating", "near"], 120),
+        "clusters": rng.integers(0, 30, 120),
     }
-    # Of the same resamples as the whole, not of some that the half's images are drawn for.
-    for key in intervals:
-        assert whole[key] == pytest.approx(spatial[key], abs=0.02)
+    near = columns["categories"] == "near"
+    without = {name: column[~near] for name, column in columns.items()}
+    options = {"confidence": 0.8, "resamples": 100}
+    assert aro_accuracy(**columns, **options) == {**aro_accuracy(**without, **options), "n_symmetric": near.sum()}
 
 
 GRID = st.lists(st.lists(st.integers(0, 2), min_size=5, max_size=5), min_size=1, max_size=30)

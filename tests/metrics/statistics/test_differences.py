@@ -78,34 +78,6 @@ def test_the_p_value_of_ap_counts_exchanges_of_whole_clusters():
     assert differences(*examples, QUICK)["ap"]["permutation_p_value"] == pytest.approx(exact, abs=0.15)
 
 
-def macro_f1(said, right):
-    scores = []
-    for kind in (True, False):
-        hits = np.sum((said == kind) & (right == kind))
-        scores.append(2 * hits / (np.sum(said == kind) + np.sum(right == kind)))
-    return np.mean(scores)
-
-
-def test_f1_is_resampled_and_exchanged_by_cluster():
-    rng = np.random.default_rng(1)
-    right, clusters = np.arange(40) % 2 == 0, np.arange(40) // 4
-    said = [rng.random(40) < np.where(right, high, 1 - high) for high in (0.8, 0.55)]
-    examples = [yes_no_f1.per_example(each, right, clusters=clusters) for each in said]
-    result = differences(*examples, Resampling(resamples=4_000, permutations=4_000))["macro_f1"]
-    assert result["difference"] == pytest.approx(macro_f1(said[0], right) - macro_f1(said[1], right))
-    drawn = []
-    for _ in range(4_000):
-        rows = np.concatenate([np.arange(4) + 4 * group for group in rng.integers(10, size=10)])
-        drawn.append(macro_f1(said[0][rows], right[rows]) - macro_f1(said[1][rows], right[rows]))
-    assert result["difference_interval"] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.02)
-    extreme = []
-    for swaps in itertools.product((False, True), repeat=10):
-        moved = np.repeat(swaps, 4)
-        one, two = np.where(moved, said[1], said[0]), np.where(moved, said[0], said[1])
-        extreme.append(abs(macro_f1(one, right) - macro_f1(two, right)) >= abs(result["difference"]) - 1e-12)
-    assert result["permutation_p_value"] == pytest.approx(np.mean(extreme), abs=0.03)
-
-
 def test_a_macro_average_is_compared_with_each_category_weighing_alike():
     rng = np.random.default_rng(2)
     categories = ["a"] * 60 + ["b"] * 6
