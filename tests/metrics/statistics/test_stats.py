@@ -71,11 +71,6 @@ def test_clustered_intervals_cover_where_naive_ones_do_not(together):
     assert naive / trials == pytest.approx(0.46 if together else 0.72, abs=0.05)
 
 
-def test_categories_keep_the_order_in_which_they_appear():
-    intervals = stats.cluster_bootstrap([1, 0, 1, 0], categories=["swap", "add", "add", "replace"])
-    assert list(intervals.categories) == ["swap", "add", "replace"]
-
-
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
 @pytest.mark.parametrize("images", [1, 2, 25])
 @pytest.mark.parametrize("value", [0, 1])
