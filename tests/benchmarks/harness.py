@@ -1,4 +1,4 @@
-"""What the benchmarks share: no network, a timer, options, a folder to work in, and goals."""
+"""Helpers of the benchmarks: offline mode, timers, options, a temporary folder and goals."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ def seconds_of(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def least_seconds(work: Callable[[], object], repeats: int = 2) -> float:
-    """The least wall-clock time of several runs, which other processes disturb least, in seconds."""
-    return min(seconds_of(work) for _ in range(repeats))
 
 
 def least_in_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:

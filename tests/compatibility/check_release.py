@@ -1,19 +1,18 @@
 """Check a release as those who install it meet it.
 
-    python tests/compatibility/check_release.py [--pythons python3.11 python3.12] [--oldest] [--licences FILE]
+    python tests/compatibility/check_release.py [--pythons python3.11 python3.12] [--oldest]
 
 Builds the wheel and the source distribution twice, which must give the same wheel and the same files, and a wheel from
 the source distribution, which must be that of the tree. Installs the wheel with `[all]` in a new environment of each
 Python and, from an empty folder, evaluates the demo model, loads a metric and a dataset by name, and checks that the
 dependencies agree. `--oldest` runs the tests with the oldest dependencies that setup.cfg allows, as `uv` (which must be
-installed) finds them. `--licences` writes the licences of what was installed. Exits with 1 when a check fails.
+installed) finds them. Exits with 1 when a check fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -28,17 +27,6 @@ JOURNEY = """
 import evaluate, datasets
 print(evaluate.load("sugarcrepe_itm").compute(predictions=[[1, 0]], references=[0])["accuracy"])
 print(datasets.load_dataset("toy_scenes", "itm", split="test")[0]["caption"])
-"""
-LICENCES = """
-import importlib.metadata as found, json
-rows = {}
-for package in found.distributions():
-    about = package.metadata
-    labels = [line for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
-    kinds = [label.split("::")[-1].strip() for label in labels]
-    text = about.get("License-Expression") or ", ".join(kinds) or (about.get("License") or "").split(chr(10))[0]
-    rows[about["Name"]] = [package.version, text.replace("|", "/")[:80] or "not stated"]
-print(json.dumps(rows))
 """
 
 
@@ -95,8 +83,8 @@ def check_builds(work: Path) -> Path:
     return wheels[0]
 
 
-def check_python(python: str, wheel: Path, work: Path) -> Path:
-    """Install the wheel for a Python and use it from an empty folder; the environment's Python."""
+def check_python(python: str, wheel: Path, work: Path) -> None:
+    """Install the wheel for a Python and use it from an empty folder."""
     folder = work / python.replace(os.sep, "-")
     run(python, "-m", "venv", folder / "venv")
     inside = folder / "venv" / "bin" / "python"
@@ -111,7 +99,6 @@ def check_python(python: str, wheel: Path, work: Path) -> Path:
     if printed[0] != "1.0":
         sys.exit(f"{python}: the metric gave {printed[0]}")
     print(f"{python}: installed, evaluated the demo model, loaded a metric and a dataset", flush=True)
-    return inside
 
 
 def check_oldest(python: str, work: Path) -> None:
@@ -129,27 +116,17 @@ def check_oldest(python: str, work: Path) -> None:
         sys.exit("the tests fail with the oldest dependencies")
 
 
-def write_licences(inside: Path, path: Path) -> None:
-    """Write the licences that the installed packages state."""
-    rows = json.loads(run(inside, "-c", LICENCES))
-    lines = [f"| {name} | {version} | {text} |" for name, (version, text) in sorted(rows.items(), key=str)]
-    path.write_text("\n".join(["| package | version | licence |", "|---|---|---|", *lines, ""]), encoding="utf-8")
-    print(f"{len(rows)} licences in {path}")
-
-
 def main() -> None:
     """Run the checks that are asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--pythons", nargs="*", default=[sys.executable])
     options.add_argument("--oldest", action="store_true")
-    options.add_argument("--licences", type=Path)
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         wheel = check_builds(work)
-        installed = [check_python(python, wheel, work) for python in chosen.pythons]
-        if chosen.licences and installed:
-            write_licences(installed[0], chosen.licences)
+        for python in chosen.pythons:
+            check_python(python, wheel, work)
         if chosen.oldest:
             check_oldest(chosen.pythons[0] if chosen.pythons else sys.executable, work)
 

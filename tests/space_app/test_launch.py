@@ -8,7 +8,7 @@ import pytest
 from published_again import AGAIN, as_typed_again
 
 from vl_assay.hub_datasets.published.tables import all_tables
-from vl_assay.space_app.board.launch import model_of, place_of, published
+from vl_assay.space_app.board.launch import model_of, published
 
 ENTRIES = published()
 
@@ -89,10 +89,3 @@ def test_sizes_and_data_are_those_of_sugarcrepes_table_6():
     assert facts["OpenCLIP ViT-G/14"] == (2_540_000_000, "LAION 2B")
     assert facts["DataComp ViT-B/32 (S)"] == (151_000_000, "DataComp 13M")
     assert facts["GPT-4V"] == facts["Human"] == (None, "")
-
-
-def test_each_column_has_one_place_and_columns_of_a_table_have_different_ones():
-    for table in SHOWN:
-        places = [place_of(table, column) for column in table.columns]
-        assert len(set(places)) == len(places)
-        assert all(place.score for place in places)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import gradio as gr
 import pytest
-from space_support import ITM, many_models
+from space_support import many_models
 from starlette.requests import Request
 from submission_support import MemoryStorage
 
-from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import gallery
 from vl_assay.space_app.pages.address import MOST_CHARACTERS, MOST_TEXT, View, parse_query
@@ -99,19 +96,3 @@ def test_errors_are_drawn_whichever_event_comes_first_and_only_where_they_are_se
     assert first[:2] == later[:2]
     assert "Examples 1 to 12 of" in later[4]
     assert functions["on_select"]("toy_scenes/itm", [two], "any", "", 0, request()) == [gr.skip()] * len(outputs)
-
-
-def test_captions_are_those_of_the_predictions_with_the_most_examples(monkeypatch):
-    known = Catalogue(MemoryStorage())
-    whole = known.predictions(known.board.recomputed(ITM)["demo-clip"])
-    part = replace(whole, rows=whole.rows[:100], metadata=whole.metadata | {"model": {"name": "part"}})
-    asked = []
-
-    def refuse(metadata):
-        asked.append(metadata["model"]["name"])
-        raise PredictionsError("the data are not on this server")
-
-    monkeypatch.setattr(gallery, "expected", refuse)
-    files = SimpleNamespace(predictions={"1": part, "2": whole}.get)
-    assert len(gallery.load_errors(files, "toy_scenes/itm", {"part": "1", "whole": "2"})) == 7000
-    assert asked == ["demo-clip"]

@@ -293,13 +293,3 @@ def test_the_smallest_p_value_of_many_detectors_is_significant():
     predictions |= {f"blind {k}": predictions_of(blind, "toy_scenes", "detection", ["detection"]) for k in range(11)}
     # With 200 exchanges the smallest p-value is 1 / 201, of 11 models 11 / 201 = .055: eleven get 400.
     assert marks(predictions, Column("toy_scenes", "detection", "cpd_ap", "ap")) == {"right"}
-
-
-def test_each_predictions_file_is_read_once():
-    predictions = {name: right_on(range(k)) for name, k in (("a", 150), ("b", 149), ("c", 20))}
-    read = []
-    tests = PairedTests(lambda sha, task: (read.append(sha), predictions[sha])[1])
-    for names in ("ab", "abc", "abc"):
-        assert tests.shared({name: name for name in names}, ACCURACY) == {"a", "b"}
-        tests.shared({name: name for name in names}, ACCURACY._replace(score="macro_accuracy"))
-    assert sorted(read) == ["a", "b", "c"]

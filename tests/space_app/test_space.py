@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.request import urlopen
 
 import pytest
 from console import invoke
-from space_support import ITM, TYPED, VQA
-from submission_support import changed, model_predictions
+from space_support import TYPED, VQA
+from submission_support import changed
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
-from vl_assay.metrics.evaluation.errors import gallery_html
-from vl_assay.space_app.pages import compare, gallery
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions.client import send
-from vl_assay.space_app.submissions.submissions import OPTIONS, review
+from vl_assay.space_app.submissions.submissions import OPTIONS
 
 pytestmark = pytest.mark.usefixtures("one_reading_of_certificates")
 
@@ -58,29 +54,6 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
     assert "nowhere.parquet is not a file" in str(result.exception)
 
 
-@pytest.mark.slow
-def test_fifty_submissions_at_the_same_time_are_all_stored_and_shown(space, toy, tmp_path, monkeypatch):
-    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "100")
-    paths = [model_predictions(toy, tmp_path, number) for number in range(50)]
-    with ThreadPoolExecutor(50) as pool:
-        receipts = list(pool.map(lambda path: send(space.address, [path], TYPED | {"family": "clip"}), paths))
-    stored = {each.id: each for each in submissions(space.storage)}
-    assert len(stored) == 50
-    shown = space.catalogue.board.recomputed(VQA)
-    assert {model for model in shown if model.startswith("model ")} == {f"model {number}" for number in range(50)}
-    for number, (path, receipt) in enumerate(zip(paths, receipts, strict=True)):
-        hash = hashlib.sha256(path.read_bytes()).hexdigest()
-        [predictions], [result] = receipt["predictions"], receipt["results"]
-        assert (predictions["sha256"], receipt["status"]) == (hash, "accepted")
-        assert space.storage.read(f"requests/{receipt['id']}/{hash}.parquet") == path.read_bytes()
-        assert stored[receipt["id"]].model["name"] == f"model {number}"
-        assert (stored[receipt["id"]].status, stored[receipt["id"]].time) == ("accepted", receipt["time"])
-        entry = space.catalogue.board.entry(VQA, f"model {number}", "recomputed")
-        assert (entry.predictions, entry.source) == (hash, f"submission {receipt['id']}")
-        assert result["scores"] == report(path, **OPTIONS)[0].scores
-        assert entry.value == result["scores"]["accuracy"]
-
-
 def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
     result = invoke("submit", toy.path("vqa", "constant"), "--to", space.address, "--name", "A constant")
     assert "a maintainer will review this first" in result.output
@@ -96,32 +69,6 @@ def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
     space.catalogue.update()
     assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
     assert "no submission waits" in invoke("moderate", "--storage", space.folder).output
-
-
-def test_two_models_are_compared_on_the_same_examples(space, toy):
-    for mock in ("shuffled", "oracle"):
-        receipt = send(space.address, [toy.path("itm", mock)], TYPED | {"name": f"<{mock}>", "family": "clip"})
-        review(space.storage, receipt["id"], "accepted", "a reference", "maintainer")
-    space.catalogue.update()
-    board = space.catalogue.board
-    known = compare.models_with(space.catalogue, ITM)
-    chosen = [known[f"<{mock}> (recomputed)"] for mock in ("oracle", "shuffled")]
-    entries = compare.with_categories(board, ITM, chosen)
-    assert [entry.value for entry in entries if entry.model == "<oracle>"] == [1.0] * 8
-    right = next(entry.value for entry in entries if (entry.model, entry.category) == ("<shuffled>", ""))
-    table = compare.comparison_html(space.catalogue, ITM, chosen)
-    assert "<strong>&lt;oracle&gt;</strong> is better than <strong>&lt;shuffled&gt;</strong> by" in table
-    assert f"&lt;oracle&gt; − &lt;shuffled&gt;</th><td>{100 * (1 - right):+.1f}</td>" in table
-    files = {entry.model: entry.predictions for entry in chosen}
-    examples = gallery_html(gallery.load_errors(space.catalogue, "toy_scenes/itm", files), "disagree")
-    n = chosen[0].n
-    assert f"Examples 1 to 12 of {round(n * (1 - right)):,} ({n:,} in all)" in examples
-    assert "<oracle>" not in table + examples
-    assert examples.count("<article") == examples.count("<img") == 12
-    macro = ITM._replace(score="macro_accuracy")
-    averaged = [board.entry(macro, entry.model, entry.origin) for entry in chosen]
-    difference = 100 * (averaged[0].value - averaged[1].value)
-    assert f"<td>{difference:+.1f}</td>" in compare.pairs_html(space.catalogue, macro, averaged)
 
 
 def test_the_command_serves_the_page(tmp_path):

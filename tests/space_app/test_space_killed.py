@@ -122,9 +122,10 @@ def check_all_have_results(storage):
     assert [each.id for each in submissions(storage) if results_path(each.id) not in storage.paths("results/")] == []
 
 
-def kill_again_and_again(toy, tmp_path, kills, seed=0):
-    """Kill the server at random moments and start it on what it left; counts of what came of it."""
-    rng = random.Random(seed)
+@pytest.mark.slow
+def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_path):
+    """Kill the server at random moments and start it again on the files that it left."""
+    rng, kills = random.Random(1), 20
     folder = tmp_path / "storage"
     storage, clients = open_storage(str(folder)), Clients(toy, tmp_path)
     unanswered = unfinished = 0
@@ -161,13 +162,3 @@ def kill_again_and_again(toy, tmp_path, kills, seed=0):
     print(
         f"{kills} kills, {len(there)} submissions, {unanswered} stored without an answer, {unfinished} left unfinished"
     )
-
-
-@pytest.mark.slow
-def test_no_submission_is_lost_when_the_server_is_killed(toy, tmp_path):
-    kill_again_and_again(toy, tmp_path, kills=1)
-
-
-@pytest.mark.slow
-def test_no_submission_is_lost_when_the_server_is_killed_twenty_times(toy, tmp_path):
-    kill_again_and_again(toy, tmp_path, kills=20, seed=1)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -238,44 +235,6 @@ def test_a_process_killed_before_any_change_on_the_disk_leaves_all_or_nothing(tm
     assert len(committed) > 3
     assert set(committed) <= set(outcomes[4])
     assert [name for name in outcomes[1] if name.startswith("again")] == []
-
-
-ADDING = """
-import itertools, sys
-from vl_assay.space_app.storage.folder import FolderStorage
-
-storage, worker = FolderStorage(sys.argv[1]), sys.argv[2]
-for number in itertools.count():
-    paths = [f"requests/{worker}-{number:05}/{name}" for name in ("submission.json", "1.parquet", "reviews/1.json")]
-    storage.add({path: path.encode() * (1 + 997 * number % 3000) for path in paths}, "one")
-    print(f"{worker}-{number:05}", flush=True)
-"""
-
-
-@pytest.mark.parametrize(("rounds", "seed"), [(5, 0), pytest.param(20, 1, marks=pytest.mark.slow)])
-def test_nothing_accepted_is_lost_and_nothing_is_half_there_after_kills(tmp_path, rounds, seed):
-    """Two processes add until they are killed at a random moment, again and again."""
-    rng, accepted = random.Random(seed), set()
-    for number in range(rounds):
-        commands = [[sys.executable, "-c", ADDING, tmp_path, f"{number}{worker}"] for worker in "ab"]
-        children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
-        accepted |= {child.stdout.readline().strip() for child in children}
-        time.sleep(rng.uniform(0, 0.2))
-        for child in rng.sample(children, 2):
-            child.kill()
-            time.sleep(rng.choice([0, 0.02]))
-        for child in children:
-            accepted |= set(child.communicate()[0].split())
-            assert child.returncode == -signal.SIGKILL
-        storage, found = FolderStorage(tmp_path), defaultdict(list)
-        for path in storage.paths():
-            found[path.split("/")[1]].append(path)
-        assert accepted <= set(found)
-        for name, paths in found.items():
-            assert len(paths) == 3, name
-            copies = 1 + 997 * int(name.rpartition("-")[2]) % 3000
-            assert all(storage.read(path) == path.encode() * copies for path in paths), name
-    assert len(accepted) >= 2 * rounds
 
 
 FULL = """

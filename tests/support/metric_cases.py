@@ -37,7 +37,6 @@ class Case:
         depends_on_scale: results that a monotone rescaling of scores may change.
         counts: results that double when every row is repeated.
         twice: the inputs with every row repeated.
-        large: inputs of n rows for measuring speed, where those of `random` do not grow with n.
     """
 
     random: Callable[[Rng, int], Inputs]
@@ -47,7 +46,6 @@ class Case:
     depends_on_scale: tuple[str, ...] = ()
     counts: tuple[str, ...] = ("n",)
     twice: Callable[[Inputs], Inputs] = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
-    large: Callable[[Rng, int], Inputs] | None = None
 
     def with_scores(self, inputs: Inputs, change: Callable[[float], float]) -> Inputs:
         """A copy of the inputs with every score changed."""
@@ -161,12 +159,6 @@ def _retrieval(rng: Rng, n: int) -> Inputs:
     }
 
 
-def _own_candidates(rng: Rng, n: int) -> Inputs:
-    sizes = rng.integers(2, 8, n).tolist()
-    inputs = {"predictions": [rng.random(size).tolist() for size in sizes], "references": [0] * n}
-    return inputs | {"pool": "own", "categories": [f"size {size}" for size in sizes]}
-
-
 def _two_models(rng: Rng, n: int) -> Inputs:
     return {
         "predictions1": rng.normal(size=(n, 2)).tolist(),
@@ -232,7 +224,6 @@ CASES: dict[str, Case] = {
         lambda rng, n: _flat(_retrieval(rng, n)),
         counts=("n", "n_images", "n_captions"),
         twice=_matrices_twice,
-        large=_own_candidates,
     ),
     "set_accuracy": Case(
         _sets,

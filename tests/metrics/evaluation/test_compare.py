@@ -18,7 +18,7 @@ from report_support import answers, detections, groups, write
 
 from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics.common.command_line import main
-from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import PredictionsError, ScoresError
 from vl_assay.metrics.evaluation import Comparison
 from vl_assay.metrics.functional.aro import SYMMETRIC
 from vl_assay.metrics.records.predictions import file_hash
@@ -295,19 +295,6 @@ def test_other_configurations_are_no_seeds_and_stand_apart(tmp_path):
     ]
 
 
-def test_seeds_keep_what_was_left_out(tmp_path):
-    paths = []
-    for model in "ab":
-        for seed in range(2):
-            rows = matching([[2, 1], [1, 2]] * 4, ("next to", "on"))
-            facts = {"fingerprint": str(seed) * 64, "model": model}
-            paths.append(write(tmp_path / f"{model}{seed}.parquet", rows, "aro", "relation", **facts))
-    comparison = compare(*paths, **QUICK)
-    [difference] = comparison.differences
-    assert (difference.left_out, difference.seeds) == ({"symmetric relation": 8}, 2)
-    assert set(difference.result["per_category"]) == {"on"}
-
-
 def test_a_comparison_shows_its_numbers_as_a_frame(tmp_path):
     paths = random_predictions(tmp_path, "toy_scenes", "itm")
     comparison = compare(*paths, **QUICK)
@@ -317,16 +304,6 @@ def test_a_comparison_shows_its_numbers_as_a_frame(tmp_path):
     assert {"macro average", *CATEGORIES} <= set(table.index)
     assert comparison.verdict in comparison._repr_html_()
     assert comparison.verdict in repr(comparison)
-
-
-def test_options_that_do_not_exist_are_refused(tmp_path):
-    paths = random_predictions(tmp_path, "toy_scenes", "itm")
-    with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'"):
-        compare(*paths, ties="maybe")
-    with pytest.raises(ScoresError, match="confidence"):
-        compare(*paths, confidence=95)
-    with pytest.raises(ScoresError, match="permutations"):
-        compare(*paths, permutations=1)
 
 
 def test_tables_show_names_as_they_are_and_mark_what_is_lower(tmp_path, capsys):

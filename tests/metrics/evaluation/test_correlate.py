@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 
-import numpy as np
 import pytest
 import scipy.stats
 from console import invoke
@@ -65,23 +64,6 @@ def test_scores_that_rise_together_are_said_to_and_are_those_of_reports(tmp_path
         assert values[model][0] == (result.scores["accuracy"], tuple(result.scores["accuracy_interval"]))
     low, high = one.result["pearson_examples_interval"]
     assert low < high <= 1
-
-
-def test_the_more_examples_the_narrower_is_the_interval_of_these_models(tmp_path):
-    few, many = (correlate(*repeated(tmp_path / str(times), times), **SCORES, **FAST) for times in (1, 20))
-    widths = [np.ptp(each.found[0].result["pearson_examples_interval"]) for each in (few, many)]
-    assert widths[1] < widths[0] / 2
-
-
-def repeated(tmp_path, times):
-    for n, (one, two) in enumerate(zip(ACROSS, UP, strict=True)):
-        (tmp_path / f"m{n}").mkdir(parents=True)
-        for name, task, rows, metric in (
-            ("itm", "itm", matching_of(times * one, times * 40), "sugarcrepe_itm"),
-            ("vqa", "vqa", answers_of(times * two, times * 40), "yes_no_f1"),
-        ):
-            write(tmp_path / f"m{n}" / f"{name}.parquet", rows, task=task, model=f"m{n}", metrics={metric: {}})
-    return sorted(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -221,21 +221,6 @@ def test_tasks_and_versions_of_data_are_apart_and_one_model_has_one_label(tmp_pa
     assert {label for task in found.tasks for label in task.labels} == {"a"}
 
 
-def test_data_of_one_task_that_options_do_not_tell_apart_are_numbered(tmp_path):
-    for name, seed in (("x", 1), ("y", 1), ("z", 2)):
-        about = {"fingerprint": name * 64, "options": {"seed": seed}}
-        predictions(tmp_path / f"{name}.parquet", matching([[1, 0]]), ITM, **about)
-    assert [task.where for task in errors(tmp_path, **QUICK).tasks] == [
-        "toy_scenes (itm: seed 1 #1)", "toy_scenes (itm: seed 1 #2)", "toy_scenes (itm: seed 2)",
-    ]  # fmt: skip
-
-
-def test_files_of_one_model_are_numbered_without_those_of_models_of_longer_names(tmp_path):
-    for number, model in enumerate(("clip", "clip-large", "clip")):
-        predictions(tmp_path / f"{number}.parquet", matching([[1, 0]]), ITM, model=model)
-    assert errors(tmp_path, **QUICK).tasks[0].labels == ["clip", "clip-large", "clip #2"]
-
-
 def test_categories_restrict_examples_and_unknown_ones_are_refused(two_models, tmp_path):
     found = errors(tmp_path / "a.parquet", category="swap_att", **QUICK)
     assert list(found.tasks[0].categories) == [("swap_att",)] * 3
@@ -285,14 +270,6 @@ def test_the_page_needs_nothing_else_and_escapes_what_others_wrote(tmp_path):
     assert "the page holds 2 of 3 examples" in page
 
 
-def test_without_captions_the_page_has_names_and_scores_and_says_why(two_models, tmp_path):
-    page = two_models.write(tmp_path / "errors.html").read_text(encoding="utf-8")
-    [cards] = cards_of(page)
-    assert len(cards) == 6
-    assert "caption 1" in cards[0]
-    assert "margin -80" in cards[0]
-
-
 def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     from vl_assay.metrics.evaluation.errors import page as page_module
 
@@ -307,11 +284,3 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     page = found.write(tmp_path / "a.html").read_text("utf-8")
     assert page.count("A" * 1000) == 2
     assert "1 images beyond" in page
-
-
-def test_frames_hold_every_example_and_model(two_models):
-    frame = two_models.to_pandas()
-    assert len(frame) == 12
-    assert frame.iloc[0][["id", "model", "outcome", "margin"]].tolist() == ["0", "a", "right", pytest.approx(0.8)]
-    assert two_models.summary().empty or "p_value_holm" in two_models.summary()
-    assert repr(two_models).startswith("ErrorAnalysis:\n  a errs on 50.0 % of 6 examples")

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from report_support import answers, detections, groups, matching, retrieval, write
+from report_support import answers, groups, matching, retrieval, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.evaluation import lines
@@ -49,16 +49,6 @@ def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
     assert output.count("617") >= 6
 
 
-def test_scores_that_do_not_fit_side_by_side_come_in_parts_with_all_of_their_rows(tmp_path, capsys, monkeypatch):
-    path = write(tmp_path / "s.parquet", retrieval(np.random.default_rng(0).normal(size=(30, 30))), task="retrieval")
-    [result] = found = report(path, **QUICK)
-    output = printed(found, capsys, monkeypatch)
-    values = [f"{100 * result.scores[name]:.1f} %" for name in result.table_scores]
-    assert len(values) == 6
-    assert all(value in output for value in values)
-    assert len(re.findall(r"^│ all +│", output, flags=re.M)) >= 2
-
-
 def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypatch):
     rows = matching(np.random.default_rng(0).normal(size=(20, 2)))
     paths = [
@@ -75,56 +65,6 @@ def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypa
     assert list(dict.fromkeys(found.to_pandas()["model"])) == names
     [shown] = found.plot().legends
     assert [text.get_text() for text in shown.get_texts()] == [*names, "chance"]
-
-
-def test_a_model_has_one_colour_and_one_entry_in_the_legend_of_all_panels(tmp_path):
-    rng = np.random.default_rng(0)
-    paths = []
-    for model in ("a", "b"):
-        paths.append(write(tmp_path / f"{model}1.parquet", matching(rng.normal(size=(20, 2))), model=model))
-        triples = matching(rng.normal(size=(20, 3)))
-        paths.append(write(tmp_path / f"{model}2.parquet", triples, task="hard_positives", model=model))
-    found = report(paths, **QUICK)
-    figure = found.plot()
-    [shown] = figure.legends
-    assert [text.get_text() for text in shown.get_texts()] == ["a", "b", "chance"]
-    titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [
-        "toy_scenes (itm): accuracy",
-        "toy_scenes (hard_positives): augmented accuracy",
-        "toy_scenes (hard_positives): brittleness",
-        "toy_scenes (hard_positives): rankings",
-        "toy_scenes (hard_positives): mean scores",
-    ]
-    assert "lower is better" in figure.axes[2].get_ylabel()
-    found.write(tmp_path / "report")
-    page = (tmp_path / "report" / "profile.html").read_text()
-    [legend] = re.findall(r'<p class="legend">(.*?)</p>', page)
-    colour = {name: value for value, name in re.findall(r'<i style="background:(\S+)"></i>(\w+)', legend)}
-    assert list(colour) == ["a", "b"]
-    lanes = re.findall(r'title="(\w+), .*?background:([^"]+)"', page)
-    assert set(lanes) == set(colour.items())
-    assert len(lanes) == sum(page.count(f'title="{model}, ') for model in colour)
-
-
-def test_two_models_share_a_panel_though_their_categories_differ(tmp_path):
-    rng = np.random.default_rng(0)
-    both = write(tmp_path / "both.parquet", matching(rng.normal(size=(20, 2)), ("swap_obj", "add_att")), model="both")
-    one = write(tmp_path / "one.parquet", matching(rng.normal(size=(20, 2)), ("add_att",)), model="one")
-    [axes] = report([both, one], **QUICK).plot().axes
-    names = [text.get_text() for text in axes.get_xticklabels()]
-    assert names == ["swap\nobj", "add\natt", "micro\naverage", "macro\naverage"]
-    assert len(axes.patches) == 4 + 1
-
-
-def test_metrics_with_scores_of_one_name_have_a_panel_each(tmp_path):
-    path = write(tmp_path / "s.parquet", detections(np.random.default_rng(0), 20), task="detection")
-    titles = [axes.get_title() for axes in report(path, **QUICK).plot().axes]
-    assert titles == [
-        "toy_scenes (detection): CPD ap",
-        "toy_scenes (detection): grounding recall at 1",
-        "toy_scenes (detection): group recall at 1",
-    ]
 
 
 def test_the_macro_average_says_what_it_goes_over(tmp_path):
@@ -279,17 +219,6 @@ def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tm
     shares = [f"{100 * part[f'false_{kind}_share']:.1f} %" for kind in ("positive", "negative")]
     assert f"| objects | {' | '.join(shares)} |" in text.partition("#### by category")[2]
     assert f"{100 * result.scores['f1_yes']:.1f} %" in text.partition("#### further scores")[2]
-
-
-def test_ranks_are_numbers_and_the_spread_over_subsets_is_in_the_note(tmp_path):
-    rng = np.random.default_rng(0)
-    found = report(write(tmp_path / "s.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"), **QUICK)
-    text = markdown(found, tmp_path / "report").partition("#### further scores")[2]
-    assert f"| {found[0].scores['text_mean_rank']:#.4g} |" in text
-    boxes = report(write(tmp_path / "t.parquet", detections(rng, 20), task="detection"), **QUICK)
-    deviation = 100 * boxes[0].scores["ap_subsample_std"]
-    text = markdown(boxes, tmp_path / "report")
-    assert f"Standard deviation over 90 % subsets, in points: ap ± {deviation:.1f}, ap50 ± " in text
 
 
 def test_a_report_is_short_as_text_and_has_a_row_for_each_number_as_a_frame(tmp_path):

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cards import card_text, paper_text
+from cards import paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
 from vl_assay.metrics.functional.aro import SPATIAL, SYMMETRIC, VERBS, aro_accuracy
 from vl_assay.metrics.modules.discovery import load_metric
 
-CARD = card_text("aro_itm")
 MODELS = ("CLIP", "NegCLIP", "CLIP-FT", "XVLM", "BLIP", "Flava")
 
 RIGHT, WRONG, TIE = [2, 1], [1, 2], [1, 1]
@@ -165,51 +164,18 @@ def test_averages_are_those_of_a_naive_reference(case):
         assert result[key] == expected[key]
 
 
-INTERVALS = {"confidence": 0.8, "resamples": 100, "seed": 2}
-
-
-def relations_at_random(n=120):
-    rng = np.random.default_rng(5)
-    scores, correct = rng.integers(0, 4, (n, 2)), rng.integers(0, 2, n)
-    categories = rng.choice(["on", "under", "eating", "near"], n, p=[0.5, 0.3, 0.15, 0.05])
-    return scores, correct, categories, rng.integers(0, 30, n)
-
-
-def subset(parts, chosen):
-    scores, correct, categories, clusters = (part[chosen] for part in parts)
-    return aro_accuracy(scores, correct, categories=categories, clusters=clusters, **INTERVALS)
-
-
 def test_symmetric_examples_change_nothing_but_their_count():
-    parts = relations_at_random()
-    near = parts[2] == "near"
-    assert subset(parts, near | ~near) == {**subset(parts, ~near), "n_symmetric": near.sum()}
-
-
-def test_the_halves_are_what_their_relations_give_alone():
-    parts = relations_at_random()
-    spatial = subset(parts, np.isin(parts[2], ["on", "under"]))
-    whole = subset(parts, parts[2] != "")["per_group"]["spatial"]
-    intervals = {"accuracy_interval", "macro_accuracy_interval"}
-    assert {key: value for key, value in whole.items() if key not in intervals} == {
-        key: spatial[key] for key in whole if key not in intervals
+    rng = np.random.default_rng(5)
+    columns = {
+        "scores": rng.integers(0, 4, (120, 2)),
+        "correct": rng.integers(0, 2, 120),
+        "categories": rng.choice(["on", "under", "eating", "near"], 120),
+        "clusters": rng.integers(0, 30, 120),
     }
-    # Of the same resamples as the whole, not of some that the half's images are drawn for.
-    for key in intervals:
-        assert whole[key] == pytest.approx(spatial[key], abs=0.02)
-
-
-def test_the_macro_average_of_frequent_categories_is_what_they_give_alone():
-    scores, correct, categories, clusters = relations_at_random()
-    options = {"task": "attribution", "clusters": clusters, **INTERVALS}
-    counts = {name: (categories == name).sum() for name in np.unique(categories)}
-    result = aro_accuracy(scores, correct, categories=categories, min_count=counts["under"], **options)
-    assert result["rare"] == {name: counts[name] for name in dict.fromkeys(categories) if name in ("eating", "near")}
-    frequent = np.isin(categories, ["on", "under"])
-    options["clusters"] = clusters[frequent]
-    alone = aro_accuracy(scores[frequent], correct[frequent], categories=categories[frequent], min_count=1, **options)
-    for key in ("macro_accuracy", "macro_accuracy_interval"):
-        assert result[key] == alone[key]
+    near = columns["categories"] == "near"
+    without = {name: column[~near] for name, column in columns.items()}
+    options = {"confidence": 0.8, "resamples": 100}
+    assert aro_accuracy(**columns, **options) == {**aro_accuracy(**without, **options), "n_symmetric": near.sum()}
 
 
 GRID = st.lists(st.lists(st.integers(0, 2), min_size=5, max_size=5), min_size=1, max_size=30)

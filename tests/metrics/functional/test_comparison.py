@@ -89,13 +89,10 @@ REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
         # A number in quotes would be read as one, and "1.0" and "1" as equal: refused like any text.
         (["1", "0"], [1, 0], [1, 0], r"predictions1: '1' in rows 0, 1 .* is text"),
         ([1, math.nan], [1, 0], [1, 0], r"predictions1: an answer is NaN or infinite in row 1 .*put a wrong answer"),
-        ([None, 1], [1, 0], [1, 0], r"predictions1: an answer is NaN or infinite in row 0"),
         ([1, 0], [1, -math.inf], [1, 0], r"predictions2: an answer is NaN or infinite in row 1"),
         ([1, 0], [1, 0], [1, math.nan], r"references: an answer is NaN or infinite in row 1 .*leave out an example"),
         ([[1, 2], [2, math.nan]], [[1, 2]] * 2, [0, 0], r"predictions1: the scores are NaN or infinite in row 1"),
         ([[1, 2]] * 2, [[math.inf, 2], [2, 1]], [0, 0], r"predictions2: the scores are NaN or infinite in row 0"),
-        ([[1, 2]] * 2, [[1, 2], [1]], [0, 0], r"predictions2: row 0 has 2 scores.* row 1 "),
-        ([[1, 2]] * 2, [[1], [2]], [0, 0], r"predictions2: the scores have shape \(2, 1\)"),
         ([[1, 2]] * 2, [[1, 2]] * 2, [0, 2], r"the index of the correct caption is 2 in row 1"),
         # Three captions from one model and two from the other: column 2 is a caption of the first alone.
         ([[1, 2, 3]] * 2, [[1, 2]] * 2, [0, 2], r"predictions2: the index of the correct caption is 2 in row 1"),
@@ -118,23 +115,12 @@ def test_unusable_predictions_are_rejected_with_the_model_the_rows_and_the_remed
         ([[1, 2]], [[1, 2]] * 2, [0], r"predictions2: the indices of the correct captions have shape \(1,\) for 2"),
         ([3, [1, 2]], [1, 2], [0, 0], r"predictions1: row 0 has 1 scores, but another number stands in row 1"),
         (torch.ones(2, requires_grad=True), [1, 1], [1, 1], r"of a tensor its \.detach\(\)"),
-        (torch.ones(2, 2, requires_grad=True), [1, 1], [1, 1], r"of a tensor its \.detach\(\)"),
-        ([np.zeros((2, 2)), np.zeros((2, 3))], [1, 1], [1, 1], "cannot be read as numbers"),
-        ([1j], [1], [1], "the answers in predictions1 cannot be read as numbers"),
         (None, [1], [1], r"predictions1: the scores have shape \(\)"),
     ],
 )
 def test_the_plain_function_refuses_what_evaluate_would(first, second, references, message):
     with pytest.raises(ScoresError, match=message):
         compare_models(first, second, references)
-
-
-@pytest.mark.parametrize("other", ["yes", [1.0, 2.0]], ids=["text", "scores"])
-def test_an_example_of_another_kind_is_rejected_when_added(other):
-    metric = load_metric("paired_difference")
-    metric.add(predictions1=1, predictions2=0, references=1)
-    with pytest.raises(ValueError, match=r"yes|expected format"):
-        metric.add(predictions1=other, predictions2=0, references=1)
 
 
 @st.composite

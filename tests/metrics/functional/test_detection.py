@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from box_rows import as_xyxy, iou_by_hand, precisions_by_hand, row_outcomes
+from box_rows import iou_by_hand, precisions_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools.coco import COCO
@@ -17,7 +17,7 @@ from pycocotools.cocoeval import COCOeval
 
 from vl_assay.metrics.functional import detection
 from vl_assay.metrics.functional.boxes import read_boxes
-from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, stacked, tie_rate
+from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, stacked
 
 
 def precisions(predictions, references, ties="wrong", weights=None, **options):
@@ -73,15 +73,6 @@ def test_average_precision_is_that_of_plain_loops(max_boxes):
         split_by_ties += expected["wrong"][0] < expected["coco"][0]
     # The cases are of every kind: without truth, with overlaps between the thresholds, decided by ties.
     assert min(undefined, distinct, split_by_ties) > 20
-
-
-def test_it_is_that_of_plain_loops_where_boxes_are_many():
-    rng = np.random.default_rng(5)
-    for levels in (3, 1000):
-        for _ in range(6):
-            data = draw_dataset(rng, rows=3, boxes=250, truths=12, levels=levels, size=8)
-            for ties in ("wrong", "coco"):
-                assert precisions(*data, ties) == pytest.approx(precisions_by_hand(*data, ties), abs=1e-9, nan_ok=True)
 
 
 def average_precisions_of_pycocotools(predictions, references, use_cats):
@@ -238,13 +229,6 @@ def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
         )
 
 
-@given(data=datasets(levels=2))
-def test_the_tie_rate_counts_boxes_whose_score_says_both(data):
-    outcome = [pair for row in zip(*data, strict=True) for pair in row_outcomes(*row, 0.5)]
-    tied = [score for score, _ in outcome if {(score, True), (score, False)} <= set(outcome)]
-    assert tie_rate(match(*read_boxes(*data, "xyxy"))) == (len(tied) / len(outcome) if outcome else 0)
-
-
 @given(data=datasets())
 def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
     expected = [
@@ -256,32 +240,3 @@ def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
         for box, phrase in zip(prediction["boxes"], prediction["phrase_ids"], strict=True)
     ]
     assert any_box_hits(*read_boxes(*data, "xyxy")).tolist() == expected
-
-
-def released_ap(predictions, references, ties="wrong"):
-    return average_precisions(match(*read_boxes(predictions, references), ties=ties), ties=ties).tolist()
-
-
-def test_on_tricd_noisy_predictions_score_what_plain_loops_say(tricd):
-    predictions, references = tricd.noisy(), tricd.references
-    corners = as_xyxy(references)
-    actual = released_ap(predictions, references)
-    assert 0.01 < actual[-1] < actual[0] < 0.9
-    assert actual == pytest.approx(precisions_by_hand(predictions, corners), abs=1e-9)
-    assert released_ap(predictions, references, "coco") == pytest.approx(
-        precisions_by_hand(predictions, corners, "coco"), abs=1e-9
-    )
-
-
-def test_on_tricd_rows_can_come_in_any_order_and_be_sampled_without_new_matching(tricd):
-    predictions, references = tricd.noisy(seed=1), tricd.references
-    expected = released_ap(predictions, references)
-    assert released_ap(predictions[::-1], references[::-1]) == expected
-    rng = np.random.default_rng(2)
-    found = match(*read_boxes(predictions, references))
-    for _ in range(5):
-        rows = rng.integers(0, 204, 204)
-        resampled = released_ap([predictions[row] for row in rows], [references[row] for row in rows])
-        weights = np.bincount(rows, minlength=204)
-        assert average_precisions(found, weights).tolist() == pytest.approx(resampled, abs=1e-12)
-        assert resampled != expected

@@ -19,39 +19,17 @@ TIES = ("wrong", "half", "right")
 XYXY = {"box_format": "xyxy"}
 
 
-def test_perfect_predictions_have_every_recall(tricd):
-    result = load_metric("grounding_recall").compute(
-        predictions=tricd.perfect, references=tricd.references, categories=tricd.types
-    )
-    recalls = dict.fromkeys(("recall_at_1", "recall_at_5", "recall_at_10"), 1.0)
-    assert result == {
-        **recalls,
-        **{f"macro_{name}": 1.0 for name in recalls},
-        "tie_rate": 0.0,
-        "n": 166,
-        "n_positive": 102,
-        "n_abstained": 0,
-        # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
-        "per_category": {
-            "relation": {**recalls, "tie_rate": 0.0, "n": 123},
-            "object": {**recalls, "tie_rate": 0.0, "n": 43},
-        },
-    }
-
-
-def test_perfect_predictions_have_group_recall_one(tricd):
-    result = load_metric("group_recall_at_1").compute(
-        predictions=tricd.perfect, references=tricd.references, categories=tricd.types, **tricd.pairs
-    )
-    part = {"recall_at_1": 1.0, "tie_rate": 0.0}
-    assert result == {
-        **part,
-        "macro_recall_at_1": 1.0,
-        "n": 166,
-        "n_pairs": 102,
-        "n_abstained": 0,
-        "per_category": {"relation": {**part, "n": 123}, "object": {**part, "n": 43}},
-    }
+@pytest.mark.parametrize("name", ["grounding_recall", "group_recall_at_1"])
+def test_perfect_predictions_have_every_recall(name, tricd):
+    inputs = {"predictions": tricd.perfect, "references": tricd.references, "categories": tricd.types}
+    result = load_metric(name).compute(**inputs, **(tricd.pairs if "group" in name else {}))
+    parts = result["per_category"]
+    # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
+    assert (result["n"], parts["relation"]["n"], parts["object"]["n"]) == (166, 123, 43)
+    assert result["n_positive" if "n_positive" in result else "n_pairs"] == 102
+    for part in (result, *parts.values()):
+        assert {value for key, value in part.items() if "recall" in key} == {1.0}
+        assert part["tie_rate"] == 0
 
 
 def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
@@ -288,13 +266,9 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
         ),
         ({"positive": [True, True]}, r"rows 0, 1 \(2 of 2.*belong to a pair without exactly one positive row"),
         ({"positive": [True, True], "pair_ids": ["a", "b"]}, r"rows 0, 1 .*belong to a pair without a distractor"),
-        ({"positive": [True]}, r"positive has shape \(1,\) for 2 rows"),
-        ({"positive": [True, 3]}, r"positive is 3 in row 1 \(1 of 2.*pass true or false"),
-        ({"pair_ids": ["a"]}, "got 1 pair ids for 2 examples"),
         ({"pair_ids": ["a", None]}, "pair ids are missing in row 1"),
         ({"phrase_keys": KEYS[:1]}, "got 1 phrase_keys for 2 rows; pass for each row a mapping from phrase id"),
         ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
-        ({"phrase_keys": KEYS[0]}, "got 1 phrase_keys for 2 rows"),
         ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
         ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
         (
@@ -303,13 +277,9 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
         ),
         ({"phrase_keys": [KEYS[0], {"first": "cat"}]}, "phrase_keys of row 1 cannot be read .*map whole phrase ids"),
         ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is not a phrase id"),
-        ({"phrase_keys": [{float("inf"): "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
         ({"phrase_keys": [{1: {2, 3}}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
     ],
 )
 def test_what_a_group_is_invalid_by_is_rejected_with_a_remedy(options, message):
     with pytest.raises(ScoresError, match=message):
         group_recall_at_1(**{**PAIR, **XYXY, **options})
-
-
-GROUNDING, GROUPS = "Table 5. Comparison of the grounding", "Table 6. Group-Recall@1 score"

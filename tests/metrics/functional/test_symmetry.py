@@ -63,24 +63,22 @@ def few_examples(draw):
     """Coarse scores, so that gaps of one size are common, in at most six clusters."""
     n = draw(st.integers(1, 9))
     scores = draw(st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=n, max_size=n))
-    return scores, draw(st.lists(st.sampled_from("abcdef"), min_size=n, max_size=n))
+    clusters = draw(st.lists(st.sampled_from("abcdef"), min_size=n, max_size=n))
+    return scores, clusters, draw(st.sampled_from(["wrong", "half", "right"]))
 
 
 @given(case=few_examples())
-def test_asymmetry_and_its_p_value_are_what_the_definitions_say(case):
-    scores, clusters = case
+def test_scores_are_what_the_definitions_say(case):
+    scores, clusters, ties = case
     gaps = [positive - negative for positive, negative in scores]
-    result = first_column(scores, clusters=clusters)
+    result = first_column(scores, clusters=clusters, ties=ties)
+    right, tied = sum(gap > 0 for gap in gaps), gaps.count(0)
+    share = {"wrong": 0, "half": 0.5, "right": 1}[ties]
+    assert (result["accuracy"], result["tie_rate"]) == ((right + share * tied) / len(gaps), tied / len(gaps))
+    assert (result["mean_gap"], result["median_gap"]) == pytest.approx((np.mean(gaps), np.median(gaps)), abs=1e-12)
     assert result["asymmetry"] == pytest.approx(float(asymmetry_by_hand(gaps)), abs=1e-15)
     assert result["symmetry_p_value"] == pytest.approx(p_value_by_hand(gaps, clusters), abs=1e-15)
     assert result["auc"] == pytest.approx(auc_by_hand(scores), abs=1e-12)
-
-
-@pytest.mark.parametrize("decimals", [0, 1, 8])
-def test_auc_agrees_with_scipy(decimals):
-    scores = blind_scores(seed=1, shift=0.4)[0].round(decimals)
-    other = scipy.stats.mannwhitneyu(*scores.T).statistic / len(scores) ** 2
-    assert first_column(scores, permutations=100)["auc"] == pytest.approx(other, abs=1e-12)
 
 
 def test_random_flips_come_close_to_the_exact_p_value():
@@ -121,32 +119,6 @@ def test_where_the_correct_caption_stands_does_not_matter():
     moved = np.where(columns[:, np.newaxis] == 0, scores, scores[:, ::-1])
     options = {"clusters": clusters, "confidence": 0.9, "resamples": 200}
     assert artifact_gap(moved, columns, **options) == first_column(scores, **options)
-
-
-def test_the_unit_of_scores_does_not_matter():
-    scores, clusters, _ = blind_scores(seed=5, shift=0.2)
-    options = {"clusters": clusters, "confidence": 0.9, "resamples": 200}
-    expected = first_column(scores, **options)
-    scaled = first_column(scores * 2.0**-40, **options)
-    for key in expected:
-        factor = 2.0**-40 if key in ("mean_gap", "median_gap") else 1
-        if key == "mean_gap_interval":
-            assert scaled[key] == [bound * 2.0**-40 for bound in expected[key]]
-        elif key != "per_category":
-            assert np.array_equal(scaled[key], np.multiply(expected[key], factor))
-
-
-@given(seed=st.integers(0, 30))
-def test_row_order_and_names_change_nothing(seed):
-    scores, clusters, categories = blind_scores(seed=6, images=14)
-    scores = scores.round(1)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(scores))
-    names = np.array([f"image {number}" for number in rng.permutation(14)])
-    options = {"confidence": 0.9, "resamples": 100, "permutations": 100, "ties": "half"}
-    expected = first_column(scores, clusters=clusters, categories=categories, **options)
-    actual = first_column(scores[order], clusters=names[clusters[order]], categories=categories[order], **options)
-    assert actual == expected
 
 
 def test_each_category_is_computed_as_if_it_were_alone():

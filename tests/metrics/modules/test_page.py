@@ -75,30 +75,8 @@ def test_text_that_is_needed_must_be_filled_in():
         both.compute([["yes", "x"], ["", "x"]])
 
 
-def test_the_table_of_sugarcrepe_shows_categories_forms_and_averages():
-    headers, lines = page.tabulate(app.PAGE.compute(app.PAGE.example, "wrong"))
-    assert headers == ["", "accuracy", "tie_rate", "n", "macro_accuracy"]
-    assert lines == [
-        ["swap_obj", 0.6667, 0.0, 3, None],
-        ["swap_att", 0.0, 1.0, 1, None],
-        ["SWAP", 0.5, 0.25, 4, 0.3333],
-        ["all", 0.5, 0.25, 4, 0.3333],
-    ]
-
-
 def test_the_chosen_option_reaches_the_metric():
     assert app.PAGE.compute(app.PAGE.example, "right")["accuracy"] == 0.75
-
-
-def parts(blocks, kind):
-    return [part for part in blocks.blocks.values() if isinstance(part, kind)]
-
-
-def test_the_page_is_laid_out_with_its_options_and_the_card():
-    blocks = app.PAGE.build()
-    assert parts(blocks, gr.Markdown)[0].value.startswith("# SugarCrepe ITM")
-    [choice] = parts(blocks, gr.Radio)
-    assert choice.choices == [(name, name) for name in ("wrong", "half", "right")]
 
 
 def test_the_button_computes_and_an_error_is_shown_in_words():

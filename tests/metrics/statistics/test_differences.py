@@ -13,7 +13,6 @@ from vl_assay.metrics.contract.aggregate import aggregate
 from vl_assay.metrics.contract.spec import make_examples
 from vl_assay.metrics.functional.aro import aro_accuracy
 from vl_assay.metrics.functional.cpd import cpd_ap
-from vl_assay.metrics.functional.grounding import group_recall_at_1
 from vl_assay.metrics.functional.matching import matching_accuracy
 from vl_assay.metrics.functional.vqa import yes_no_f1
 from vl_assay.metrics.statistics.differences import Resampling, averaged, differences, p_value, pooled
@@ -77,34 +76,6 @@ def test_the_p_value_of_ap_counts_exchanges_of_whole_clusters():
     assert 0.05 < exact < 0.95
     assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 2_000))
     assert differences(*examples, QUICK)["ap"]["permutation_p_value"] == pytest.approx(exact, abs=0.15)
-
-
-def macro_f1(said, right):
-    scores = []
-    for kind in (True, False):
-        hits = np.sum((said == kind) & (right == kind))
-        scores.append(2 * hits / (np.sum(said == kind) + np.sum(right == kind)))
-    return np.mean(scores)
-
-
-def test_f1_is_resampled_and_exchanged_by_cluster():
-    rng = np.random.default_rng(1)
-    right, clusters = np.arange(40) % 2 == 0, np.arange(40) // 4
-    said = [rng.random(40) < np.where(right, high, 1 - high) for high in (0.8, 0.55)]
-    examples = [yes_no_f1.per_example(each, right, clusters=clusters) for each in said]
-    result = differences(*examples, Resampling(resamples=4_000, permutations=4_000))["macro_f1"]
-    assert result["difference"] == pytest.approx(macro_f1(said[0], right) - macro_f1(said[1], right))
-    drawn = []
-    for _ in range(4_000):
-        rows = np.concatenate([np.arange(4) + 4 * group for group in rng.integers(10, size=10)])
-        drawn.append(macro_f1(said[0][rows], right[rows]) - macro_f1(said[1][rows], right[rows]))
-    assert result["difference_interval"] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.02)
-    extreme = []
-    for swaps in itertools.product((False, True), repeat=10):
-        moved = np.repeat(swaps, 4)
-        one, two = np.where(moved, said[1], said[0]), np.where(moved, said[0], said[1])
-        extreme.append(abs(macro_f1(one, right) - macro_f1(two, right)) >= abs(result["difference"]) - 1e-12)
-    assert result["permutation_p_value"] == pytest.approx(np.mean(extreme), abs=0.03)
 
 
 def test_a_macro_average_is_compared_with_each_category_weighing_alike():
@@ -175,41 +146,3 @@ def test_ninety_five_per_cent_intervals_cover_what_is_true_in_93_to_97_of_a_hund
             low, high = result[f"{name}_interval"]
             covered[name] += low <= 0.7 <= high
     assert all(0.93 <= count / sets <= 0.97 for count in covered.values()), covered
-
-
-def image_pairs(rng, pairs):
-    """Captions with an image and a distractor: a phrase of one true box, and three boxes whose scores half know it."""
-    predictions, references = [], []
-    for _ in range(pairs):
-        knows = rng.beta(2, 2)
-        for positive in (True, False):
-            hits = rng.random(3) < (knows if positive else 0)
-            scores = rng.normal(hits * 1.5 + knows, 1)
-            found = [(HERE if hit else AWAY, score, 1) for hit, score in zip(hits, scores.tolist(), strict=True)]
-            predictions.append(boxes_of(*found))
-            references.append(truth_of((HERE, 1)) if positive else truth_of())
-    labels = {"clusters": np.repeat(np.arange(pairs), 2), "box_format": "xyxy"}
-    grouped = labels | {"pair_ids": labels["clusters"], "positive": np.tile([True, False], pairs)}
-    return cpd_ap.per_example(predictions, references, **labels), group_recall_at_1.per_example(
-        predictions, references, **grouped
-    )
-
-
-@pytest.mark.slow
-def test_intervals_of_group_recall_cover_93_to_97_of_a_hundred_sets_and_those_of_ap_90_to_97():
-    rng, sets, names = np.random.default_rng(1), 400, ("ap50", "recall_at_1")
-    found = [
-        [
-            (result[name], *result[f"{name}_interval"])
-            for name, each in zip(names, image_pairs(rng, 300), strict=True)
-            if (result := aggregate(each, confidence=0.95, resamples=1_000))
-        ]
-        for _ in range(sets)
-    ]
-    values, low, high = np.moveaxis(np.array(found), -1, 0)
-    # Interpolation makes AP higher on small sets: what is true is the mean of AP over sets of this size.
-    truth = values.mean(axis=0)
-    ap, recall = ((low <= truth) & (truth <= high)).mean(axis=0)
-    assert 0.93 <= recall <= 0.97, (truth, recall)
-    # Where several boxes compete for a truth, AP spreads by some 7 % more than its resamples do: the card says so.
-    assert 0.90 <= ap <= 0.97, (truth, ap)
