@@ -68,7 +68,7 @@ def zero_shot_accuracy(
     return make_examples(
         values,
         np.any([tied_at(ranks, k) for k in depths], axis=0),
-        estimators=(OverClasses(names, np.column_stack([*values.values(), columns])),),
+        estimators=(OverClasses(names, np.column_stack([*values.values(), columns.astype(np.float64)])),),
         chance={f"{average}acc_at_{k}": k / classes for average in ("", "macro_") for k in depths},
         with_macro=False,
         **labels,

@@ -18,7 +18,7 @@ from ...contract.spec import Examples, MetricSpec
 from ...functional.boxes import box_iou
 from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
-from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
 from .._scored import example_ids
 from .._tables import partial_sentence
@@ -321,7 +321,7 @@ def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[To
     rights = [False] * len(boxes)
     if boxes and truth:
         pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
-        rights = (box_iou(*pairs).reshape(len(boxes), -1) >= _IOU).any(axis=1).tolist()
+        rights = [bool(each.any()) for each in box_iou(*pairs).reshape(len(boxes), -1) >= _IOU]
     return sorted(map(TopBox, boxes, scores, rights), key=lambda box: -box.score)
 
 
@@ -408,6 +408,7 @@ def _decision(
         others = np.delete(row.scores, row.correct)
         margin = float(row.scores[row.correct].max() - others.max(initial=-np.inf))
     else:
+        assert isinstance(row, MatchingRow)
         margin = matching_margin(row, spec.positive_captions)
     return margin, abs(margin)
 
@@ -424,7 +425,7 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
     return min(margins, default=np.nan), max(tops, default=np.nan)
 
 
-def matching_margin(row: MatchingRow | TextSimilarityRow, positives: int) -> float:
+def matching_margin(row: MatchingRow, positives: int) -> float:
     """By how much the worst positive caption of an example outscores the best negative, the first `positives` true."""
     table = row.scores or []
     if len(table) > 1 and len(table[0]) == 2 * len(table):
