@@ -8,6 +8,7 @@ intervals. In HTML, text between backticks is set as code and everything else is
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -165,6 +166,30 @@ def simple_table(
     return Table(title, columns, tuple(made), note, text=text, corner=headings[0])
 
 
+def bullets(sentences: Sequence[str]) -> list[Part]:
+    """A list of sentences as parts of a document: one paragraph of Markdown, none for no sentence."""
+    return ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
+
+
+class Document(ABC):
+    """A result that a terminal, Markdown and a notebook show as the same parts."""
+
+    @abstractmethod
+    def document(self) -> list[Part]:
+        """The parts that are shown."""
+
+    def print(self) -> None:
+        """Print it to the terminal."""
+        print_tables(self.document())
+
+    def to_markdown(self) -> str:
+        """Return it as Markdown."""
+        return to_markdown(self.document())
+
+    def _repr_html_(self) -> str:
+        return to_html(self.document())
+
+
 def print_tables(parts: Sequence[Part]) -> None:
     """Print a document to the terminal; a table too wide for it is printed in parts, with no number cut."""
     from rich.console import Console
@@ -231,7 +256,7 @@ def to_latex(tables: Sequence[Table]) -> str:
         body.append(rf"\begin{{tabular}}{{l{''.join('l' if column.is_text else 'r' for column in columns)}}}")
         body += [r"\toprule", *_latex_headers(table, columns), r"\midrule"]
         for index, (row, starts_group) in enumerate(zip(table.rows, _breaks(table), strict=True)):
-            body += [r"\midrule"] * starts_group + _latex_lines(table, row, columns, index)
+            body += [r"\midrule"] * starts_group + _latex_lines(row, columns, index)
         body += [r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
         blocks.append("\n".join(body) + "\n")
     return "\n".join(blocks)
@@ -254,17 +279,14 @@ def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
     return [*found, " & ".join([_for_latex(table.corner), *stacked]) + r" \\"]
 
 
-def _latex_lines(table: Table, row: TableRow, columns: Sequence[_Text], index: int) -> list[str]:
+def _latex_lines(row: TableRow, columns: Sequence[_Text], index: int) -> list[str]:
     """A row, and below it in small type the details of its values."""
-    cells = [column.parts(index, table) for column in columns]
+    cells = [column.cells[index] for column in columns]
     forms = {BEST: r"\textbf{{{}}}", EQUAL: r"{}\rlap{{$^\dagger$}}"}
-    values = [
-        forms.get(column.mark(index), "{}").format(_for_latex(value))
-        for column, (value, _, _) in zip(columns, cells, strict=True)
-    ]
+    values = [forms.get(mark, "{}").format(_for_latex(value)) for value, _, mark in cells]
     lines = [" & ".join([_for_latex(row.name), *values]) + r" \\"]
-    if any(details for _, _, details in cells):
-        shown = (_for_latex(details.replace(" – ", "–")) for _, _, details in cells)
+    if any(details for _, details, _ in cells):
+        shown = (_for_latex(details.replace(" – ", "–")) for _, details, _ in cells)
         small = [rf"\scriptsize {details}" if details else "" for details in shown]
         lines = [lines[0] + "[-3pt]", " & ".join(["", *small]) + r" \\"]
     return lines
@@ -286,34 +308,26 @@ def to_page(title: str, parts: Sequence[Part]) -> str:
 
 
 class _Text(NamedTuple):
-    """A column as text."""
+    """A column as text: for each row the value, the details below it, and the mark."""
 
     header: str
-    cells: list[str]
+    cells: list[tuple[str, str, str]]
     repeated: bool
     is_text: bool
     group: str = ""
-    marks: Sequence[str] = ()
 
     @property
     def width(self) -> int:
         """The least width in a terminal, with what is drawn around it."""
-        longest = max(len(line) for text in (self.full_header, *self.cells) for line in text.split("\n"))
-        return (min(longest, _SHORTEST_TEXT) if self.is_text else longest) + _FRAME + 2 * (EQUAL in self.marks)
+        texts = (self.full_header, *(text for value, details, _ in self.cells for text in (value, details)))
+        longest = max(len(line) for text in texts for line in text.split("\n"))
+        has_dagger = any(mark == EQUAL for _, _, mark in self.cells)
+        return (min(longest, _SHORTEST_TEXT) if self.is_text else longest) + _FRAME + 2 * has_dagger
 
     @property
     def full_header(self) -> str:
         """The header with its group."""
         return f"{self.group} {self.header}".strip()
-
-    def mark(self, row: int) -> str:
-        """The mark of the value in a row."""
-        return self.marks[row] if self.marks else ""
-
-    def parts(self, row: int, table: Table) -> tuple[str, str, str]:
-        """The value in a row, a line break and the details below it; both empty where the table has none there."""
-        text = self.cells[row]
-        return text.partition("\n") if table.has_details_below else (text, "", "")
 
 
 def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
@@ -322,11 +336,10 @@ def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
     found = []
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
-        marks = [cell.mark for cell in cells]
-        texts = ["\n".join([cell.value, *_labelled(column, cell)]) if stacked else cell.value for cell in cells]
-        found.append(_Text(column.header, texts, column.repeated, column.is_text, column.group, marks))
+        texts = [(cell.value, "\n".join(_labelled(column, cell)) if stacked else "", cell.mark) for cell in cells]
+        found.append(_Text(column.header, texts, column.repeated, column.is_text, column.group))
         for number, detail in enumerate(() if stacked else column.details):
-            texts = [cell.details[number] if cell.details else "" for cell in cells]
+            texts = [(cell.details[number] if cell.details else "", "", "") for cell in cells]
             found.append(_Text(detail, texts, column.repeated, column.is_text))
     return found
 
@@ -379,9 +392,9 @@ def _for_terminal(columns: Sequence[_Text], table: Table) -> Any:
             found.add_section()
         cells = [Text(row.name)]
         for column in columns:
-            value, line, details = column.parts(index, table)
-            style = "bold" if column.mark(index) == BEST else ""
-            cells.append(Text(value + _DAGGER * (column.mark(index) == EQUAL), style) + Text(line + details, "dim"))
+            value, details, mark = column.cells[index]
+            text = Text(value + _DAGGER * (mark == EQUAL), "bold" if mark == BEST else "")
+            cells.append(text + Text(f"\n{details}" if details else "", "dim"))
         found.add_row(*cells, style="bold" if row.is_average else None)
     return found
 
@@ -403,9 +416,9 @@ def _markdown_table(table: Table) -> str:
     for index, row in enumerate(table.rows):
         cells = []
         for column in columns:
-            value, line, details = column.parts(index, table)
-            form = {BEST: "**{}**", EQUAL: f"{{}}{_DAGGER}"}.get(column.mark(index), "{}")
-            cells.append(form.format(in_a_line(value)) + "<br>" * bool(line) + in_a_line(details))
+            value, details, mark = column.cells[index]
+            form = {BEST: "**{}**", EQUAL: f"{{}}{_DAGGER}"}.get(mark, "{}")
+            cells.append(form.format(in_a_line(value)) + "<br>" * bool(details) + in_a_line(details))
         lines.append("| " + " | ".join([in_a_line(row.name), *cells]) + " |")
     return "\n".join(lines)
 
@@ -467,14 +480,15 @@ def _for_html(part: Part) -> dict[str, Any]:
     if isinstance(part, Fold):
         return {**empty, "summary": part.title, "parts": [_for_html(each) for each in part.parts]}
     if isinstance(part, HtmlFigure):
-        return {**empty, "title": part.title, "text": part.text, "html": part.html}
+        return {**empty, **vars(part)}
     columns = _columns(part)
-    rows = [
-        (row.name, [(*column.parts(index, part), column.is_text, column.mark(index)) for column in columns])
-        for index, row in enumerate(part.rows)
-    ]
-    headers = [(part.corner, True), *((column.header, column.is_text) for column in columns)]
     groups = [(name, len(list(members))) for name, members in groupby(column.group for column in columns)]
-    found = {"title": part.title, "text": part.text, "note": part.note, "is_part": part.is_part}
-    found |= {"groups": groups if any(name for name, _ in groups) else []}
-    return {**empty, **found, "headers": headers, "rows": rows}
+    return empty | {
+        **{name: getattr(part, name) for name in ("title", "text", "note", "is_part")},
+        "groups": groups if any(name for name, _ in groups) else [],
+        "headers": [(part.corner, True), *((column.header, column.is_text) for column in columns)],
+        "rows": [
+            (row.name, [(*column.cells[index], column.is_text) for column in columns])
+            for index, row in enumerate(part.rows)
+        ],
+    }

@@ -8,13 +8,13 @@ from typing import Any
 MISSING = "–"
 
 
-def percent(value: float | None, digits: int = 1) -> str:
+def percent(value: float | None) -> str:
     """A fraction in per cent, without the sign; a dash for None and NaN.
 
     >>> percent(0.8428), percent(None)
     ('84.3', '–')
     """
-    return MISSING if value is None or value != value else f"{100 * value:.{digits}f}"
+    return MISSING if value is None or value != value else f"{100 * value:.1f}"
 
 
 def points(value: float | None) -> str:

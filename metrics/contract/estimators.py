@@ -42,7 +42,7 @@ class Estimator(ABC):
 
 
 @dataclass(frozen=True)
-class _OfRows(Estimator):
+class OfRows(Estimator):
     """An estimator over an array with a row for each example."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class _OfRows(Estimator):
 
 
 @dataclass(frozen=True)
-class OfTotals(_OfRows):
+class OfTotals(OfRows):
     """Scores that follow from sums over examples, such as an F1 from its four counts.
 
     Args:
@@ -81,7 +81,7 @@ class OfTotals(_OfRows):
 
 
 @dataclass(frozen=True)
-class OfValues(_OfRows):
+class OfValues(OfRows):
     """Scores without intervals that follow from one value of each example: medians, and means without bounds.
 
     Args:

@@ -1,6 +1,6 @@
 """Evaluation: from predictions to results, reports and comparisons. It needs only the files of predictions."""
 
-from ._comparison import Comparison, Difference, compare
+from ._comparison import Comparison, compare
 from ._compute import (
     check_options,
     cluster_numbers,
@@ -13,7 +13,7 @@ from ._compute import (
 )
 from ._correlate import correlate
 from ._correlation import Correlation, ScoreName
-from ._diagnosis import Diagnosis, diagnose
+from ._diagnosis import diagnose
 from ._report import DEFAULT_FIGURES, FIGURES, PredictionFiles, Report, report
 from ._scored import Scored, base_score, common, example_ids, is_costly, permutations
 from ._suites import SuiteMean, suite_means
@@ -24,8 +24,6 @@ __all__ = [
     "FIGURES",
     "Comparison",
     "Correlation",
-    "Diagnosis",
-    "Difference",
     "PredictionFiles",
     "Report",
     "ScoreName",

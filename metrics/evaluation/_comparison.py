@@ -6,14 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..common.documents import INTERVAL, Cell, Column, Table, TableRow, print_tables, to_html, to_markdown
+from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, TableRow, Verdict, bullets
 from ..common.errors import PredictionsError
 from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ..common.storage import write_text
@@ -94,7 +93,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Document):
     """Two or more models, pair by pair.
 
     Args:
@@ -128,10 +127,6 @@ class Comparison:
     def __repr__(self) -> str:
         return "\n".join(["Comparison:", *(f"  {verdict}" for verdict in self.verdicts)])
 
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, as a notebook shows them."""
-        return f"<p><strong>{escape(self.verdict)}</strong></p>{to_html(self._tables())}"
-
     def to_pandas(self) -> pandas.DataFrame:
         """Every number of the tables, a row for each difference and category; fractions, NaN where unknown."""
         import pandas
@@ -146,27 +141,16 @@ class Comparison:
                 lines.append({**about, "category": name, **facts, "low": low, "high": high})
         return pandas.DataFrame(lines)
 
-    def print(self) -> None:
-        """Print the verdicts and a table for each score to the terminal."""
-        from rich.console import Console
-        from rich.markup import escape as as_it_is
-
-        console = Console()
-        console.print(f"[bold]{as_it_is(self.verdict)}[/]")
-        for sentence in self.verdicts if len(self.verdicts) > 1 else ():
-            console.print(f"- {as_it_is(sentence)}")
-        print_tables(self._tables())
+    def document(self) -> list[Part]:
+        """The verdicts, and a table for each score."""
+        verdicts = self.verdicts if len(self.verdicts) > 1 else []
+        return [Verdict(self.verdict), *bullets(verdicts), *(_table(each, self.options) for each in self.differences)]
 
     def to_json(self) -> str:
         """The comparison as JSON: `schema`, `version`, `code`, `verdict`, and the fields of `Comparison`."""
         names = ("verdict", "verdicts", "models", "files", "options")
         differences = [asdict(each) for each in self.differences]
         return to_json("comparison", VERSION, differences=differences, **{name: getattr(self, name) for name in names})
-
-    def to_markdown(self) -> str:
-        """The verdicts, and a table for each score, as Markdown."""
-        verdicts = "".join(f"- {verdict}\n" for verdict in self.verdicts if len(self.verdicts) > 1)
-        return f"**{self.verdict}**\n\n{verdicts}\n{to_markdown(self._tables())}"
 
     def write(self, out: str | Path) -> list[Path]:
         """Write ``comparison.json`` and ``comparison.md`` to a folder, each whole or not at all; the files' paths."""
@@ -175,21 +159,14 @@ class Comparison:
             write_text(file, text)
         return files
 
-    def _tables(self) -> list[Table]:
-        return [_table(each, self.options) for each in self.differences]
-
     def _tested(self) -> list[tuple[Difference, float]]:
-        """The differences of the verdicts, with p-values corrected for the number of verdicts (Holm)."""
-        main = self._main()
-        return list(zip(main, holm([each.result["permutation_p_value"] for each in main]).tolist(), strict=True))
-
-    def _main(self) -> list[Difference]:
-        """The main score of the first metric of each task and pair."""
+        """The main score of the first metric of each task and pair, with p-values corrected for their number (Holm)."""
         found: dict[tuple[Any, ...], Difference] = {}
         for each in self.differences:
             if each.is_main:
                 found.setdefault((each.benchmark, each.task, each.models), each)
-        return list(found.values())
+        p_values = holm([each.result["permutation_p_value"] for each in found.values()])
+        return list(zip(found.values(), p_values.tolist(), strict=True))
 
 
 def compare(
@@ -223,28 +200,23 @@ def compare(
     models = _models([Path(path) for path in predictions], parts)
     found = [
         each
-        for labels in combinations(models, 2)
-        for task in models[labels[0]]
-        if task in models[labels[1]]
-        for each in _compare_task(models[labels[0]][task], models[labels[1]][task], labels, ties, how)
+        for first, second in combinations(models, 2)
+        for task, files in models[first].items()
+        if task in models[second]
+        for each in _compare_task(files, models[second][task], (first, second), ties, how)
     ]
     if not found:
-        tasks = {
-            label: (f"{name} ({task}, {task_type})" for name, task, task_type in models[label]) for label in models
-        }
-        described = "; ".join(f"{label}: {', '.join(each)}" for label, each in tasks.items())
-        raise PredictionsError(
-            f"no two models were evaluated on the same task ({described}); compare predictions of the same task"
-        )
-    return Comparison(
-        models=list(models),
-        files={
-            label: [{"file": path.name, "sha256": file_hash(path)} for path in _paths(tasks)]
+        described = (
+            f"{label}: {', '.join(f'{name} ({task}, {task_type})' for name, task, task_type in tasks)}"
             for label, tasks in models.items()
-        },
-        options=how._asdict(),
-        differences=found,
-    )
+        )
+        raise PredictionsError(
+            f"no two models were evaluated on the same task ({'; '.join(described)}); compare predictions of the same "
+            "task"
+        )
+    paths = {label: dict.fromkeys(path for path, _ in chain(*tasks.values())) for label, tasks in models.items()}
+    files = {label: [{"file": path.name, "sha256": file_hash(path)} for path in own] for label, own in paths.items()}
+    return Comparison(list(models), files, how._asdict(), found)
 
 
 class _File(NamedTuple):
@@ -260,10 +232,6 @@ class _File(NamedTuple):
 _Tasks = dict[tuple[str, str, str], list[_File]]
 # The runs of the first and of the second model on one version of the data, equally many.
 _Runs = tuple[list[_File], list[_File]]
-
-
-def _paths(tasks: _Tasks) -> list[Path]:
-    return list(dict.fromkeys(path for path, _ in chain(*tasks.values())))
 
 
 def _models(paths: Sequence[Path], parts: Parts) -> dict[str, _Tasks]:
@@ -289,11 +257,7 @@ def _models(paths: Sequence[Path], parts: Parts) -> dict[str, _Tasks]:
 
 
 def _compare_task(
-    first: list[_File],
-    second: list[_File],
-    labels: tuple[str, str],
-    ties: str | None,
-    how: Resampling,
+    first: list[_File], second: list[_File], labels: tuple[str, str], ties: str | None, how: Resampling
 ) -> Iterator[Difference]:
     """The differences of one task, versions of the data that differ in their seed averaged; see `_compare_versions`."""
     versions = _versions(first, second)
@@ -452,7 +416,10 @@ def _lines(difference: Difference) -> list[tuple[str, dict[str, Any]]]:
 def _table(difference: Difference, options: dict[str, Any]) -> Table:
     """The table of a difference; a terminal shows the columns that the verdict rests on."""
     lines = [(name, _cells(part)) for name, part in _lines(difference)]
-    table = Table(_title(difference), (), (), _footnote(difference, options))
+    lower = "" if difference.higher_is_better else ", lower is better"
+    models = " and ".join(difference.models)
+    title = f"{models} on {difference.where}: {words(difference.score)} ({difference.metric}{lower})"
+    table = Table(title, (), (), _footnote(difference, options))
 
     def shown(columns: Mapping[str, str]) -> Table:
         """The table with some of the cells, and their headers."""
@@ -484,12 +451,6 @@ def _cells(part: dict[str, Any]) -> dict[str, Cell]:
     texts[_BOTH] = "/".join(filter(None, (texts["wins"], texts["losses"])))
     bounds = interval(part["difference_interval"], signed=True)
     return {name: Cell(text, (bounds,) if name == "difference" else ()) for name, text in texts.items()}
-
-
-def _title(difference: Difference) -> str:
-    first, second = difference.models
-    lower = "" if difference.higher_is_better else ", lower is better"
-    return f"{first} and {second} on {difference.where}: {words(difference.score)} ({difference.metric}{lower})"
 
 
 def _footnote(difference: Difference, options: dict[str, Any]) -> str:

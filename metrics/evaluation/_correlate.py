@@ -19,17 +19,9 @@ from ..contract.spec import Examples
 from ..modules.discovery import get_spec
 from ..records.predictions import prediction_files, read_predictions
 from ..records.schema import Row
-from ..statistics.bootstrap import chunks, percentile_interval
+from ..statistics.bootstrap import cluster_counts, percentile_interval
 from ..statistics.correlation import correlation
-from ._compute import (
-    Parts,
-    check_options,
-    cluster_numbers,
-    declared_metrics,
-    examples_of,
-    no_parts,
-    scored_rows,
-)
+from ._compute import Parts, check_options, cluster_numbers, declared_metrics, examples_of, no_parts, scored_rows
 from ._correlation import Correlation, Found, Point, ScoreName, Value
 from ._model_facts import check_facts, check_group, group_of, read_facts
 from ._scored import base_score, is_costly
@@ -42,11 +34,6 @@ RESAMPLES, COSTLY_RESAMPLES = 1_000, 200
 Floats = NDArray[np.float64]
 # From a benchmark's name to its main scores: task, metric, and name or pattern of the score.
 MainScores = Callable[[str], Sequence[tuple[str, str, str]]]
-
-
-def no_main_scores(benchmark: str) -> Sequence[tuple[str, str, str]]:
-    """None: the main score of a task's first metric counts."""
-    return ()
 
 
 class _Run(NamedTuple):
@@ -87,7 +74,7 @@ def correlate(
     by: str = "",
     facts: str | Path | None = None,
     parts: Parts = no_parts,
-    main_scores: MainScores = no_main_scores,
+    main_scores: MainScores = no_parts,
     with_baselines: bool = False,
     ties: str | None = None,
     confidence: float = 0.95,
@@ -124,7 +111,8 @@ def correlate(
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     told = read_facts(Path(facts)) if facts is not None else {}
     check_group(by, told)
-    asked = [_parsed(each) for each in (across, *([up] if isinstance(up, str | ScoreName) else up)) if each]
+    every = [across, *([up] if isinstance(up, str | ScoreName) else up)]
+    asked = [ScoreName.parse(each) if isinstance(each, str) else each for each in every if each]
     if across and len(asked) == 1:
         raise PredictionsError(f"{asked[0]} is one score; name another to correlate it with (up)")
     paths = prediction_files(*predictions)
@@ -158,31 +146,20 @@ def correlate(
             x, y = ([points[n].values[side].value for n in own] for side in (0, number))
             both = (drawn[own, 0].T, drawn[own, number].T)
             found.append(Found(name, group, correlation(x, y, drawn=both, **how)))
-    order = sorted(
-        range(len(points)), key=lambda n: (points[n].is_baseline, points[n].group, -points[n].values[0].value)
-    )
     return Correlation(
         across=names[0],
         up=names[1:],
-        points=[points[n] for n in order],
+        points=sorted(points, key=lambda point: (point.is_baseline, point.group, -point.values[0].value)),
         found=found,
         by=by,
         left_out={label: why for label, why in left_out.items() if why},
         notes=[*notes, *_data_notes(chosen, names)],
-        options=how | {"examples": True},
+        options=how,
     )
 
 
-def _parsed(name: str | ScoreName) -> ScoreName:
-    return ScoreName.parse(name) if isinstance(name, str) else name
-
-
 def _runs(
-    path: Path,
-    asked: Sequence[ScoreName],
-    parts: Parts,
-    options: Mapping[str, Any],
-    seen: dict[tuple[str, str], Row],
+    path: Path, asked: Sequence[ScoreName], parts: Parts, options: Mapping[str, Any], seen: dict[tuple[str, str], Row]
 ) -> Iterator[_Run]:
     """The examples of each task of a file that is asked for; their rows, without predictions, join those seen."""
     whole = read_predictions(path)
@@ -233,17 +210,13 @@ def _resolve(name: ScoreName, runs: Sequence[_Run], main_scores: MainScores) -> 
     if not name.score:
         wanted = [(metric, score) for at, metric, score in main if at == task and metric in metrics]
         wanted += [(metric, get_spec(metric).main_score) for metric in metrics]
-        named = [
-            (metric, score)
-            for metric, pattern in wanted
-            for score in _known(own, metric)
-            if fnmatchcase(score, pattern)
-        ]
+        named = [(m, score) for m, pattern in wanted for score in _known(own, m) if fnmatchcase(score, pattern)]
         metric, score = named[0] if named else next((m, s) for m in metrics for s in _known(own, m))
         return name._replace(task=task, metric=metric, score=score)
     for metric in metrics:
         found = name._replace(task=task, metric=metric)
-        if any(run.metric == metric and run.value(found) is not None for run in own) and _is_resampled(found, own):
+        has_value = any(run.metric == metric and run.value(found) is not None for run in own)
+        if has_value and found.score in _known(own, metric):
             return found
     known = dict.fromkeys(score for metric in metrics for score in _known(own, metric))
     categories = dict.fromkeys(category for run in own for category in run.examples.categories)
@@ -260,10 +233,6 @@ def _known(runs: Iterable[_Run], metric: str) -> dict[str, None]:
             every = [*run.examples.scores, *(f"{MACRO}{score}" for score in run.examples.values)]
             found |= {score: None for score in every if isinstance(run.scores.get(score), int | float)}
     return found
-
-
-def _is_resampled(name: ScoreName, runs: Iterable[_Run]) -> bool:
-    return name.score in _known(runs, name.metric)
 
 
 def _by_model(runs: Sequence[_Run], names: Sequence[ScoreName]) -> tuple[dict[str, list[_Run]], list[str]]:
@@ -285,11 +254,9 @@ def _by_model(runs: Sequence[_Run], names: Sequence[ScoreName]) -> tuple[dict[st
             groups.append([run for each in own.values() for run in each])
         else:
             groups += own.values()
-    notes = []
-    if merged:
-        notes.append(f"Described differently on different tasks, and taken as one model each: {', '.join(merged)}.")
+    note = f"Described differently on different tasks, and taken as one model each: {', '.join(merged)}."
     labels = distinct_labels([group[0].model for group in groups])
-    return dict(zip(labels, groups, strict=True)), notes
+    return dict(zip(labels, groups, strict=True)), [note] if merged else []
 
 
 def _lacking(runs: Sequence[_Run], names: Sequence[ScoreName]) -> str:
@@ -321,18 +288,16 @@ def _drawn(
 ) -> Floats:
     """The scores of the models in resamples of clusters of examples, of shape (models, scores, resamples)."""
     codes = dict(zip(rows, cluster_numbers(list(rows.values())), strict=True))
-    groups = max(codes.values()) + 1
-    generator = np.random.default_rng(seed)
     own = [[[run for run in runs if run.has(name)] for name in names] for runs in models.values()]
     places = {id(run): np.array([codes[key] for key in run.keys]) for each in own for runs in each for run in runs}
     found, start = np.empty((len(own), len(names), resamples)), 0
-    for count in chunks(resamples, groups):
-        weights = generator.multinomial(groups, np.full(groups, 1 / groups), size=count).astype(np.float64)
+    for weights in cluster_counts(max(codes.values()) + 1, resamples, seed):
+        stop = start + len(weights)
         for model, by_name in enumerate(own):
             for number, (name, runs) in enumerate(zip(names, by_name, strict=True)):
                 drawn = [_weighted(run.examples, name, weights[:, places[id(run)]]) for run in runs]
-                found[model, number, start : start + count] = np.mean(drawn, axis=0)
-        start += count
+                found[model, number, start:stop] = np.mean(drawn, axis=0)
+        start = stop
     return found
 
 

@@ -5,23 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common.documents import (
-    INTERVAL,
-    Cell,
-    Column,
-    Part,
-    Table,
-    TableRow,
-    Verdict,
-    print_tables,
-    to_html,
-    to_markdown,
-)
+from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, TableRow, Verdict, to_markdown
 from ..common.errors import UnknownNameError
 from ..common.figures import as_file, colours
 from ..common.formatting import MISSING, interval, p_value, percent, words
@@ -35,6 +23,16 @@ if TYPE_CHECKING:
 KINDS = {"pearson": "Pearson's r", "spearman": "Spearman's ρ", "kendall": "Kendall's τ"}
 ALL = "all models"
 _ENDS = ("", " low", " high")
+_HOW = (
+    "{} intervals. Over models: models and images are resampled, each independently: would other models like these, on "
+    "other images, show it? These models: images alone are resampled, the same for all models. p: of Spearman's ρ over "
+    "orders of the models. Models of one family or of the same training data are no independent sample: both are then "
+    "too sure."
+)
+_FEW_MODELS = (
+    f" Fewer than {FEWEST} models have no correlation (of three, one order in three rises or falls throughout), and "
+    f"fewer than {FEWEST_WITH_INTERVAL} no interval: most resamples of four models hold three or fewer different ones."
+)
 
 
 class ScoreName(NamedTuple):
@@ -98,7 +96,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Correlation:
+class Correlation(Document):
     """Scores of models, and how they correlate.
 
     Args:
@@ -116,10 +114,10 @@ class Correlation:
     up: list[ScoreName]
     points: list[Point]
     found: list[Found]
-    by: str = ""
-    left_out: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
+    by: str
+    left_out: dict[str, str]
+    notes: list[str]
+    options: dict[str, Any]
 
     @property
     def verdicts(self) -> list[str]:
@@ -133,18 +131,12 @@ class Correlation:
             return self.verdicts[0]
         whole = [each for each in self.found if not each.group]
         rising = [str(each.up) for each in whole if self._direction(each.result) == 1]
-        return (
-            f"{len(rising)} of {len(whole)} scores rise with {self.across} over {whole[0].result['n']} models"
-            + f": {', '.join(rising)}." * bool(rising)
-            + "." * (not rising)
-        )
+        named = f": {', '.join(rising)}" if rising else ""
+        n = whole[0].result["n"]
+        return f"{len(rising)} of {len(whole)} scores rise with {self.across} over {n} models{named}."
 
     def __repr__(self) -> str:
         return "\n".join(["Correlation:", *(f"  {verdict}" for verdict in self.verdicts)])
-
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, as a notebook shows them."""
-        return f"<p><strong>{escape(self.verdict)}</strong></p>{to_html(self._tables())}"
 
     def plot(self) -> Figure:
         """The models as labelled points with the intervals of both scores; colours are groups, or the scores up."""
@@ -182,10 +174,6 @@ class Correlation:
         axes.set(xlabel=f"{self.across}, %", ylabel=f"{up}, %")
         axes.spines[["top", "right"]].set_visible(False)
 
-    def print(self) -> None:
-        """Print the verdict and the tables to the terminal."""
-        print_tables(self._document())
-
     def to_csv(self) -> str:
         """The models as CSV: group, and for each score its value and interval, as fractions."""
         text = io.StringIO()
@@ -196,10 +184,6 @@ class Correlation:
             cells = [cell for value in point.values for cell in (value.value, *(value.interval or ("", "")))]
             writer.writerow([_cell_text(point.model), _cell_text(point.group), int(point.is_baseline), *cells])
         return text.getvalue()
-
-    def to_markdown(self, figure: str = "") -> str:
-        """The verdict and the tables as Markdown, with a link to a figure."""
-        return to_markdown([*self._document(), *([f"![{self.across} and {self.up[0]}]({figure})"] if figure else [])])
 
     def write(self, out: str | Path) -> list[Path]:
         """Write ``correlation.md``, ``correlation.csv`` and ``correlation.png`` to a folder; the files' paths.
@@ -213,15 +197,17 @@ class Correlation:
             write_atomically(picture, as_file(self.plot()))
         except ModuleNotFoundError:
             picture.unlink(missing_ok=True)
-        has_figure = picture.exists()
-        write_text(page, self.to_markdown(picture.name if has_figure else ""))
-        return [page, table, *([picture] if has_figure else [])]
+        files = [page, table, *[picture] * picture.exists()]
+        figure = [f"![{self.across} and {self.up[0]}]({picture.name})"] * (picture in files)
+        write_text(page, to_markdown([*self.document(), *figure]))
+        return files
 
-    def _document(self) -> list[Part]:
+    def document(self) -> list[Part]:
+        """The verdicts, the models with their scores, and the correlations."""
         several = [Verdict(verdict) for verdict in self.verdicts if len(self.up) > 1]
-        return [Verdict(self.verdict), *several, *self._tables()]
+        return [Verdict(self.verdict), *several, self._models_table(), self._correlations_table()]
 
-    def _tables(self) -> list[Table]:
+    def _models_table(self) -> Table:
         columns = [Column(str(name), (INTERVAL,)) for name in (self.across, *self.up)]
         grouped = [Column(words(self.by), is_text=True)] if self.by else []
         rows = []
@@ -229,62 +215,37 @@ class Correlation:
             cells = [Cell(percent(each.value), (interval(each.interval),)) for each in point.values]
             is_first = point.is_baseline and number > 0 and not self.points[number - 1].is_baseline
             rows.append(TableRow(point.model, (*cells, *[Cell(point.group)] * bool(self.by)), starts_group=is_first))
-        models = Table("Models", (*columns, *grouped), tuple(rows), self._models_note(), corner="model")
+        note = f"Scores in per cent with their {self._level} intervals (bootstrap over images)."
+        if any(point.is_baseline for point in self.points):
+            note += " Baselines come last and are in no correlation."
+        note += "".join(f" Left out: {model}, which lacks {why}." for model, why in self.left_out.items())
+        note = " ".join([note, *self.notes])
+        return Table("Models", (*columns, *grouped), tuple(rows), note, corner="model")
+
+    def _correlations_table(self) -> Table:
         lines = []
         for each in self.found:
             names = [str(each.up)] * (len(self.up) > 1) + [each.group or ALL] * (len(self.up) == 1 or bool(self.by))
-            cells = [Cell(_number(each.result[kind]), self._details(each.result, kind)) for kind in KINDS]
+            cells = []
+            for kind in KINDS:
+                bounds = [each.result[f"{kind}{over}_interval"] for over in ("", "_examples")]
+                cells.append(Cell(_number(each.result[kind]), tuple(map(_bounds, bounds))))
             cells += [Cell(p_value(each.result["p_value"]) or MISSING), Cell(str(each.result["n"]))]
             lines.append(TableRow(", ".join(names), tuple(cells)))
-        details = ("over models", "these models") if self._resamples_examples else ("over models",)
-        kinds = [Column(name, details) for name in KINDS.values()]
+        kinds = [Column(name, ("over models", "these models")) for name in KINDS.values()]
         shown = (*kinds, Column("p (ρ)"), Column("models"))
-        title = f"Correlation with {self.across}"
-        return [models, Table(title, shown, tuple(lines), self._how(), corner="", has_details_below=True)]
+        is_few = any(each.result["n"] < FEWEST_WITH_INTERVAL for each in self.found)
+        note = _HOW.format(self._level) + _FEW_MODELS * is_few
+        return Table(f"Correlation with {self.across}", shown, tuple(lines), note, has_details_below=True)
 
     @property
-    def _resamples_examples(self) -> bool:
-        return bool(self.options.get("examples"))
-
-    def _details(self, result: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-        bounds = [result[f"{kind}_interval"], result[f"{kind}_examples_interval"]]
-        return tuple(_bounds(each) for each in bounds[: 1 + self._resamples_examples])
-
-    def _models_note(self) -> str:
-        level = 100 * self.options.get("confidence", 0.95)
-        text = f"Scores in per cent with their {level:g} % intervals (bootstrap over images)."
-        if any(point.is_baseline for point in self.points):
-            text += " Baselines come last and are in no correlation."
-        for model, why in self.left_out.items():
-            text += f" Left out: {model}, which lacks {why}."
-        return " ".join([text, *self.notes])
-
-    def _how(self) -> str:
-        level = f"{100 * self.options.get('confidence', 0.95):g} %"
-        text = f"{level} intervals. "
-        if self._resamples_examples:
-            text += (
-                "Over models: models and images are resampled, each independently: would other models like these, on "
-                "other images, show it? These models: images alone are resampled, the same for all models. "
-            )
-        else:
-            text += "Over models: models are resampled, examples are not. "
-        text += (
-            "p: of Spearman's ρ over orders of the models. Models of one family or of the same training data are no "
-            "independent sample: both are then too sure. "
-        )
-        if any(each.result["n"] < FEWEST_WITH_INTERVAL for each in self.found):
-            text += (
-                f"Fewer than {FEWEST} models have no correlation (of three, one order in three rises or falls "
-                f"throughout), and fewer than {FEWEST_WITH_INTERVAL} no interval: most resamples of four models hold "
-                "three or fewer different ones."
-            )
-        return text.strip()
+    def _level(self) -> str:
+        return f"{100 * self.options['confidence']:g} %"
 
     def _direction(self, result: Mapping[str, Any]) -> int:
         """1 where the scores rise together, -1 where one falls as the other rises, 0 where the models cannot tell."""
         bounds, p = result["spearman_interval"], result["p_value"]
-        if bounds is None or p > 1 - self.options.get("confidence", 0.95) + 1e-12:
+        if bounds is None or p > 1 - self.options["confidence"] + 1e-12:
             return 0
         return 1 if bounds[0] > 0 else -1 if bounds[1] < 0 else 0
 
@@ -297,9 +258,8 @@ class Correlation:
             return f"These models cannot tell whether {both} rise together: {counted}, and {why}."
         shown = f"Spearman's ρ {_number(result['spearman'])}"
         if result["spearman_interval"]:
-            level = f"{100 * self.options.get('confidence', 0.95):g} %"
             p = p_value(result["p_value"])
-            shown += f", {level} [{_bounds(result['spearman_interval']).replace(' – ', ', ')}]"
+            shown += f", {self._level} [{_bounds(result['spearman_interval']).replace(' – ', ', ')}]"
             shown += f", p {p if p.startswith('<') else f'= {p}'}"
         else:
             shown += f"; an interval takes {FEWEST_WITH_INTERVAL} models or more"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,11 @@ _PHRASES = "no boxes of absent phrases (oracle)"
 _RANKS = "calibrated across phrases (ranks)"
 _IMAGE = "Recall@1, image alone"
 _PAIR = "Group-Recall@1, with its distractors"
+_NOTE = (
+    "Change: to the first row of the same score, in points. Without their boxes negative rows are in no precision and "
+    "no recall, so that a perfect classifier of images gives the same as the positive rows alone. Ranks: every phrase "
+    "has the same confidences, and the order of its boxes stays."
+)
 
 
 @dataclass(frozen=True)
@@ -91,38 +96,27 @@ class Diagnosis:
     has_absent_phrases: bool
     options: dict[str, Any]
 
-    def table(self, label: str) -> Table:
-        """The measures as a table; `label` names model and task."""
-        measures = (*self.precision, *self.recall)
-        rows = tuple(
-            TableRow(each.name, (score_cell(each.value, each.interval), _change_cell(each))) for each in measures
-        )
+    def tables(self, label: str) -> list[Table]:
+        """The measures, and AP by the number of negative rows, as tables; `label` names model and task."""
+        note = f"{self.n_positive:,} positive and {self.n_negative:,} negative rows. {_NOTE}"
+        if self.options["confidence"] is not None:
+            level = 100 * self.options["confidence"]
+            note += f" Intervals: {level:g} %, {self.options['resamples']:,} resamples of images."
+        rows = []
+        for each in (*self.precision, *self.recall):
+            bounds = "" if each.change_interval is None else interval(each.change_interval, signed=True)
+            change = Cell("" if each.change is None else points(each.change), (bounds,))
+            rows.append(TableRow(each.name, (score_cell(each.value, each.interval), change)))
         columns = (Column("value", (INTERVAL,)), Column("change", (INTERVAL,)))
-        return Table(f"{label}: diagnosis of {words(self.score)}", columns, rows, self._note())
-
-    def curve_table(self) -> Table:
-        """AP by the number of negative rows, as a table."""
+        measures = Table(f"{label}: diagnosis of {words(self.score)}", columns, tuple(rows), note)
         cells = {f"{each.negatives_per_positive:g}": score_cell(each.value, each.interval) for each in self.curve}
-        rows = tuple(TableRow(name, (cell,)) for name, cell in cells.items())
-        columns = (Column(words(self.score), (INTERVAL,)),)
-        return Table("by negative rows for each positive row", columns, rows, is_part=True)
+        shown = tuple(TableRow(name, (cell,)) for name, cell in cells.items())
+        column = Column(words(self.score), (INTERVAL,))
+        return [measures, Table("by negative rows for each positive row", (column,), shown, is_part=True)]
 
     def plot(self) -> Figure:
         """AP against the number of negative rows for each positive row, with intervals."""
         return plot_curves({"": self})
-
-    def _note(self) -> str:
-        sentences = [
-            f"{self.n_positive:,} positive and {self.n_negative:,} negative rows.",
-            "Change: to the first row of the same score, in points.",
-            "Without their boxes negative rows are in no precision and no recall, so that a perfect classifier of "
-            "images gives the same as the positive rows alone.",
-            "Ranks: every phrase has the same confidences, and the order of its boxes stays.",
-        ]
-        if self.options["confidence"] is not None:
-            level = 100 * self.options["confidence"]
-            sentences.append(f"Intervals: {level:g} %, {self.options['resamples']:,} resamples of images.")
-        return " ".join(sentences)
 
 
 def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
@@ -144,11 +138,6 @@ def plot_curves(diagnoses: Mapping[str, Diagnosis]) -> Figure:
     if any(diagnoses):
         figure.legend(loc="outside lower center", ncols=min(len(diagnoses), 4), frameon=False)
     return figure
-
-
-def _change_cell(measure: Measure) -> Cell:
-    bounds = "" if measure.change_interval is None else interval(measure.change_interval, signed=True)
-    return Cell("" if measure.change is None else points(measure.change), (bounds,))
 
 
 def diagnose(
@@ -202,25 +191,38 @@ def diagnose(
     absent = any(row.positive and not all(row.truth) for row in found)
     precision = _precision(found, metric, metrics[metric], ties, examples)
     recalls = _recalls(found, metrics, ties)
-    recall = {name: _weighted_mean(each) for name, each in recalls.items()}
     curve = {_at(weight): _with_negatives(precision, flags, weight) for weight in NEGATIVE_WEIGHTS}
-    values = _all_of(precision | recall | curve, np.ones(len(found)))
-    drawn: dict[str, list[float]] = {name: [] for name in values}
-    if confidence is not None:
-        for weights in resampled_weights(examples.clusters, resamples, seed):
-            for name, value in _all_of(precision | recall | curve, weights).items():
-                drawn[name].append(value)
-    summary = _Summary(values, drawn, confidence)
+    scores = precision | {name: _weighted_mean(each) for name, each in recalls.items()} | curve
+    # A function that has several names is computed once.
+    functions = list(dict.fromkeys(scores.values()))
+    place = {name: functions.index(score) for name, score in scores.items()}
+    values = [score(np.ones(len(found))) for score in functions]
+    draws = [] if confidence is None else resampled_weights(examples.clusters, resamples, seed)
+    drawn = np.array([[score(weights) for score in functions] for weights in draws]).reshape(-1, len(functions)).T
+
+    def bounds(name: str, basis: str = "") -> list[float] | None:
+        column = drawn[place[name]] - (drawn[place[basis]] if basis else 0)
+        column = column[np.isfinite(column)]
+        if confidence is None or len(column) < 2 or not np.ptp(column):
+            return None
+        return list(percentile_interval(column, confidence))
+
+    def measure(name: str, basis: str) -> Measure:
+        value = values[place[name]]
+        if name == basis:
+            return Measure(name, value, bounds(name))
+        return Measure(name, value, bounds(name), basis, value - values[place[basis]], bounds(name, basis))
+
     return Diagnosis(
         metric=metric,
         score=get_spec(metric).main_score,
-        precision=[summary.measure(name, _BASIS) for name in precision],
+        precision=[measure(name, _BASIS) for name in precision],
         recall=[
-            replace(summary.measure(name, _IMAGE), interval=_mean_interval(each, confidence, seed))
+            replace(measure(name, _IMAGE), interval=_mean_interval(each, confidence, seed))
             for name, each in recalls.items()
         ],
         curve=[
-            CurvePoint(float(weight * (~flags).sum() / flags.sum()), values[_at(weight)], summary.interval(_at(weight)))
+            CurvePoint(float(weight * (~flags).sum() / flags.sum()), values[place[_at(weight)]], bounds(_at(weight)))
             for weight in NEGATIVE_WEIGHTS
         ],
         n_positive=int(flags.sum()),
@@ -232,29 +234,6 @@ def diagnose(
 
 # A score as a function of how often each row counts.
 _Score = Callable[[Floats], float]
-
-
-class _Summary(NamedTuple):
-    """Values with their resamples, by condition."""
-
-    values: Mapping[str, float]
-    drawn: Mapping[str, list[float]]
-    confidence: float | None
-
-    def interval(self, name: str, basis: str = "") -> list[float] | None:
-        column = np.array(self.drawn[name])
-        if basis:
-            column = column - np.array(self.drawn[basis])
-        column = column[np.isfinite(column)]
-        if self.confidence is None or len(column) < 2 or not np.ptp(column):
-            return None
-        return list(percentile_interval(column, self.confidence))
-
-    def measure(self, name: str, basis: str) -> Measure:
-        value = self.values[name]
-        if name == basis:
-            return Measure(name, value, self.interval(name))
-        return Measure(name, value, self.interval(name), basis, value - self.values[basis], self.interval(name, basis))
 
 
 def _precision_metric(
@@ -296,12 +275,6 @@ def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_]
     return lambda weights: precision[_BASIS](np.where(positive, weights, weight * weights))
 
 
-def _all_of(scores: Mapping[str, _Score], weights: Floats) -> dict[str, float]:
-    """The values of all scores; a function that has several names is computed once."""
-    known = {id(score): score(weights) for score in dict.fromkeys(scores.values())}
-    return {name: known[id(score)] for name, score in scores.items()}
-
-
 def _recalls(
     rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
 ) -> dict[str, Examples]:
@@ -315,14 +288,9 @@ def _recalls(
     return found if len(found) == 2 else {}
 
 
-def _values(examples: Examples) -> Floats:
-    """The only score of some examples."""
-    [values] = examples.values.values()
-    return values
-
-
 def _weighted_mean(examples: Examples) -> _Score:
-    values = _values(examples)
+    """The mean of the only score of some examples."""
+    [values] = examples.values.values()
 
     def score(weights: Floats) -> float:
         counts = weights[examples.rows]
@@ -335,7 +303,8 @@ def _mean_interval(examples: Examples, confidence: float | None, seed: int) -> l
     """The interval of a mean, as reports compute it."""
     if confidence is None:
         return None
-    return list(cluster_bootstrap(_values(examples), examples.clusters, None, confidence, seed=seed).micro)
+    [values] = examples.values.values()
+    return list(cluster_bootstrap(values, examples.clusters, None, confidence, seed=seed).micro)
 
 
 def _ranked(rows: Sequence[DetectionRow]) -> list[DetectionRow]:

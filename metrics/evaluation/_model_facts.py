@@ -17,17 +17,13 @@ Facts = Mapping[str, Mapping[str, str]]
 
 def check_group(by: str, facts: Facts) -> None:
     """Raise UnknownNameError unless models can be grouped by `by`: empty, their size or family, or a column."""
-    columns = dict.fromkeys(column for each in facts.values() for column in each)
-    known = [*dict.fromkeys(("size", "family", *columns))]
+    known = list(dict.fromkeys(("size", "family", *(column for each in facts.values() for column in each))))
     if by and by not in known:
-        if not facts:
-            raise UnknownNameError(
-                f"group of models (predictions do not record a model's {by}: give a CSV with the columns model and "
-                f"{by}, --facts FILE.csv)",
-                by,
-                known,
-            )
-        raise UnknownNameError("column of the facts of models", by, known)
+        remedy = (
+            f"predictions do not record a model's {by}: give a CSV with the columns model and {by}, --facts FILE.csv"
+        )
+        kind = "column of the facts of models" if facts else f"group of models ({remedy})"
+        raise UnknownNameError(kind, by, known)
 
 
 def read_facts(path: Path) -> dict[str, dict[str, str]]:

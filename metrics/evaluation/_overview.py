@@ -7,7 +7,7 @@ five metrics fit no page beside each other. A single task and metric is one tabl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
@@ -80,17 +80,15 @@ class Overview:
 
     def _pages(self) -> list[list[_Column]]:
         """The columns of each table of all scores; only main scores where all scores fill more than one table."""
-        columns = [column for where, group in self._groups.items() for column in self._overall(where, group)]
+        columns = []
+        for (benchmark, task, _), group in self._groups.items():
+            label = next(iter(group.values())).spec.label
+            above = task if len({name for name, _, _ in self._groups}) == 1 else f"{benchmark} ({task})"
+            scores = dict.fromkeys(name for result in group.values() for name in result.table_scores)
+            columns += [_Column(group, score, f"{label} {words(score)}".strip(), above) for score in scores]
         if len(columns) > MOST_COLUMNS:
             columns = [column for column in columns if column.score == column.first.main_score]
         return [columns[start : start + MOST_COLUMNS] for start in range(0, len(columns), MOST_COLUMNS)]
-
-    def _overall(self, where: tuple[str, str, str], group: dict[str, Result]) -> Iterator[_Column]:
-        benchmark, task, _ = where
-        first = next(iter(group.values()))
-        for score in dict.fromkeys(name for result in group.values() for name in result.table_scores):
-            above = task if len({name for name, _, _ in self._groups}) == 1 else f"{benchmark} ({task})"
-            yield _Column(group, score, f"{first.spec.label} {words(score)}".strip(), above)
 
     def _by_category(self, where: tuple[str, str, str], group: dict[str, Result]) -> list[Table]:
         """The main score by category, with its averages; none for one category, or for more than fit a page."""
@@ -115,9 +113,8 @@ class Overview:
         any_cut = any(cut.values())
         rows = []
         for name in names:
-            cells = [
-                self._cell(column, name, found.get(name, "")) for column, found in zip(columns, marks, strict=True)
-            ]
+            marked = zip(columns, marks, strict=True)
+            cells = [self._cell(column, name, found.get(name, "")) for column, found in marked]
             cells += [Cell(f"{cut[name]:,}")] * any_cut
             rows.append(TableRow(name, tuple(cells), starts_group=name in baselines[:1] and name != names[0]))
         rows += self._levels(columns, [Cell()] * any_cut)

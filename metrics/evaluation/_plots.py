@@ -14,16 +14,7 @@ from ..common.figures import Bar as PageBar
 from ..common.figures import bars_html, colours, dark, legend_html
 from ..common.formatting import MISSING, words
 from ..records.results import Result
-from ._tables import (
-    CATEGORIES,
-    MOST_CATEGORIES,
-    Line,
-    is_share,
-    label_tables,
-    lines,
-    model_labels,
-    variants,
-)
+from ._tables import CATEGORIES, MOST_CATEGORIES, is_share, label_tables, lines, model_labels, variants
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,14 +26,13 @@ _LEGEND_COLUMNS = 6
 
 
 class Bar(NamedTuple):
-    """A value, NaN where there is none, how far its interval extends below and above it, and the blind level."""
+    """A value, NaN where there is none, the ends of its interval, further facts as text, and the blind level."""
 
     value: float
-    below: float
-    above: float
-    n: int
-    tie_rate: float | None
-    blind: float | None = None
+    low: float
+    high: float
+    facts: str
+    blind: float | None
 
 
 @dataclass(frozen=True)
@@ -124,15 +114,14 @@ def _plot(results: Sequence[Result]) -> Figure:
     columns = 1 if len(shown) == 1 else 2
     rows = -(-len(shown) // columns)
     sizes = [_size(panel) for panel in shown]
-    width = max((width for width, _ in sizes), default=7.0)
-    heights = [max(height for _, height in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
+    width = max((width for width, _, _ in sizes), default=7.0)
+    heights = [max(height for _, height, _ in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
     strip = 0.2 + 0.25 * -(-(len(colour) + 2) // _LEGEND_COLUMNS)
     # Places by the inch: matplotlib's own layouts draw every label once more to measure it.
     whole = (columns * width, sum(heights) + strip)
     figure = Figure(figsize=whole)
-    for number, panel in enumerate(shown):
+    for number, (panel, (_, _, below)) in enumerate(zip(shown, sizes, strict=True)):
         row, column = divmod(number, columns)
-        below = _room_for_names(panel)
         box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
         left, bottom, wide, high = (part / whole[index % 2] for index, part in enumerate(box))
         axes = figure.add_axes((left, bottom, wide, high))
@@ -169,16 +158,12 @@ def plot_html(results: Sequence[Result]) -> list[Part]:
 
 
 def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> PageBar:
-    value, below, above, n, tie_rate, blind = series.bars[name]
+    value, low, high, facts, _ = series.bars[name]
     unit, digits = (" %", ".1f") if panel.is_percent else ("", ".4g")
     text = MISSING if value != value else f"{value:{digits}}{unit}"
     model = f"{series.model} ({series.variant})" if series.variant else series.model
-    hover = f"{model}, {name}: {text}"
-    if above or below:
-        hover += f" [{value - below:{digits}} – {value + above:{digits}}]"
-    hover += "" if blind is None else f", blind {blind:.1f} %"
-    hover += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
-    return PageBar(colour, value, value - below, value + above, text, hover)
+    bounds = f" [{low:{digits}} – {high:{digits}}]" if low < high else ""
+    return PageBar(colour, value, low, high, text, f"{model}, {name}: {text}{bounds}{facts}")
 
 
 class _Named(NamedTuple):
@@ -200,14 +185,18 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
     series = []
     shown = [lines(named.result, results) for named in group]
     # Categories in order of first appearance, then the averages.
-    order = dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average))
+    order = list(dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average)))
     for named, every in zip(group, shown, strict=True):
-        by_name = {line.name: _bar(line, score) for line in every}
-        series.append(Series(named.model, named.variant, {name: by_name[name] for name in order if name in by_name}))
+        bars = {}
+        for line in sorted(every, key=lambda line: order.index(line.name)):
+            found = line.scores[score]
+            value = math.nan if found.value is None else found.value
+            bars[line.name] = _bar(value, found.interval, 100, line.n, line.tie_rate, found.blind)
+        series.append(Series(named.model, named.variant, bars))
     levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
-    lower = "" if first.higher_is_better[score] else " (lower is better)"
-    title = f"{_task(first)}: {f'{first.spec.label} {words(score)}'.strip()}"
     is_higher_better = first.higher_is_better[score]
+    lower = "" if is_higher_better else " (lower is better)"
+    title = f"{_task(first)}: {f'{first.spec.label} {words(score)}'.strip()}"
     return Panel(title, f"{words(score)}, %{lower}", True, series, levels, True, is_higher_better)
 
 
@@ -231,22 +220,25 @@ def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
     for prefix, part in parts.items():
         bounds = part.get(f"{name}_interval", {})
         for label, value in part[name].items():
-            bars[f"{prefix}{label}"] = _make_bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
+            bars[f"{prefix}{label}"] = _bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
     return bars
 
 
-def _bar(line: Line, name: str) -> Bar:
-    score = line.scores[name]
-    value = math.nan if score.value is None else score.value
-    bar = _make_bar(value, score.interval, 100, line.n, line.tie_rate)
-    return bar if score.blind is None else bar._replace(blind=100 * score.blind)
-
-
-def _make_bar(value: float, bounds: Sequence[float] | None, scale: float, n: int, tie_rate: float | None) -> Bar:
+def _bar(
+    value: float,
+    bounds: Sequence[float] | None,
+    scale: float,
+    n: int,
+    tie_rate: float | None,
+    blind: float | None = None,
+) -> Bar:
     low, high = bounds or (value, value)
     # NaN compares false, so that nothing is drawn for an unknown bound.
     below, above = (scale * reach if reach > 0 else 0.0 for reach in (value - low, high - value))
-    return Bar(scale * value, below, above, n, tie_rate)
+    blind = None if blind is None else 100 * blind
+    facts = "" if blind is None else f", blind {blind:.1f} %"
+    facts += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
+    return Bar(scale * value, scale * value - below, scale * value + above, facts, blind)
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
@@ -259,9 +251,9 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         offset = (number - (len(panel.series) - 1) / 2) * width
         x = [names.index(name) + offset for name in series.bars]
         bars = list(series.bars.values())
-        errors = [[bar.below for bar in bars], [bar.above for bar in bars]]
-        values = [bar.value for bar in bars]
-        axes.bar(x, values, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
+        errors = [[bar.value - bar.low for bar in bars], [bar.high - bar.value for bar in bars]]
+        heights = [bar.value for bar in bars]
+        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
     for level, value in panel.levels.items():
         axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
     for place, name in enumerate(names):
@@ -276,12 +268,13 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _size(panel: Panel) -> tuple[float, float]:
-    """The width and height of a panel in inches."""
-    names = panel.names
-    if len(names) <= _MOST_LEVEL_NAMES:
-        return max(7.0, 1.1 * len(names) + 2), 4.2
-    return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 3.6 + _room_for_names(panel)
+def _size(panel: Panel) -> tuple[float, float, float]:
+    """The width and height of a panel, and the room for the names below it, in inches."""
+    names = _names(panel)
+    if len(names) > _MOST_LEVEL_NAMES:
+        below = 0.25 + 0.085 * max(map(len, names))
+        return min(max(7.0, 0.3 * len(names) + 2), _WIDEST), 3.6 + below, below
+    return max(7.0, 1.1 * len(names) + 2), 4.2, 0.25 + 0.17 * max(name.count("\n") + 1 for name in names)
 
 
 def _names(panel: Panel) -> list[str]:
@@ -289,14 +282,6 @@ def _names(panel: Panel) -> list[str]:
     if len(panel.names) > _MOST_LEVEL_NAMES or not panel.by_category:
         return panel.names
     return [re.sub("[ _]", "\n", name) for name in panel.names]
-
-
-def _room_for_names(panel: Panel) -> float:
-    """The height below a panel, in inches."""
-    names = _names(panel)
-    if len(names) > _MOST_LEVEL_NAMES:
-        return 0.25 + 0.085 * max(map(len, names))
-    return 0.25 + 0.17 * max(name.count("\n") + 1 for name in names)
 
 
 def _dash(level: str) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from ..common.documents import Fold, Part, Table, print_tables, to_html, to_latex, to_markdown, to_page
+from ..common.documents import Document, Fold, Part, Table, to_latex, to_markdown, to_page
 from ..common.errors import check_known
 from ..common.figures import as_file
 from ..common.storage import write_atomically, write_text
-from ..contract.spec import Examples
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result, to_json, write_results
 from ..records.schema import Row
@@ -23,20 +22,14 @@ from ._overview import Overview
 from ._plots import plot, plot_html
 from ._scored import Scored, example_ids
 from ._seeds import SeedSummary, over_seeds
-from ._suites import SuiteMean, Suites, no_suites, suite_means, suite_tables
+from ._suites import SuiteMean, Suites, suite_means, suite_tables
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
 # The files of the profile by what `Report.write` calls them; the first two are written by default.
-FIGURES = {
-    "png": "profile.png",
-    "html": "profile.html",
-    "dark": "profile-dark.png",
-    "svg": "profile.svg",
-    "pdf": "profile.pdf",
-}
+FIGURES = {kind: f"profile.{kind}" for kind in ("png", "html", "dark", "svg", "pdf")} | {"dark": "profile-dark.png"}
 DEFAULT_FIGURES = ("png", "html")
 
 # From predictions to the captions, or the question, of each example, by its id.
@@ -44,7 +37,7 @@ Captions = Callable[[Predictions], Mapping[str, Sequence[str]]]
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Sequence[Result]):
+class Report(Document, Sequence[Result]):
     """The results of files of predictions: a sequence of `Result`, with tables, examples and plots.
 
     Args:
@@ -62,16 +55,10 @@ class Report(Sequence[Result]):
     ties: str | None = None
     captions: Captions | None = None
     parts: Parts = no_parts
-    suites: Suites = no_suites
+    suites: Suites = lambda benchmark: {}
     written: list[Path] = field(default_factory=list)
 
-    @overload
-    def __getitem__(self, index: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Result]: ...
-
-    def __getitem__(self, index: int | slice) -> Result | list[Result]:
+    def __getitem__(self, index: Any) -> Any:
         return self.results[index]
 
     def __len__(self) -> int:
@@ -112,7 +99,7 @@ class Report(Sequence[Result]):
         for summary in self.seeds:
             found.append(summary.table(next(label for result, label in named if result.model == summary.model)))
         for name, diagnosis in self.diagnoses.items():
-            found += [diagnosis.table(name), diagnosis.curve_table()]
+            found += diagnosis.tables(name)
         return found + suite_tables(self.suite_means)
 
     @cached_property
@@ -126,10 +113,6 @@ class Report(Sequence[Result]):
         named = zip(self.results, _tables.labels(self.results), strict=True)
         lines = [f"  {_tables.summary_line(result, label, self.results)}" for result, label in named]
         return "\n".join(["Report:", *lines])
-
-    def _repr_html_(self) -> str:
-        """The tables, as a notebook shows them."""
-        return to_html(self._shown)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Every number of the tables, one per row.
@@ -174,16 +157,13 @@ class Report(Sequence[Result]):
         return pandas.DataFrame([line for path in self.files for line in _examples_of_file(path, self, metric)])
 
     def plot(self, is_dark: bool = False) -> Figure:
-        """The profile: a panel for each metric, its main score by category, a colour for each model.
-
-        Args:
-            is_dark: whether it is for a dark page.
-        """
+        """The profile for a white or a dark page: a panel for each metric by category, a colour for each model."""
         return plot(self.results, is_dark)
 
-    def print(self) -> None:
-        """Print the tables to the terminal, those with models as rows first."""
-        print_tables(self._shown)
+    def document(self) -> list[Part]:
+        """The tables, those with models as rows first if there are several, and the files that have none."""
+        several = len(set(_tables.labels(self.results))) > 1
+        return [*(self.overview if several else ()), *self.tables, *self.unscored]
 
     def to_markdown(self) -> str:
         """The tables as Markdown: models as rows first, then those of each model and metric."""
@@ -218,9 +198,10 @@ class Report(Sequence[Result]):
         write_results(folder / "results.json", self.results)
         write_text(folder / "report.md", self.to_markdown())
         write_text(folder / "report.tex", self.to_latex())
-        for name, make in self._optional_files(figures).items():
+        makers = self._optional_files(figures)
+        for name in ("seeds.json", "diagnosis.json", "diagnosis.png", *FIGURES.values()):
             try:
-                content = make()
+                content = makers[name]() if name in makers else None
             except ModuleNotFoundError:
                 content = None
             if content is None:
@@ -231,30 +212,24 @@ class Report(Sequence[Result]):
         self.written[:] = files
         return self.written
 
-    def _optional_files(self, figures: Collection[str]) -> dict[str, Callable[[], bytes | None]]:
-        """Functions that make the content of a file, None if the report has none."""
-        diagnoses = self.diagnoses
-        seeds = [asdict(each) for each in self.seeds]
-        diagnosed = [{"about": name, **asdict(each)} for name, each in diagnoses.items()]
-        return {
-            "seeds.json": lambda: to_json("seeds", 1, seeds=seeds).encode() if seeds else None,
-            "diagnosis.json": lambda: to_json("diagnosis", 1, diagnosis=diagnosed).encode() if diagnosed else None,
-            "diagnosis.png": lambda: as_file(plot_curves(diagnoses)) if diagnoses else None,
-            **{
-                name: partial(self._profile, kind) if kind in figures and self.results else lambda: None
-                for kind, name in FIGURES.items()
-            },
-        }
+    def _optional_files(self, figures: Collection[str]) -> dict[str, Callable[[], bytes]]:
+        """Functions that make the content of the files that this report has."""
+        makers: dict[str, Callable[[], bytes]] = {}
+        if self.seeds:
+            makers["seeds.json"] = lambda: to_json("seeds", 1, seeds=[asdict(each) for each in self.seeds]).encode()
+        if diagnoses := self.diagnoses:
+            about = [{"about": name, **asdict(each)} for name, each in diagnoses.items()]
+            makers["diagnosis.json"] = lambda: to_json("diagnosis", 1, diagnosis=about).encode()
+            makers["diagnosis.png"] = lambda: as_file(plot_curves(diagnoses))
+        for kind in figures if self.results else ():
+            makers[FIGURES[kind]] = partial(self._profile, kind)
+        return makers
 
     def _profile(self, kind: str) -> bytes:
         """The profile in one of its forms."""
-        if kind == "dark":
-            return as_file(self.plot(is_dark=True))
-        return self._page() if kind == "html" else as_file(self._figure, kind)
-
-    @cached_property
-    def _figure(self) -> Figure:
-        return self.plot()
+        if kind == "html":
+            return self._page()
+        return as_file(self.plot(is_dark=True)) if kind == "dark" else as_file(self.plot(), kind)
 
     def _page(self) -> bytes:
         """The models side by side, the profile, and all tables folded."""
@@ -268,12 +243,6 @@ class Report(Sequence[Result]):
     def _paths(self) -> dict[str, Path]:
         """The files by their SHA-256."""
         return {file_hash(path): path for path in self.files}
-
-    @property
-    def _shown(self) -> list[Part]:
-        """All tables, and what has none; one model needs no rows of models."""
-        several = len(set(_tables.labels(self.results))) > 1
-        return [*(self.overview if several else ()), *self.tables, *self.unscored]
 
     def _scored(self, result: Result) -> Scored:
         """The examples of a result, for paired tests."""
@@ -304,13 +273,7 @@ class PredictionFiles(Sequence[Path]):
     captions: Captions | None = None
     parts: Parts = no_parts
 
-    @overload
-    def __getitem__(self, index: int) -> Path: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Path]: ...
-
-    def __getitem__(self, index: int | slice) -> Path | list[Path]:
+    def __getitem__(self, index: Any) -> Any:
         return self.paths[index]
 
     def __len__(self) -> int:
@@ -344,7 +307,7 @@ def report(
     *,
     captions: Captions | None = None,
     parts: Parts = no_parts,
-    suites: Suites = no_suites,
+    suites: Suites = lambda benchmark: {},
     **options: Any,
 ) -> Report:
     """Evaluate files of predictions; the arguments and errors are those of ``compute``.
@@ -378,27 +341,21 @@ def _examples_of_file(path: Path, about: Report, metric: str | None) -> Iterator
         if rows:
             examples = examples_of(rows, name, settings, ties=about.ties)
             left_out |= {rows[index].id: why for index, why in examples.left_out.items()}
-            yield from ({**described, **line} for line in _counted(examples, rows, captions))
+            for number, index in enumerate(examples.rows.tolist()):
+                values = {score: float(column[number]) for score, column in examples.values.items()}
+                yield {
+                    **described,
+                    **_facts(rows[index], captions),
+                    "cluster": int(examples.clusters[number]),
+                    "example": examples.names[number] if examples.names is not None else "",
+                    **{score: value for score, value in values.items() if value == value},
+                    "tied": bool(examples.tied[number]),
+                    "counts": True,
+                    "why": "",
+                }
         for row in predictions.rows:
             if row.id in left_out:
                 yield {**described, **_facts(row, captions), "counts": False, "why": left_out[row.id]}
-
-
-def _counted(
-    examples: Examples, rows: Sequence[Row], captions: Mapping[str, Sequence[str]]
-) -> Iterator[dict[str, Any]]:
-    """The values of the examples that count."""
-    for number, index in enumerate(examples.rows.tolist()):
-        values = {score: float(column[number]) for score, column in examples.values.items()}
-        yield {
-            **_facts(rows[index], captions),
-            "cluster": int(examples.clusters[number]),
-            "example": examples.names[number] if examples.names is not None else "",
-            **{score: value for score, value in values.items() if value == value},
-            "tied": bool(examples.tied[number]),
-            "counts": True,
-            "why": "",
-        }
 
 
 def _facts(row: Any, captions: Mapping[str, Sequence[str]]) -> dict[str, Any]:

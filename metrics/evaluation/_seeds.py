@@ -41,11 +41,6 @@ class SeedScore:
     interval: list[float] | None
     values: list[float]
 
-    @property
-    def cell(self) -> Cell:
-        """Mean and deviation for a table, with the interval."""
-        return Cell(f"{percent(self.mean)} ± {percent(self.standard_deviation)} %", (interval_cell(self.interval),))
-
 
 @dataclass(frozen=True)
 class SeedLine:
@@ -84,7 +79,13 @@ class SeedSummary:
         scores = list(dict.fromkeys(name for line in self.lines for name in line.scores))
         rows = []
         for line in self.lines:
-            cells = [line.scores[name].cell if name in line.scores else Cell("", ("",)) for name in scores]
+            found = {
+                name: Cell(
+                    f"{percent(each.mean)} ± {percent(each.standard_deviation)} %", (interval_cell(each.interval),)
+                )
+                for name, each in line.scores.items()
+            }
+            cells = [found.get(name, Cell("", ("",))) for name in scores]
             rows.append(TableRow(line.name, (*cells, Cell(f"{line.n:,}")), line.is_average))
         level = self.options.get("confidence")
         note = f"Mean ± standard deviation over {len(self.files)} seeds ({'; '.join(self.variants)})."
@@ -148,27 +149,19 @@ def _summary(group: list[Result], read: Read) -> SeedSummary:
         variants=variants(group),
         files=[result.predictions for result in group],
         options={**first.options, **options},
-        lines=_lines(group, lines(whole)),
+        lines=[_line(line, [{each.name: each for each in lines(result)} for result in group]) for line in lines(whole)],
     )
 
 
-def _lines(group: Sequence[Result], sample: Sequence[Line]) -> list[SeedLine]:
-    """The lines of the pooled sample, with the values of the single seeds."""
-    seeds = [{line.name: line for line in lines(result)} for result in group]
-    found = []
-    for line in sample:
-        # A seed of one category has the category's line alone, which is the average too.
-        own = [each.get(line.name) or (next(iter(each.values())) if line.is_average else None) for each in seeds]
-        there = [each for each in own if each is not None]
-        found.append(SeedLine(line.name, _scores(line, there), sum(each.n for each in there), line.is_average))
-    return found
-
-
-def _scores(sample: Line, seeds: Sequence[Line]) -> dict[str, SeedScore]:
-    found = {}
+def _line(sample: Line, seeds: Sequence[Mapping[str, Line]]) -> SeedLine:
+    """A line of the pooled sample, with the values of the single seeds from their lines by name."""
+    # A seed of one category has the category's line alone, which is the average too.
+    own = [each.get(sample.name) or (next(iter(each.values())) if sample.is_average else None) for each in seeds]
+    there = [each for each in own if each is not None]
+    scores = {}
     for name, score in sample.scores.items():
-        values = [value for line in seeds if (value := line.scores[name].value) is not None]
+        values = [value for line in there if (value := line.scores[name].value) is not None]
         if len(values) > 1:
             bounds = None if score.interval is None else list(score.interval)
-            found[name] = SeedScore(statistics.fmean(values), statistics.stdev(values), bounds, values)
-    return found
+            scores[name] = SeedScore(statistics.fmean(values), statistics.stdev(values), bounds, values)
+    return SeedLine(sample.name, scores, sum(each.n for each in there), sample.is_average)

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..common.documents import Table, simple_table
 from ..common.formatting import words
 from ..records.results import Result
@@ -13,11 +15,6 @@ from ._tables import model_labels, percent_cell
 
 # From a benchmark to its suites: the tasks of each by its name.
 Suites = Callable[[str], Mapping[str, Sequence[str]]]
-
-
-def no_suites(benchmark: str) -> Mapping[str, Sequence[str]]:
-    """None."""
-    return {}
 
 
 @dataclass(frozen=True)
@@ -57,18 +54,14 @@ def suite_means(results: Sequence[Result], suites: Suites) -> list[SuiteMean]:
         for own in by_task.values():
             for score in own[0].table_scores:
                 if score in own[0].scores:
-                    values.setdefault(score, []).append(statistics.fmean(_value(each, score) for each in own))
+                    # None, of an undefined score, becomes NaN.
+                    known = np.array([each.scores.get(score) for each in own], dtype=np.float64)
+                    values.setdefault(score, []).append(statistics.fmean(known.tolist()))
         scores = {score: statistics.fmean(each) for score, each in values.items()}
         counts = {score: len(each) for score, each in values.items()}
-        found = tuple(task for task in tasks if task in by_task)
-        lacking = tuple(task for task in tasks if task not in by_task)
+        found, lacking = (tuple(task for task in tasks if (task in by_task) == has) for has in (True, False))
         means.append(SuiteMean(model, benchmark, name, metric, scores, counts, found, lacking))
     return means
-
-
-def _value(result: Result, score: str) -> float:
-    found = result.scores.get(score)
-    return float("nan") if found is None else found
 
 
 def suite_tables(means: Sequence[SuiteMean]) -> list[Table]:
@@ -79,14 +72,10 @@ def suite_tables(means: Sequence[SuiteMean]) -> list[Table]:
     tables = []
     for (benchmark, name, metric), own in grouped.items():
         scores = list(dict.fromkeys(score for mean in own for score in mean.scores))
-        rows = [
-            [
-                mean.model,
-                *(percent_cell(mean.scores.get(score)) or "–" for score in scores),
-                f"{len(mean.found)} of {len(mean.found) + len(mean.lacking)}",
-            ]
-            for mean in own
-        ]
+        rows = []
+        for mean in own:
+            cells = (percent_cell(mean.scores.get(score)) or "–" for score in scores)
+            rows.append([mean.model, *cells, f"{len(mean.found)} of {len(mean.found) + len(mean.lacking)}"])
         facts = [f"{mean.model} lacks {', '.join(mean.lacking)}" for mean in own if mean.lacking]
         facts += [
             f"{words(score)} of {mean.model} is over the {count} that have it"

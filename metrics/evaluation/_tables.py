@@ -23,6 +23,15 @@ MOST_CATEGORIES = 6
 _BLIND = "blind"
 _FEW_NAMES = 3
 _SUM_ROUNDING = 1e-9
+# How a tie counts, by its policy and whether a higher score is better.
+_TIES = {
+    ("wrong", True): "A tie counts as wrong",
+    ("half", True): "A tie counts with its chance of being right (half)",
+    ("right", True): "A tie counts as right",
+    ("wrong", False): "A tie counts against the model (wrong): it adds to {score}",
+    ("half", False): "A tie adds to {score} with its chance (half)",
+    ("right", False): "A tie counts for the model (right): it adds nothing to {score}",
+}
 
 
 @dataclass(frozen=True)
@@ -201,20 +210,9 @@ def tie_sentence(result: Result) -> str:
     policy = result.options.get("ties")
     if policy is None:
         return ""
-    score = words(result.main_score)
-    known = {
-        True: {
-            "wrong": "A tie counts as wrong",
-            "half": "A tie counts with its chance of being right (half)",
-            "right": "A tie counts as right",
-        },
-        False: {
-            "wrong": f"A tie counts against the model (wrong): it adds to {score}",
-            "half": f"A tie adds to {score} with its chance (half)",
-            "right": f"A tie counts for the model (right): it adds nothing to {score}",
-        },
-    }[result.higher_is_better[result.main_score]]
-    return known.get(policy, f"Ties are decided by the policy {policy!r}") + "."
+    is_higher_better = result.higher_is_better[result.main_score]
+    text = _TIES.get((policy, is_higher_better), "Ties are decided by the policy {policy!r}")
+    return text.format(score=words(result.main_score), policy=policy) + "."
 
 
 def partial_sentence(benchmarks: Iterable[Mapping[str, Any]]) -> str:
@@ -260,22 +258,17 @@ def _macro_sentence(result: Result) -> str:
         f"{', '.join(names) if len(names) <= _FEW_NAMES else f'{len(names):,} categories'} ({why})"
         for why, names in by_reason.items()
     )
-    count = len(_macro_counts(result))
+    count = sum(name not in result.rare for name in result.scores.get(CATEGORIES, {}))
     return (
         f"The macro average is over {count:,} of {count + len(result.rare):,} categories, "
         f"{_macro_count(result):,} of {result.scores['n']:,} examples; not in it: {left_out}."
     )
 
 
-def _macro_counts(result: Result) -> list[int]:
-    """The number of examples of each category that the macro averages go over."""
-    return [part["n"] for name, part in result.scores.get(CATEGORIES, {}).items() if name not in result.rare]
-
-
 def _macro_count(result: Result) -> int:
     """The number of examples that the macro averages go over; with overlapping categories at most all."""
-    n = result.scores["n"]
-    return min(n, sum(_macro_counts(result))) if result.rare else n
+    n, parts = result.scores["n"], result.scores.get(CATEGORIES, {})
+    return min(n, sum(part["n"] for name, part in parts.items() if name not in result.rare)) if result.rare else n
 
 
 def _blind_levels(result: Result, others: Sequence[Result]) -> list[dict[str, Any]]:
@@ -325,7 +318,7 @@ def _score_table(heading: str, every: Sequence[Line], note: str, cut: int) -> Ta
     for line in every:
         cells = []
         for name, score in line.scores.items():
-            blind = [percent_cell(score.blind)] if name in with_blind else []
+            blind = [percent_cell(score.blind)] * (name in with_blind)
             cells.append(Cell(percent_cell(score.value), (interval_cell(score.interval), *blind)))
         cells += [Cell(percent_cell(line.tie_rate)), Cell(f"{line.n:,}")]
         cells += [Cell(f"{cut:,}" if line is overall(every) else "")] if cut else []
@@ -353,17 +346,13 @@ def _further_scores(result: Result) -> Table | None:
         key
         for key, value in whole.items()
         if (value is None or (isinstance(value, int | float) and not isinstance(value, bool)))
-        and key not in result.table_scores
-        and not key.startswith("macro_")
-        and result.spec.score(key) is not None
+        and not (key in result.table_scores or key.startswith("macro_") or result.spec.score(key) is None)
     ]
-    if not keys:
-        return None
 
     def cells(part: Mapping[str, Any]) -> list[Cell]:
         return [_number_cell(part.get(key), part.get(f"{key}_interval"), f"{key}_interval" in whole) for key in keys]
 
-    return _by_category(result, "further scores", [words(key) for key in keys], cells)
+    return _by_category(result, "further scores", [words(key) for key in keys], cells) if keys else None
 
 
 def _by_category(
@@ -373,19 +362,16 @@ def _by_category(
     parts = {**result.scores.get(CATEGORIES, {}), ALL: result.scores}
     if len(parts) == 2:
         del parts[ALL]
-    rows = [
-        TableRow(name, tuple(cells(part)), is_average=name == ALL and len(parts) > 1) for name, part in parts.items()
-    ]
-    columns = tuple(Column(header, (INTERVAL,)) for header in headers)
-    table = Table(heading, columns, tuple(rows), is_part=True)
+    rows = [TableRow(name, tuple(cells(part)), name == ALL and len(parts) > 1) for name, part in parts.items()]
+    table = Table(heading, tuple(Column(header, (INTERVAL,)) for header in headers), tuple(rows), is_part=True)
     *categories, whole = rows
-    shown = [whole, *(categories if len(categories) <= MOST_CATEGORIES else [])]
-    turned = tuple(
-        TableRow(header, (whole.cells[index], *(Cell(row.cells[index].value) for row in shown[1:])))
+    shown = categories if len(categories) <= MOST_CATEGORIES else []
+    turned = [
+        TableRow(header, (whole.cells[index], *(Cell(row.cells[index].value) for row in shown)))
         for index, header in enumerate(headers)
-    )
-    turned_columns = (Column(whole.name, (INTERVAL,)), *(Column(words(row.name)) for row in shown[1:]))
-    return replace(table, compact=replace(table, columns=turned_columns, rows=turned))
+    ]
+    columns = (Column(whole.name, (INTERVAL,)), *(Column(words(row.name)) for row in shown))
+    return replace(table, compact=replace(table, columns=columns, rows=tuple(turned)))
 
 
 def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:
@@ -433,15 +419,13 @@ def _group_table(result: Result, name: str, parts: Mapping[str, Mapping[str, Any
 def _category_shares(result: Result) -> Table | None:
     """Fractions by category that are not scores, such as shares of all errors."""
     parts = result.scores.get(CATEGORIES, {})
-    keys = dict.fromkeys(key for part in parts.values() for key in part if _is_fraction(result, key, parts))
+    keys = []
+    for key in dict.fromkeys(key for part in parts.values() for key in part):
+        known = [part[key] for part in parts.values() if part.get(key) is not None]
+        is_other = key == "tie_rate" or key.endswith(("_interval", "_std")) or result.spec.score(key) is not None
+        if known and not is_other and all(isinstance(value, float) and 0 <= value <= 1 for value in known):
+            keys.append(key)
     if not keys:
         return None
     rows = [TableRow(name, tuple(Cell(percent_cell(part.get(key))) for key in keys)) for name, part in parts.items()]
     return Table("by category", tuple(Column(words(key)) for key in keys), tuple(rows), is_part=True)
-
-
-def _is_fraction(result: Result, key: str, parts: Mapping[str, Mapping[str, Any]]) -> bool:
-    if key == "tie_rate" or key.endswith(("_interval", "_std")) or result.spec.score(key) is not None:
-        return False
-    known = [part[key] for part in parts.values() if part.get(key) is not None]
-    return bool(known) and all(isinstance(value, float) and 0 <= value <= 1 for value in known)

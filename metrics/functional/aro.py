@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -20,44 +22,10 @@ from .matching import match_scores
 MIN_COUNTS = {"relation": 1, "attribution": 25, "order": 1}
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(" ".join(name.split()) for name in text.split(","))
-
-
-# The two halves of Table 2.
-SPATIAL = _names("""
-    above, at, behind, below, beneath, in, in front of, inside, on, on top of, to the left of, to the right of,
-    under
-""")
-
-VERBS = _names("""
-    carrying, covered by, covered in, covered with, covering, cutting, eating, feeding, grazing on, hanging on,
-    holding, leaning on, looking at, lying in, lying on, parked on, reflected in, resting on, riding, sitting at,
-    sitting in, sitting on, sitting on top of, standing by, standing in, standing on, surrounded by, using, walking
-    in, walking on, watching, wearing
-""")
-
-# The relations that the authors leave out as symmetric, from their repository (MIT licence).
-SYMMETRIC = _names("""
-    adjusting, around, attached to, beside, between, bigger than, biting, boarding, brushing, by, chewing, cleaning,
-    climbing, close to, coming from, coming out of, contain, crossing, dragging, draped over, drinking, drinking
-    from, driving, driving down, driving on, eating from, eating in, enclosing, exiting, facing, filled with,
-    floating in, floating on, flying, flying above, flying in, flying over, flying through, full of, going down,
-    going into, going through, grazing in, growing in, growing on, guiding, hanging from, hanging in, hanging off,
-    hanging over, higher than, holding onto, hugging, in between, jumping off, jumping on, jumping over, kept in,
-    larger than, leading, leaning over, leaving, licking, longer than, looking in, looking into, looking out,
-    looking over, looking through, lying next to, lying on top of, making, mixed with, mounted on, moving, near,
-    next to, of, on the back of, on the edge of, on the front of, on the other side of, on the side of, opening,
-    painted on, parked at, parked beside, parked by, parked in, parked in front of, parked near, parked next to,
-    perched on, petting, piled on, playing, playing in, playing on, playing with, pouring, reaching for, reading,
-    reflected on, riding on, running in, running on, running through, seen through, sitting behind, sitting beside,
-    sitting by, sitting in front of, sitting near, sitting next to, sitting under, skiing down, skiing on, sleeping
-    in, sleeping on, smiling at, sniffing, splashing, sprinkled on, stacked on, standing against, standing around,
-    standing behind, standing beside, standing in front of, standing near, standing next to, staring at, stuck in,
-    surrounding, swimming in, swinging, talking to, topped with, touching, traveling down, traveling on, tying,
-    typing on, underneath, wading in, waiting for, walking across, walking by, walking down, walking next to,
-    walking through, with, working in, working on, worn on, wrapped around, wrapped in
-""")
+# The relations of the two halves of Table 2, and those that the authors leave out as symmetric, from their repository
+# (MIT licence).
+_RELATIONS = json.loads(Path(__file__).with_name("aro_relations.json").read_text(encoding="utf-8"))
+SPATIAL, VERBS, SYMMETRIC = (frozenset(_RELATIONS[name]) for name in ("spatial", "verb", "symmetric"))
 
 
 @metric_function()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..common.errors import ScoresError
 from ..contract.aggregate import metric_function
-from ..contract.estimators import Estimator, Floats, Numbers
+from ..contract.estimators import Floats, OfRows
 from ..contract.spec import Described, Examples, make_examples
 from .checks import check_ties, score_matrix
 from .matching import correct_columns
@@ -68,43 +68,30 @@ def zero_shot_accuracy(
     return make_examples(
         values,
         np.any([tied_at(ranks, k) for k in depths], axis=0),
-        estimators=(OverClasses(names, np.column_stack(list(values.values())), columns),),
+        estimators=(OverClasses(names, np.column_stack([*values.values(), columns.astype(np.float64)])),),
         chance={f"{average}acc_at_{k}": k / classes for average in ("", "macro_") for k in depths},
         with_macro=False,
         **labels,
     )
 
 
-class OverClasses(Estimator):
+class OverClasses(OfRows):
     """Unweighted means over the classes that have examples.
 
     Categories would give the same, with an interval and a test for each of a thousand classes.
 
     Args:
         names: the scores.
-        values: float64 of shape (n, scores).
-        classes: int array of shape (n,), the class of each example.
+        values: float64 of shape (n, scores + 1): the scores of each example and, in the last column, its class.
     """
-
-    def __init__(self, names: tuple[str, ...], values: Floats, classes: Numbers) -> None:
-        self.names, self._values, self._classes = names, values, classes
 
     def __call__(self, weights: Floats | None = None) -> Floats:
         """See `Estimator`."""
-        weights = np.ones(len(self._classes)) if weights is None else weights
-        counts = np.bincount(self._classes, weights)
+        weights = np.ones(len(self.values)) if weights is None else weights
+        *columns, classes = self.values.T
+        counts = np.bincount(classes.astype(np.intp), weights)
         there = counts > 0
         if not there.any():
             return np.full(len(self.names), np.nan)
-        sums = [np.bincount(self._classes, weights * column) for column in self._values.T]
+        sums = [np.bincount(classes.astype(np.intp), weights * column) for column in columns]
         return np.array([(each[there] / counts[there]).mean() for each in sums])
-
-    def select(self, numbers: Numbers) -> OverClasses:
-        """See `Estimator`."""
-        return OverClasses(self.names, self._values[numbers], self._classes[numbers])
-
-    def stacked(self, other: Estimator) -> OverClasses:
-        """See `Estimator`."""
-        assert isinstance(other, OverClasses)
-        values = np.concatenate((self._values, other._values))
-        return OverClasses(self.names, values, np.concatenate((self._classes, other._classes)))

@@ -39,7 +39,7 @@ def _names() -> tuple[str, ...]:
 
 def get_spec(name: str) -> MetricSpec:
     """The specification of a metric; `UnknownNameError` lists the known ones. Imports no `evaluate`."""
-    _check(name)
+    check_known("metric", [name], metric_names())
     return importlib.import_module(f"{_PACKAGE}.{name}.spec").SPEC
 
 
@@ -51,7 +51,7 @@ def load_metric(name: str) -> evaluate.EvaluationModule:
     """
     import evaluate
 
-    _check(name)
+    check_known("metric", [name], metric_names())
     module = importlib.import_module(f"{_PACKAGE}.{name}.{name}")
     module_class = next(
         value
@@ -71,7 +71,7 @@ def install_metric(name: str) -> Path:
     # The folder of `evaluate`, too, which takes much longer to import.
     from datasets.config import HF_MODULES_CACHE
 
-    _check(name)
+    check_known("metric", [name], metric_names())
     script = _METRICS / name / f"{name}.py"
     # A comparison too lies under "metrics" there: `evaluate` looks no further for a module without a type.
     home = Path(HF_MODULES_CACHE) / "evaluate_modules" / "metrics" / f"evaluate-metric--{name}"
@@ -125,7 +125,3 @@ def column_names(function: MetricFunction) -> list[str]:
     """The positional arguments of a metric's function: the columns of its inputs."""
     parameters = inspect.signature(function).parameters
     return [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
-
-
-def _check(name: str) -> None:
-    check_known("metric", [name], metric_names())

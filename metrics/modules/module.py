@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -74,11 +75,9 @@ class MetricModule(EvaluationModule):
         """Compute the metric; the arguments are the columns of the features and the options of `function`."""
         known = [*self._feature_names(), *option_names(self.function)]
         # ``evaluate.combine`` passes both to every module, as None where it was given none.
-        arguments = {
-            name: each
-            for name, each in arguments.items()
-            if each is not None or name not in ("predictions", "references")
-        }
+        for name in ("predictions", "references"):
+            if arguments.get(name, 0) is None:
+                del arguments[name]
         check_known("option", arguments, known)
         if self.writer is not None:
             return super().compute(**arguments)
@@ -159,27 +158,16 @@ class MetricModule(EvaluationModule):
 
 def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
     """The formats of the inputs, of which `evaluate` chooses one for each batch."""
-    match spec.task_type:
-        case "groups":
-            formats = [{"predictions": datasets.Sequence(_NUMBERS)}]
-        case "detection":
-            formats = [{"predictions": {**_BOXES, "scores": _NUMBERS}, "references": _BOXES}]
-        case "retrieval":
-            formats = [{"predictions": _NUMBERS, "references": each} for each in (_NUMBERS, _NUMBER)]
-        case "vqa":
-            kinds = (_NUMBER, _TEXT)
-            formats = [{"predictions": first, "references": second} for first in kinds for second in kinds]
-        case "comparison":
-            kinds = (_NUMBER, _NUMBERS)
-            formats = [
-                {"predictions1": first, "predictions2": second, "references": _NUMBER}
-                for first in kinds
-                for second in kinds
-            ]
-        case _:
-            both = {"predictions": _NUMBERS, "references": _NUMBER}
-            formats = [both if len(column_names(spec.function)) > 1 else {"predictions": _NUMBERS}]
-    features = [datasets.Features(each) for each in formats]
+    names = ("predictions1", "predictions2") if spec.task_type == "comparison" else ("predictions", "references")
+    kinds: Any = {
+        "detection": [({**_BOXES, "scores": _NUMBERS}, _BOXES)],
+        "retrieval": product([_NUMBERS], (_NUMBERS, _NUMBER)),
+        "vqa": product((_NUMBER, _TEXT), repeat=2),
+        "comparison": product((_NUMBER, _NUMBERS), repeat=2),
+        "groups": [(datasets.Sequence(_NUMBERS),)],
+    }.get(spec.task_type, [(_NUMBERS, _NUMBER)[: len(column_names(spec.function))]])
+    further = {"references": _NUMBER} if spec.task_type == "comparison" else {}
+    features = [datasets.Features(dict(zip(names, each, strict=False)) | further) for each in kinds]
     return features if len(features) > 1 else features[0]
 
 

@@ -1,4 +1,4 @@
-"""The page of a metric's Space: a table of examples in, scores out. ``app.py`` declares the table."""
+"""The page of a metric's Space: a table of examples in, scores out. ``page.yaml`` declares the table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
+
 from ..common.errors import ScoresError, VLAssayError
 from ..contract.spec import MetricSpec
 from ..functional.boxes import FORMATS
-from .discovery import describe
+from .discovery import describe, get_spec
 
 
 class Column(NamedTuple):
@@ -27,34 +29,6 @@ class Column(NamedTuple):
 
     name: str
     kind: str = "number"
-
-
-# Predicted and ground-truth boxes.
-BOXES = {
-    "predictions": {
-        "boxes": Column("predicted boxes", "list"),
-        "scores": Column("confidences", "list"),
-        "phrase_ids": Column("phrases of the predicted boxes", "list"),
-    },
-    "references": {
-        "boxes": Column("true boxes", "list"),
-        "phrase_ids": Column("phrases of the true boxes", "list"),
-    },
-}
-
-
-# Two captions and the correct one; and an original caption, its hard positive and its hard negative.
-CAPTION_PAIR = {
-    "scores": [Column("score of caption 0"), Column("score of caption 1")],
-    "correct": Column("correct caption"),
-}
-CAPTION_TRIPLE = {
-    "scores": [
-        Column("score of the original"),
-        Column("score of the hard positive"),
-        Column("score of the hard negative"),
-    ],
-}
 
 
 @dataclass(frozen=True)
@@ -175,6 +149,18 @@ class Page:
         return blocks
 
 
+def load_page(app: str, metric: str) -> Page:
+    """Return the page of a metric that the ``page.yaml`` next to an ``app.py`` declares.
+
+    The file maps ``columns`` to their kinds (see `Column`), in ``inputs`` each argument of the function to a column or
+    to a list or mapping of columns, and lists the rows of the ``example``. ``options`` and ``settings`` are those of
+    `Page`.
+    """
+    declared = yaml.safe_load((Path(app).parent / "page.yaml").read_text(encoding="utf-8"))
+    columns = {name: Column(name, kind) for name, kind in declared.pop("columns").items()}
+    return Page(app, get_spec(metric), _arrange(declared.pop("inputs"), columns), **declared)
+
+
 def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     """Headers and lines of a result's table: its categories and other parts, then all examples.
 
@@ -220,8 +206,9 @@ def _columns(place: Any) -> Iterator[Column]:
             yield from _columns(part)
 
 
-def _arrange(place: Any, row: dict[Column, Any]) -> Any:
-    if isinstance(place, Column):
+def _arrange(place: Any, row: Mapping[Any, Any]) -> Any:
+    """Return `place`, nested lists and mappings of keys of `row`, with their values in `row`."""
+    if isinstance(place, str | Column):
         return row[place]
     if isinstance(place, Mapping):
         return {key: _arrange(part, row) for key, part in place.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +155,13 @@ def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> 
         yield np.bincount(generator.integers(members, size=members), minlength=members)[codes].astype(np.float64)
 
 
+def cluster_counts(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """How often each cluster counts in resamples of whole clusters, some at a time, of shape (some, clusters)."""
+    generator = np.random.default_rng(seed)
+    for size in chunks(resamples, clusters):
+        yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size).astype(np.float64)
+
+
 def mean_intervals(
     columns: Sequence[NDArray[np.float64]], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
 ) -> list[Interval | None]:
@@ -284,31 +290,13 @@ def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
         counts = (generator.multinomial(draws, members / draws, size=n) for n in chunks(resamples, draws))
         return np.concatenate([each @ kinds for each in counts])
     # Of many kinds it is faster to draw the clusters one by one, and to count; two chunks are in memory at a time.
-    return _draw_one_by_one(generator, np.repeat(kinds, members, axis=0), list(chunks(resamples, 2 * draws)))
-
-
-def _draw_one_by_one(
-    generator: np.random.Generator, content: NDArray[np.float64], sizes: list[int]
-) -> NDArray[np.float64]:
-    """Column sums of resamples, of which so many are made at a time; the next are drawn while these are counted."""
-    draws = len(content)
-
-    def draw(resamples: int) -> NDArray[np.int32]:
-        drawn = generator.integers(draws, size=(resamples, draws), dtype=np.int32)
-        drawn += draws * np.arange(resamples, dtype=np.int32)[:, np.newaxis]
-        return drawn
-
-    def sums(drawn: NDArray[np.int32]) -> NDArray[np.float64]:
+    found = []
+    for size in chunks(resamples, 2 * draws):
+        drawn = generator.integers(draws, size=(size, draws), dtype=np.int32)
+        drawn += draws * np.arange(size, dtype=np.int32)[:, np.newaxis]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
         # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
-        return counts.astype(np.float64) @ content
-
-    found = []
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(draw, sizes[0])
-        for size in (*sizes[1:], 0):
-            drawn, coming = coming.result(), pool.submit(draw, size)
-            found.append(sums(drawn))
+        found.append(counts.astype(np.float64) @ np.repeat(kinds, members, axis=0))
     return np.concatenate(found)
 
 

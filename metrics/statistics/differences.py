@@ -17,7 +17,7 @@ import numpy as np
 from ..common.errors import ScoresError
 from ..contract.estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
 from ..contract.spec import Examples
-from .bootstrap import chunks, cluster_bootstrap, cluster_totals, percentile_interval, resampled_weights
+from .bootstrap import chunks, cluster_bootstrap, cluster_counts, cluster_totals, percentile_interval, resampled_weights
 from .paired import Resampling, add_holm, cluster_permutation_test, compare_values
 
 MACRO = "macro_"
@@ -173,14 +173,11 @@ def _result(
         "score1": one,
         "score2": two,
         "difference_interval": interval,
-        "wins": None,
-        "losses": None,
-        "agreement": None,
+        # Of means over examples alone.
+        **dict.fromkeys(("wins", "losses", "agreement", "mcnemar_p_value", "mcnemar_method")),
         "n": len(first),
         "n_clusters": len(np.unique(first.clusters)),
         "permutation_p_value": float(p),
-        "mcnemar_p_value": None,
-        "mcnemar_method": None,
         "standard_error": error,
         "smallest_detectable_difference": how.detectable(error),
         **_tie_rates(first, second, np.arange(len(first))),
@@ -227,12 +224,8 @@ def _resampled_differences(one: Estimator, two: Estimator, clusters: Numbers, ho
     """Differences in resamples of whole clusters, of shape (resamples, scores)."""
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
         first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
-        generator = np.random.default_rng(how.seed)
-        found = []
-        for count in chunks(how.resamples, len(first)):
-            drawn = generator.multinomial(len(first), np.full(len(first), 1 / len(first)), size=count)
-            found.append(one.function(drawn @ first) - two.function(drawn @ second))
-        return np.concatenate(found)
+        draws = cluster_counts(len(first), how.resamples, how.seed)
+        return np.concatenate([one.function(drawn @ first) - two.function(drawn @ second) for drawn in draws])
     return np.array([one(each) - two(each) for each in resampled_weights(clusters, how.resamples, how.seed)])
 
 

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...common.documents import Table, print_tables, to_html
+from ...common.documents import Document, Part, Table, bullets
 from ...common.errors import PredictionsError, check_known
 from ...common.formatting import distinct_labels, distinguished
 from ...common.storage import write_text
@@ -32,7 +31,7 @@ RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, repr=False)
-class ErrorAnalysis:
+class ErrorAnalysis(Document):
     """What one or more models get wrong, in one or more tasks.
 
     Args:
@@ -62,12 +61,12 @@ class ErrorAnalysis:
         """For each task the errors by category, what goes with them, and the agreement of the models."""
         return [table for summary in self.summaries for table in summary.tables]
 
+    def document(self) -> list[Part]:
+        """The verdicts, notes and tables."""
+        return [*bullets([*self.verdicts, *self.notes]), *self.tables]
+
     def __repr__(self) -> str:
         return "\n".join(["ErrorAnalysis:", *(f"  {sentence}" for sentence in self.verdicts)])
-
-    def _repr_html_(self) -> str:
-        """The verdicts and tables, as a notebook shows them."""
-        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.verdicts) + to_html(self.tables)
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each example and model, the most confident errors of each task first.
@@ -99,16 +98,6 @@ class ErrorAnalysis:
                     facts = each._asdict()
                     found.append({**about, **facts.pop("feature")._asdict(), **facts})
         return pandas.DataFrame(found)
-
-    def print(self) -> None:
-        """Print the verdicts and tables to the terminal."""
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(highlight=False)
-        for sentence in (*self.verdicts, *self.notes):
-            console.print(Text(f"- {sentence}"))
-        print_tables(self.tables)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one HTML page to look at the examples; it needs no other file and no network.
@@ -214,18 +203,8 @@ def _lines(task: TaskErrors) -> Iterator[dict[str, Any]]:
         for model in task.models:
             if np.isnan(model.losses[number]):
                 continue
-            yield {
-                "benchmark": task.benchmark,
-                "task": task.task,
-                "model": model.label,
-                "id": id,
-                "part": part,
-                "category": row.category,
-                "tags": row.tags,
-                "outcome": model.outcome(number),
-                "is_error": bool(model.errs[number]),
-                "margin": float(model.margins[number]),
-                "confidence": float(model.confidence[number]),
-                "captions": [*positives, *negatives],
-                "n_positive": len(positives),
-            }
+            about = {"benchmark": task.benchmark, "task": task.task, "model": model.label, "id": id, "part": part}
+            about |= {"category": row.category, "tags": row.tags, "outcome": model.outcome(number)}
+            about |= {"is_error": bool(model.errs[number]), "margin": float(model.margins[number])}
+            about |= {"confidence": float(model.confidence[number])}
+            yield about | {"captions": [*positives, *negatives], "n_positive": len(positives)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
@@ -48,42 +47,17 @@ class Box(NamedTuple):
     label: str
 
 
-class Shown(NamedTuple):
-    """An image of a card."""
-
-    key: str
-    title: str
-    boxes: list[Box]
+# An image of a card: its key, its title, and the boxes on it.
+_Image = dict[str, Any]
 
 
-class ModelOutcome(NamedTuple):
-    """What a model did: its letter, its label, the outcome and details."""
-
-    letter: str
-    label: str
-    outcome: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class Card:
-    """One example as it is shown; `heads` are the headings of the columns of scores."""
-
-    title: str
-    categories: tuple[str, ...]
-    images: list[Shown]
-    heads: list[str]
-    lines: list[CaptionLine]
-    verdicts: list[ModelOutcome]
-    notes: list[str] = field(default_factory=list)
-
-
-def make_card(task: TaskErrors, number: int) -> Card:
-    """The card of an example."""
+def _card(task: TaskErrors, number: int) -> dict[str, Any]:
+    """What the template shows of an example; `heads` are the headings of the columns of scores."""
     id, part = task.keys[number]
     row = task.rows[number]
     keys = task.image_keys(row)
-    images = [Shown(key, f"image {place + 1}" if len(keys) > 1 else "", []) for place, key in enumerate(keys)]
+    titles = [f"image {place + 1}" if len(keys) > 1 else "" for place in range(len(keys))]
+    images = [{"key": key, "title": title, "boxes": []} for key, title in zip(keys, titles, strict=True)]
     notes: list[str] = []
     heads = [letter or "score" for letter in task.letters]
     if isinstance(row, DetectionRow):
@@ -101,8 +75,8 @@ def make_card(task: TaskErrors, number: int) -> Card:
         lines, notes = _matching(task, row)
         if len(images) > 1:
             heads = [f"{letter} image {n + 1}".strip() for letter in task.letters for n in range(len(images))]
-    title = f"{id}, {part}" if part else id
-    return Card(title, task.categories[number], images, heads, lines, _verdicts(task, number), notes)
+    found = {"title": f"{id}, {part}" if part else id, "categories": task.categories[number], "images": images}
+    return found | {"heads": heads, "lines": lines, "verdicts": _verdicts(task, number), "notes": notes}
 
 
 def cards_html(
@@ -118,7 +92,7 @@ def cards_html(
     """
     render = environment().get_template("card.html").module.card
     for number in numbers:
-        yield Markup(render(make_card(task, int(number)), pictures, is_lazy))
+        yield Markup(render(_card(task, int(number)), pictures, is_lazy))
 
 
 def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", start: int = 0, count: int = 12) -> Markup:
@@ -162,7 +136,7 @@ def environment() -> Any:
     )
 
 
-def _verdicts(task: TaskErrors, number: int) -> list[ModelOutcome]:
+def _verdicts(task: TaskErrors, number: int) -> list[dict[str, str]]:
     found = []
     for letter, model in zip(task.letters, task.models, strict=True):
         outcome = model.outcome(number)
@@ -171,7 +145,8 @@ def _verdicts(task: TaskErrors, number: int) -> list[ModelOutcome]:
             detail.append(f"margin {margin:+.3g}" if margin else "margin 0")
         if outcome in ("right", "wrong"):
             detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
-        found.append(ModelOutcome(letter, model.label, outcome or "no prediction", ", ".join(detail)))
+        about = {"letter": letter, "label": model.label, "outcome": outcome or "no prediction"}
+        found.append({**about, "detail": ", ".join(detail)})
     return found
 
 
@@ -181,10 +156,6 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
     scored = next(table for table in tables if table is not None)
     captions = [*positives, *negatives] or [f"caption {n + 1}" for n in range(scored.shape[1])]
     split = len(positives) or task.positive_captions
-    cells = [
-        list(chain.from_iterable(_column_cells(table, row, caption) for table in tables))
-        for caption in range(len(captions))
-    ]
     lines = []
     for place, caption in enumerate(captions):
         if len(row.images) > 1:
@@ -198,15 +169,14 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
         else:
             segments = marked(captions[0], caption)[1] if positives else [(caption, False)]
             kind = NEGATIVE
-        lines.append(CaptionLine(kind, segments, cells[place]))
+        cells = chain.from_iterable(_column_cells(table, row, place) for table in tables)
+        lines.append(CaptionLine(kind, segments, list(cells)))
     if len(row.images) > 1 or len(lines) - split <= _MOST_NEGATIVES:
         return lines, []
     best = np.stack([table[0] for table in tables if table is not None]).argsort(axis=1)[:, ::-1]
     order = [place for place in dict.fromkeys(best.T.ravel().tolist()) if place >= split]
-    left_out = len(order) - _MOST_NEGATIVES
-    return [*lines[:split], *(lines[place] for place in order[:_MOST_NEGATIVES])], [
-        f"{left_out} more negative captions, which score lower"
-    ]
+    note = f"{len(order) - _MOST_NEGATIVES} more negative captions, which score lower"
+    return [*lines[:split], *(lines[place] for place in order[:_MOST_NEGATIVES])], [note]
 
 
 def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
@@ -220,7 +190,7 @@ def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
         if place < len(pairs):
             one, other = marked(*pairs[place])
             segments = [*one, (" / ", False), *other]
-        cells = [ScoreCell(MISSING) if table is None else _score_cell(table[0], place) for table in tables]
+        cells = [_score_cell(None if table is None else table[0], place) for table in tables]
         lines.append(CaptionLine(POSITIVE if place in row.correct else NEGATIVE, segments, cells))
     return lines
 
@@ -240,8 +210,10 @@ def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption:
             yield _score_cell(table[image], caption) if table.shape[1] > 1 else _score_cell(table[:, 0], image)
 
 
-def _score_cell(scores: np.ndarray[Any, Any], place: int) -> ScoreCell:
-    """One of some scores, marked if it is the highest."""
+def _score_cell(scores: np.ndarray[Any, Any] | None, place: int) -> ScoreCell:
+    """One of some scores, marked if it is the highest; a dash without scores."""
+    if scores is None:
+        return ScoreCell(MISSING)
     return ScoreCell(f"{scores[place]:.4g}", bool(scores[place] == scores.max()))
 
 
@@ -249,15 +221,12 @@ def _retrieval(task: TaskErrors, row: RetrievalRow) -> tuple[list[CaptionLine], 
     tables = [_scores(model.rows.get(row.id)) for model in task.models]
     scored = [table for table in tables if table is not None]
     rights = sorted(row.correct, key=lambda column: -max(table[column] for table in scored))
-    wrong = []
-    for table in scored:
-        others = table.copy()
-        others[row.correct] = -np.inf
-        wrong.append(int(others.argmax()))
+    is_right = np.isin(np.arange(len(scored[0])), row.correct)
+    wrong = [int(np.where(is_right, -np.inf, table).argmax()) for table in scored]
 
     def line(column: int, kind: str) -> CaptionLine:
-        cells = [ScoreCell(MISSING) if table is None else _score_cell(table, column) for table in tables]
-        return CaptionLine(kind, [(task.pool.get(column, f"caption {column + 1} of the set"), False)], cells)
+        caption = task.pool.get(column, f"caption {column + 1} of the set")
+        return CaptionLine(kind, [(caption, False)], [_score_cell(table, column) for table in tables])
 
     lines = [line(column, POSITIVE) for column in rights[:_MOST_NEGATIVES]]
     lines += [line(column, NEGATIVE) for column in dict.fromkeys(wrong)]
@@ -268,15 +237,15 @@ def _answers(task: TaskErrors, id: str) -> list[ScoreCell]:
     cells = []
     for model in task.models:
         row = model.rows.get(id)
-        if isinstance(row, VQARow) and row.score is not None:
-            answer = "yes" if row.score > 0 else "no" if row.score < 0 else "none"
-            cells.append(ScoreCell(f"{answer} ({row.score:.3g})", row.score * (1 if row.correct else -1) > 0))
-        else:
+        if not isinstance(row, VQARow) or row.score is None:
             cells.append(ScoreCell(MISSING))
+            continue
+        answer = "yes" if row.score > 0 else "no" if row.score < 0 else "none"
+        cells.append(ScoreCell(f"{answer} ({row.score:.3g})", row.score * (1 if row.correct else -1) > 0))
     return cells
 
 
-def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[CaptionLine], list[Shown]]:
+def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[CaptionLine], list[_Image]]:
     """The phrases of a row with the most confident box of each model, and its image and distractors with boxes."""
     others = task.distractors_of(row)
     asked = [row, *others]
@@ -298,7 +267,7 @@ def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[Cap
         lines.append(CaptionLine("phrase", _phrase(task, row, number), cells))
     titles = ["image", *(f"distractor {n + 1}" if len(others) > 1 else "distractor" for n in range(len(others)))]
     shown = zip(task.image_keys(row), titles if others else [""], boxes, strict=True)
-    return lines, [Shown(*each) for each in shown]
+    return lines, [{"key": key, "title": title, "boxes": own} for key, title, own in shown]
 
 
 def _top_cell(found: Sequence[tuple[int, TopBox]]) -> ScoreCell:

@@ -85,17 +85,14 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
                 columns[place]: [float(values[place]) for values in some]
                 for place in np.flatnonzero(np.minimum(some.clusters, some.other_clusters) >= LEAST_CLUSTERS).tolist()
             }
+        own = {}
         corrected = holm([values[-1] for values in tests.values()]).tolist()
-        found.append(
-            {
-                features[column]: Association(
-                    features[column], int(n), int(images), rate, low, high, expected, p, holms
-                )
-                for (column, (n, images, _, rate, expected, low, high, p)), holms in zip(
-                    tests.items(), corrected, strict=True
-                )
-            }
-        )
+        for (column, (n, images, _, rate, expected, low, high, p)), p_holm in zip(
+            tests.items(), corrected, strict=True
+        ):
+            feature = features[column]
+            own[feature] = Association(feature, int(n), int(images), rate, low, high, expected, p, p_holm)
+        found.append(own)
     return found
 
 

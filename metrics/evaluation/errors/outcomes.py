@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from string import ascii_uppercase
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ...contract.spec import Examples, MetricSpec
 from ...functional.boxes import box_iou
 from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
-from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
+from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
 from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
 from .._scored import example_ids
 from .._tables import partial_sentence
@@ -166,11 +166,6 @@ class TaskErrors:
         return get_spec(self.metric).positive_captions
 
     @cached_property
-    def pools_pairs(self) -> bool:
-        """Whether the boxes on distractors count, too."""
-        return _pools_pairs(get_spec(self.metric))
-
-    @cached_property
     def categories(self) -> list[tuple[str, ...]]:
         """The category of each example, and its tags."""
         return [tuple(dict.fromkeys([row.category, *row.tags])) for row in self.rows]
@@ -192,18 +187,15 @@ class TaskErrors:
 
     def distractors_of(self, row: Row) -> list[DetectionRow]:
         """The first few rows that share a caption with a row, which is false of their images, if their boxes count."""
-        if not isinstance(row, DetectionRow) or not self.pools_pairs:
+        if not isinstance(row, DetectionRow) or not _pools_pairs(get_spec(self.metric)):
             return []
         return self._distractors.get(row.pair, [])[:_MOST_DISTRACTORS]
 
     @cached_property
     def _distractors(self) -> dict[str, list[DetectionRow]]:
-        found: dict[str, dict[str, DetectionRow]] = {}
-        for model in self.models:
-            for row in model.rows.values():
-                if isinstance(row, DetectionRow) and not row.positive:
-                    found.setdefault(row.pair, {}).setdefault(row.id, row)
-        return {pair: list(rows.values()) for pair, rows in found.items()}
+        first = {row.id: row for model in reversed(self.models) for row in model.rows.values()}
+        # In the order of the models, with the row of the first model that has it.
+        return _negatives_by_pair(first[id] for id in dict.fromkeys(id for model in self.models for id in model.rows))
 
     def image_keys(self, row: Row) -> list[str]:
         """The keys of the images that belong to a row, those of its distractors last."""
@@ -250,13 +242,7 @@ class TaskErrors:
         """The examples of some categories or tags, without models that lack them; confidence stays that among all."""
         kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
-            replace(
-                each,
-                losses=each.losses[kept],
-                tied=each.tied[kept],
-                margins=each.margins[kept],
-                confidence=each.confidence[kept],
-            )
+            replace(each, **{name: getattr(each, name)[kept] for name in ("losses", "tied", "margins", "confidence")})
             for each in self.models
             if not np.isnan(each.losses[kept]).all()
         ]
@@ -294,16 +280,14 @@ def task_errors(
         return None
     name, score, made = chosen
     first = next(iter(scored))
-    every = {
-        label: made if label == first else examples_of(rows, name, metrics[name], ties=ties)
-        for label, rows in scored.items()
-    }
-    found = {label: examples.of_score(score) for label, examples in every.items()}
-    left_out = dict(Counter(made.left_out.values()))
+    found: dict[str, Examples] = {}
     keys: dict[tuple[str, str], Row] = {}
-    for label, examples in found.items():
-        for key, row in zip(example_ids(scored[label], examples), examples.rows.tolist(), strict=True):
-            keys.setdefault(key, scored[label][row])
+    for label, own in scored.items():
+        every = made if label == first else examples_of(own, name, metrics[name], ties=ties)
+        found[label] = examples = every.of_score(score)
+        for key, row in zip(example_ids(own, examples), examples.rows.tolist(), strict=True):
+            keys.setdefault(key, own[row])
+    left_out = dict(Counter(made.left_out.values()))
     rows = list(keys.values())
     places = {key: place for place, key in enumerate(keys)}
     spec = get_spec(name)
@@ -337,10 +321,8 @@ def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[To
     rights = [False] * len(boxes)
     if boxes and truth:
         pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
-        hits = box_iou(*pairs).reshape(len(boxes), -1) >= _IOU
-        rights = [bool(each.any()) for each in hits]
-    found = list(map(TopBox, boxes, scores, rights))
-    return sorted(found, key=lambda box: -box.score)
+        rights = [bool(each.any()) for each in box_iou(*pairs).reshape(len(boxes), -1) >= _IOU]
+    return sorted(map(TopBox, boxes, scores, rights), key=lambda box: -box.score)
 
 
 def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
@@ -373,6 +355,15 @@ def _pools_pairs(spec: MetricSpec) -> bool:
     return "pair_ids" in option_names(spec.function.per_example)
 
 
+def _negatives_by_pair(rows: Iterable[Row]) -> dict[str, list[DetectionRow]]:
+    """The rows whose caption is false of the image, by their pair."""
+    found: dict[str, list[DetectionRow]] = {}
+    for row in rows:
+        if isinstance(row, DetectionRow) and not row.positive:
+            found.setdefault(row.pair, []).append(row)
+    return found
+
+
 def _outcomes(
     label: str,
     rows: Sequence[Row],
@@ -382,11 +373,7 @@ def _outcomes(
     score: str,
 ) -> Outcomes:
     values = examples.values[score]
-    by_pair: dict[str, list[DetectionRow]] = {}
-    if _pools_pairs(spec):
-        for row in rows:
-            if isinstance(row, DetectionRow) and not row.positive:
-                by_pair.setdefault(row.pair, []).append(row)
+    by_pair = _negatives_by_pair(rows) if _pools_pairs(spec) else {}
     losses, margins, sizes = np.full((3, len(places)), np.nan)
     tied = np.zeros(len(places), dtype=bool)
     ids = example_ids(rows, examples)
@@ -415,10 +402,14 @@ def _decision(
     if isinstance(row, DetectionRow):
         return _phrase_decision(row, part, distractors.get(row.pair, ()))
     if isinstance(row, VQARow):
-        score = row.score or 0.0
-        margin = score if row.correct else -score
+        margin = (row.score or 0.0) * (1 if row.correct else -1)
+    elif isinstance(row, RetrievalRow):
+        assert row.scores is not None
+        others = np.delete(row.scores, row.correct)
+        margin = float(row.scores[row.correct].max() - others.max(initial=-np.inf))
     else:
-        margin = _MARGINS[type(row)](row, spec.positive_captions)
+        assert isinstance(row, MatchingRow)
+        margin = matching_margin(row, spec.positive_captions)
     return margin, abs(margin)
 
 
@@ -447,16 +438,3 @@ def matching_margin(row: MatchingRow, positives: int) -> float:
     scores, right = row.options
     rights = [right] if positives == 1 else range(positives)
     return min(scores[n] for n in rights) - max(scores[n] for n in range(len(scores)) if n not in rights)
-
-
-def _retrieval_margin(row: RetrievalRow, positives: int) -> float:
-    assert row.scores is not None
-    others = np.delete(row.scores, row.correct)
-    return float(row.scores[row.correct].max() - others.max(initial=-np.inf))
-
-
-_MARGINS: dict[type[Row], Callable[[Any, int], float]] = {
-    MatchingRow: matching_margin,
-    TextSimilarityRow: matching_margin,
-    RetrievalRow: _retrieval_margin,
-}

@@ -87,21 +87,18 @@ class _Images:
 
 def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mapping[str, Picture]) -> dict[str, Any]:
     """What the script needs of a task: names, the cards compressed, and for each what is filtered and sorted by."""
+    severity = np.stack([model.severity[numbers] for model in task.models], axis=1)
     places = {name: place for place, name in enumerate(task.category_names)}
     cards = json.dumps(list(cards_html(task, numbers, pictures, is_lazy=True)), ensure_ascii=False)
     return {
         "where": task.where,
         "models": [f"{letter} {label}".strip() for letter, label in zip(task.letters, task.labels, strict=True)],
         "categories": task.category_names,
-        "severity": np.stack([_thousandths(model.severity[numbers]) for model in task.models], axis=1).tolist(),
+        # Whole numbers: above 0 an error, below 0 none, 0 without prediction.
+        "severity": np.nan_to_num(np.round(1000 * severity)).astype(int).tolist(),
         "in": [[places[name] for name in task.categories[number]] for number in numbers.tolist()],
         "cards": base64.b64encode(gzip.compress(cards.encode(), 6, mtime=0)).decode("ascii"),
     }
-
-
-def _thousandths(severity: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Whole numbers for the script: above 0 an error, below 0 none, 0 without prediction."""
-    return np.nan_to_num(np.round(1000 * severity)).astype(int)
 
 
 def _json(value: Any) -> str:

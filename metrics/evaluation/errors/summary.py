@@ -127,13 +127,8 @@ class Summary:
             "images."
         )
         left_out = "".join(f" {count:,} examples are not counted: {why}." for why, count in self.task.left_out.items())
-        return Table(
-            f"Errors on {self.task.where}",
-            columns,
-            tuple(rows),
-            f"{note}{left_out} {self.task.partial}".strip(),
-            corner="category",
-        )
+        note = f"{note}{left_out} {self.task.partial}".strip()
+        return Table(f"Errors on {self.task.where}", columns, tuple(rows), note, corner="category")
 
     def _rate_cell(self, errs: NDArray[np.bool_], clusters: NDArray[np.intp]) -> Cell:
         if not len(errs):
@@ -218,11 +213,6 @@ def _number(value: float) -> str:
     return MISSING if np.isnan(value) else f"{value:.2f}"
 
 
-def _kappa_cell(each: ErrorAgreement) -> Cell:
-    bounds = MISSING if each.kappa_interval is None else " – ".join(map(_number, each.kappa_interval))
-    return Cell(_number(each.kappa), (bounds,))
-
-
 def _agreement_sentence(each: ErrorAgreement) -> str:
     right, first, second, both = (percent(count / each.n) for count in each.counts)
     kappa = "" if np.isnan(each.kappa) else f"; kappa {_number(each.kappa)}"
@@ -233,23 +223,18 @@ def _agreement_sentence(each: ErrorAgreement) -> str:
 
 
 def _agreement_table(agreements: Sequence[ErrorAgreement]) -> Table:
-    rows = tuple(
-        TableRow(
-            " and ".join(each.models),
-            (
-                *(Cell(f"{count:,}") for count in each.counts),
-                Cell(f"{percent(each.share)} %", (interval(each.share_interval),)),
-                _kappa_cell(each),
-            ),
-        )
-        for each in agreements
-    )
+    rows = []
+    for each in agreements:
+        bounds = MISSING if each.kappa_interval is None else " – ".join(map(_number, each.kappa_interval))
+        share = Cell(f"{percent(each.share)} %", (interval(each.share_interval),))
+        counts = (Cell(f"{count:,}") for count in each.counts)
+        rows.append(TableRow(" and ".join(each.models), (*counts, share, Cell(_number(each.kappa), (bounds,)))))
     heads = ("both right", "only first errs", "only second errs", "both err")
     columns = (*map(Column, heads), Column("agreement", (INTERVAL,)), Column("kappa", (INTERVAL,)))
     note = (
         "Kappa: 0 for as many common errors as two models of these error rates have by chance, 1 for the same errors."
     )
-    return Table("Agreement", columns, rows, note, is_part=True, corner="models")
+    return Table("Agreement", columns, tuple(rows), note, is_part=True, corner="models")
 
 
 def _kappa_matrix(labels: Sequence[str], agreements: Sequence[ErrorAgreement]) -> Table:

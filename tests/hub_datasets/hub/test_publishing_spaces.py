@@ -27,7 +27,7 @@ from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.metrics.modules.discovery import load_metric, metric_names
 
 ROOT = Path(__file__).parents[3]
-METRIC_TOP = {"README.md", "app.py", "group_match.py", "requirements.txt", "spec.py"}
+METRIC_TOP = {"README.md", "app.py", "group_match.py", "page.yaml", "requirements.txt", "spec.py"}
 
 
 def text(planned, path):
