@@ -98,6 +98,6 @@ def _convert(value: Any, kind: Any) -> Any:
             return Path(value)
         if expected is float and type(value) in (int, float):
             return float(value)
-        if expected in (bool, int, str) and type(value) is expected:
+        if any(expected is plain and type(value) is plain for plain in (bool, int, str)):
             return value
     return _WRONG
