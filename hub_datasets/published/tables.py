@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
@@ -36,6 +37,7 @@ from ..core.benchmarks import suites_of
 SUITE = "suite"
 NOTHING = "-"  # a cell without a value
 STATISTIC = "statistic"
+T = TypeVar("T")
 _FOLDER = Path(__file__).parent
 
 
@@ -161,13 +163,20 @@ class Table:
 
     def tasks(self, row: Row) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
-        cells = zip(self.columns, row.printed, strict=True)
-        return list(dict.fromkeys(task for column, printed in cells if printed != NOTHING for task in column.tasks))
+        return list(dict.fromkeys(task for column, _ in self.cells(row) for task in column.tasks))
 
-    @property
-    def metrics(self) -> set[str]:
-        """The metrics that compute its columns."""
-        return {column.metric for column in self.columns if column.metric}
+    def cells(self, row: Row) -> list[tuple[Column, str]]:
+        """Return the columns in which a row has a value, each with the value as printed."""
+        return [cell for cell in zip(self.columns, row.printed, strict=True) if cell[1] != NOTHING]
+
+    def values(self, row: Row) -> dict[str, float]:
+        """Return the printed values of a row as numbers, by column."""
+        return {column.name: number(printed) for column, printed in self.cells(row)}
+
+    def address(self, row: Row, column: Column) -> tuple[str, str]:
+        """Return the labels of row and column of a value, as they stand in the paper."""
+        line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
+        return (header, line) if self.transposed else (line, header)
 
     @property
     def is_statistics(self) -> bool:
@@ -179,6 +188,11 @@ class Table:
         if any(column.task for column in self.columns):
             return ""
         return "; ".join(dict.fromkeys(column.reason for column in self.columns))
+
+
+def number(printed: str) -> float:
+    """Return a printed value as a number, without its deviation."""
+    return float(printed.partition("±")[0].replace(",", ""))
 
 
 @cache
@@ -198,7 +212,7 @@ def all_tables() -> Mapping[str, Table]:
             name=name,
             paper=Paper(**described["papers"][paper]),
             columns=tuple(columns[name]),
-            rows=tuple(_rows(name, paper, runs)),
+            rows=tuple(_rows(name, runs)),
             **{**facts, "notes": tuple(described["notes"].get(note, note) for note in facts["notes"])},
         )
     return found
@@ -230,11 +244,21 @@ def _runs() -> dict[str, Run]:
     return found
 
 
-def _rows(table: str, paper: str, runs: Mapping[str, Run]) -> Iterator[Row]:
+def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[Row]:
     lines = _read(f"values/{table}.csv")
     counts = Counter(line["label"] for line in lines)
     for line in lines:
         group, label, *printed = line.values()
         name = f"{label} ({group})" if counts[label] > 1 else label
-        keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")
-        yield Row(name, label, group, tuple(printed), runs[next(key for key in keys if key in runs)])
+        yield Row(name, label, group, tuple(printed), of_row(runs, table, name, label))
+
+
+def of_row(described: Mapping[str, T], table: str, name: str, label: str) -> T:
+    """Return the description of a row from those by ``table/label``, ``paper/name`` or ``paper/label``.
+
+    Raises:
+        KeyError: there is none.
+    """
+    paper = table.rpartition("-")[0]
+    keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")
+    return described[next((key for key in keys if key in described), keys[-1])]

@@ -78,9 +78,7 @@ def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
     """
     if not row.run.is_model:
         return {"model": _REFERENCES[row.label]}
-    paper = table.name.rpartition("-")[0]
-    keys = (f"{table.name}/{row.label}", f"{paper}/{row.name}", f"{paper}/{row.label}")
-    return _models()[next((key for key in keys if key in _models()), keys[-1])]
+    return tables.of_row(_models(), table.name, row.name, row.label)
 
 
 def place_of(table: tables.Table, column: tables.Column) -> Column:
@@ -97,24 +95,17 @@ def place_of(table: tables.Table, column: tables.Column) -> Column:
 
 
 def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
-    for column, printed in zip(table.columns, row.printed, strict=True):
-        if printed != tables.NOTHING:
-            yield Entry(
-                **model_of(table, row),
-                **place_of(table, column)._asdict(),
-                value=float(printed.partition("±")[0]) / table.unit,
-                n=column.n,
-                origin=PUBLISHED if row.run.is_model else REFERENCE,
-                source=_address(table, row, column),
-                status="published",
-            )
-
-
-def _address(table: tables.Table, row: tables.Row, column: tables.Column) -> str:
-    line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
-    if table.transposed:
-        line, header = header, line
-    return f"{table.paper.short}, Table {table.number}, row {line}, column {header}"
+    for column, printed in table.cells(row):
+        line, header = table.address(row, column)
+        yield Entry(
+            **model_of(table, row),
+            **place_of(table, column)._asdict(),
+            value=tables.number(printed) / table.unit,
+            n=column.n,
+            origin=PUBLISHED if row.run.is_model else REFERENCE,
+            source=f"{table.paper.short}, Table {table.number}, row {line}, column {header}",
+            status="published",
+        )
 
 
 @cache
