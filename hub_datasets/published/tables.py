@@ -200,7 +200,7 @@ def all_tables() -> Mapping[str, Table]:
     """All tables by name, those of a paper together."""
     described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
     columns: dict[str, list[Column]] = {}
-    for line in _read("columns.csv"):
+    for line in read_csv(_FOLDER / "columns.csv"):
         number = {"n": int(line["n"]) if line["n"] else None}
         facts = {**line, **number, "score": tuple(filter(None, line["score"].split("/")))}
         columns.setdefault(facts.pop("table"), []).append(Column(**facts))
@@ -228,15 +228,16 @@ def get_table(name: str) -> Table:
     return all_tables()[name]
 
 
-def _read(name: str) -> list[dict[str, str]]:
-    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a CSV file with a header."""
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def _runs() -> dict[str, Run]:
     """How the model of a row is scored, by the names that ``models.csv`` gives to rows."""
     found = {}
-    for facts in _read("models.csv"):
+    for facts in read_csv(_FOLDER / "models.csv"):
         rows = facts.pop("rows").split(", ")
         settings = dict(setting.split("=") for setting in facts.pop("settings").split())
         is_model = facts.pop("is_model") != "no"
@@ -245,7 +246,7 @@ def _runs() -> dict[str, Run]:
 
 
 def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[Row]:
-    lines = _read(f"values/{table}.csv")
+    lines = read_csv(_FOLDER / "values" / f"{table}.csv")
     counts = Counter(line["label"] for line in lines)
     for line in lines:
         group, label, *printed = line.values()

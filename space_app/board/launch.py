@@ -11,7 +11,6 @@ results computed from them. ``tests/make_launch_predictions.py`` makes it again.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -112,7 +111,7 @@ def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
 def _models() -> dict[str, dict[str, Any]]:
     """The papers' models by row labels, such as ``"aro/NegCLIP"``."""
     found: dict[str, dict[str, Any]] = {}
-    for line in _read_csv("models.csv"):
+    for line in tables.read_csv(Path(__file__).with_name("models.csv")):
         facts = {"parameters": parameter_count(line["parameters"]), "is_baseline": bool(line["is_baseline"])}
         found |= dict.fromkeys(line.pop("labels").split(", "), line | facts)
     return found
@@ -120,10 +119,5 @@ def _models() -> dict[str, dict[str, Any]]:
 
 @cache
 def _columns() -> dict[tuple[str, str], Column]:
-    lines = _read_csv("columns.csv")
+    lines = tables.read_csv(Path(__file__).with_name("columns.csv"))
     return {(line.pop("table"), line.pop("column")): Column(**line) for line in lines}
-
-
-def _read_csv(name: str) -> list[dict[str, str]]:
-    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file)]

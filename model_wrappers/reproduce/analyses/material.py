@@ -90,9 +90,8 @@ def draw_bars(
     width = 0.8 / len(bars)
     shifts = {label: width * (number - (len(bars) - 1) / 2) for number, label in enumerate(bars)}
     places = {label: [place + shift for place in range(len(names))] for label, shift in shifts.items()}
+    draw = axes.barh if is_horizontal else axes.bar
     for label, colour in colours([*bars]).items():
-        draw, error = (axes.barh, "xerr") if is_horizontal else (axes.bar, "yerr")
-        options = {error: errors[label]} if errors else {}
-        draw(places[label], bars[label], 0.9 * width, color=colour, label=label, **options)
+        draw(places[label], bars[label], 0.9 * width, color=colour, label=label, yerr=errors and errors[label])
     (axes.set_yticks if is_horizontal else axes.set_xticks)(range(len(names)), names)
     return places
