@@ -179,6 +179,11 @@ class Table:
         return (header, line) if self.transposed else (line, header)
 
     @property
+    def metrics(self) -> set[str]:
+        """The metrics that compute its columns."""
+        return {column.metric for column in self.columns if column.metric}
+
+    @property
     def is_statistics(self) -> bool:
         """Whether it describes a dataset, and no models."""
         return all(column.average == STATISTIC for column in self.columns)

@@ -163,7 +163,7 @@ def _compare(table: Table, ran: Ran, ties: str | None, confidence: float) -> Rep
     results: dict[str, list[Result]] = {}
     for name, files in ran.paths.items():
         found = report(files, parts=False, ties=ties or _ties(table, name, files), confidence=confidence)
-        results[name] = [result for result in found if result.metric in {column.metric for column in table.columns}]
+        results[name] = [result for result in found if result.metric in table.metrics]
     comparisons = [one for row in table.rows if row.name in results for one in compare(table, row, results[row.name])]
     options = {"ties": ties, "confidence": confidence}
     return Reproduction(table, options, comparisons, ran.not_run, ran.failed, [*remarks(results, comparisons)])
