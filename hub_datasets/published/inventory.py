@@ -6,7 +6,6 @@ this package, or the reason.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...metrics.common.documents import Table, simple_table
-from .tables import all_tables
+from .tables import all_tables, read_csv
 
 STATES = {
     "here": "made without weights or images, from what is released",
@@ -24,7 +23,6 @@ STATES = {
     "not yet": "missing here",
     "cannot": "cannot be made",
 }
-_FILE = Path(__file__).with_name("inventory.csv")
 
 
 class Item(NamedTuple):
@@ -40,8 +38,7 @@ class Item(NamedTuple):
 @cache
 def read_inventory() -> tuple[Item, ...]:
     """All items, by paper; tables come first."""
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(Item(**line) for line in csv.DictReader(file))
+    return tuple(Item(**line) for line in read_csv(Path(__file__).with_name("inventory.csv")))
 
 
 def paper_names() -> dict[str, str]:

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
@@ -36,6 +37,7 @@ from ..core.benchmarks import suites_of
 SUITE = "suite"
 NOTHING = "-"  # a cell without a value
 STATISTIC = "statistic"
+T = TypeVar("T")
 _FOLDER = Path(__file__).parent
 
 
@@ -161,8 +163,20 @@ class Table:
 
     def tasks(self, row: Row) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
-        cells = zip(self.columns, row.printed, strict=True)
-        return list(dict.fromkeys(task for column, printed in cells if printed != NOTHING for task in column.tasks))
+        return list(dict.fromkeys(task for column, _ in self.cells(row) for task in column.tasks))
+
+    def cells(self, row: Row) -> list[tuple[Column, str]]:
+        """Return the columns in which a row has a value, each with the value as printed."""
+        return [cell for cell in zip(self.columns, row.printed, strict=True) if cell[1] != NOTHING]
+
+    def values(self, row: Row) -> dict[str, float]:
+        """Return the printed values of a row as numbers, by column."""
+        return {column.name: number(printed) for column, printed in self.cells(row)}
+
+    def address(self, row: Row, column: Column) -> tuple[str, str]:
+        """Return the labels of row and column of a value, as they stand in the paper."""
+        line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
+        return (header, line) if self.transposed else (line, header)
 
     @property
     def metrics(self) -> set[str]:
@@ -181,12 +195,17 @@ class Table:
         return "; ".join(dict.fromkeys(column.reason for column in self.columns))
 
 
+def number(printed: str) -> float:
+    """Return a printed value as a number, without its deviation."""
+    return float(printed.partition("±")[0].replace(",", ""))
+
+
 @cache
 def all_tables() -> Mapping[str, Table]:
     """All tables by name, those of a paper together."""
     described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
     columns: dict[str, list[Column]] = {}
-    for line in _read("columns.csv"):
+    for line in read_csv(_FOLDER / "columns.csv"):
         number = {"n": int(line["n"]) if line["n"] else None}
         facts = {**line, **number, "score": tuple(filter(None, line["score"].split("/")))}
         columns.setdefault(facts.pop("table"), []).append(Column(**facts))
@@ -198,7 +217,7 @@ def all_tables() -> Mapping[str, Table]:
             name=name,
             paper=Paper(**described["papers"][paper]),
             columns=tuple(columns[name]),
-            rows=tuple(_rows(name, paper, runs)),
+            rows=tuple(_rows(name, runs)),
             **{**facts, "notes": tuple(described["notes"].get(note, note) for note in facts["notes"])},
         )
     return found
@@ -214,15 +233,16 @@ def get_table(name: str) -> Table:
     return all_tables()[name]
 
 
-def _read(name: str) -> list[dict[str, str]]:
-    with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a CSV file with a header."""
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def _runs() -> dict[str, Run]:
     """How the model of a row is scored, by the names that ``models.csv`` gives to rows."""
     found = {}
-    for facts in _read("models.csv"):
+    for facts in read_csv(_FOLDER / "models.csv"):
         rows = facts.pop("rows").split(", ")
         settings = dict(setting.split("=") for setting in facts.pop("settings").split())
         is_model = facts.pop("is_model") != "no"
@@ -230,11 +250,21 @@ def _runs() -> dict[str, Run]:
     return found
 
 
-def _rows(table: str, paper: str, runs: Mapping[str, Run]) -> Iterator[Row]:
-    lines = _read(f"values/{table}.csv")
+def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[Row]:
+    lines = read_csv(_FOLDER / "values" / f"{table}.csv")
     counts = Counter(line["label"] for line in lines)
     for line in lines:
         group, label, *printed = line.values()
         name = f"{label} ({group})" if counts[label] > 1 else label
-        keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")
-        yield Row(name, label, group, tuple(printed), runs[next(key for key in keys if key in runs)])
+        yield Row(name, label, group, tuple(printed), of_row(runs, table, name, label))
+
+
+def of_row(described: Mapping[str, T], table: str, name: str, label: str) -> T:
+    """Return the description of a row from those by ``table/label``, ``paper/name`` or ``paper/label``.
+
+    Raises:
+        KeyError: there is none.
+    """
+    paper = table.rpartition("-")[0]
+    keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")
+    return described[next((key for key in keys if key in described), keys[-1])]

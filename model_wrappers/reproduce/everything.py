@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.listing import without_network
 from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
-from ...hub_datasets.published.tables import Table, all_tables, get_table
+from ...hub_datasets.published.tables import Table, all_tables
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.errors import ModelError, UnknownNameError, VLAssayError
 from ...metrics.common.storage import write_text
 from ...metrics.evaluation import check_options
 from ...metrics.records.results import code_version
+from .analyses import ANALYSES
 from .analyses.material import Material
-from .analyses.printed import printed_table
-from .analyses.registry import ANALYSES
 from .plans import FoundPredictions, plan, rows_named, scan_predictions
 from .report import Reproduction, parts_of, summarise_reproduction
 from .reproduce import reproduce, run_rows
@@ -45,20 +44,6 @@ class Outcome:
     is_made: bool
     text: str
     parts: Sequence[Part] = ()
-
-
-@dataclass(frozen=True)
-class _Request:
-    """How everything is made; see `reproduce_all`. `predictions` are all that are there."""
-
-    folder: Path
-    use: Mapping[str, str]
-    weights: str | Path
-    data_dir: Path | None
-    options: Mapping[str, Any]
-    ties: str | None
-    confidence: float
-    predictions: list[FoundPredictions] = field(default_factory=list)
 
 
 def reproduce_all(
@@ -96,78 +81,62 @@ def reproduce_all(
         VLAssayError: a label that no table has, predictions that cannot be read, an unknown option, a full disk.
     """
     check_options(ties=ties, confidence=confidence)
-    _check_labels(use or {})
+    use, options = use or {}, options or {}
+    for label in use:
+        if not any(rows_named(table, label) for table in all_tables().values()):
+            known = [row.name for table in all_tables().values() for row in table.rows if row.run.is_model]
+            raise UnknownNameError("row of the papers' tables", label, list(dict.fromkeys(known)))
     data = None if data_dir is None else Path(data_dir).expanduser()
     if data is not None and not data.is_dir():
         raise ModelError(f"there is no folder {data} to take the sources from")
     folder = Path(out).expanduser()
     scanned = scan_predictions(predictions) if predictions is not None else []
-    request = _Request(folder, use or {}, weights, data, options or {}, ties, confidence, scanned)
+    how = {"weights": weights, "data_dir": data, "options": options, "ties": ties, "confidence": confidence}
     with without_network() if offline else nullcontext():
-        tables = {name: _try(table, request) for name, table in all_tables().items()}
+        tables = {name: _compare(table, folder, use, scanned, how) for name, table in all_tables().items()}
         compared = {name: found for name, found in tables.items() if isinstance(found, Reproduction)}
-        material = Material(folder, scanned, compared, data, request.options)
+        material = Material(folder, scanned, compared, data, options)
         outcomes = [_outcome(item, tables, material) for item in read_inventory()]
     _write(outcomes, folder)
     return outcomes
 
 
-def _check_labels(use: Mapping[str, str]) -> None:
-    for label in use:
-        if not any(rows_named(table, label) for table in all_tables().values()):
-            known = [row.name for table in all_tables().values() for row in table.rows if row.run.is_model]
-            raise UnknownNameError("row of the papers' tables", label, list(dict.fromkeys(known)))
+def _compare(
+    table: Table, folder: Path, use: Mapping[str, str], scanned: Sequence[FoundPredictions], how: Mapping[str, Any]
+) -> Reproduction | str:
+    """Return the comparison of a table with its data or with predictions, or why there is none.
 
-
-def _try(table: Table, request: _Request) -> Reproduction | str:
-    """The comparison of a table, or why there is none."""
-    if table.why_not():
-        return f"as printed alone: {table.why_not()}"
+    Rows run that `use` names or whose released answers are there. `how` are arguments of `reproduce`.
+    """
+    if reason := table.why_not():
+        return f"as printed alone: {reason}"
+    own = {label: model for label, model in use.items() if rows_named(table, label)}
     try:
-        made = [] if table.is_statistics else _run(table, request)
-        if found := _compared(table, [*request.predictions, *made], request):
-            return found
+        made = [] if table.is_statistics else _run(table, folder / "predictions" / table.name, own, how)
+        with suppress(ModelError):  # nothing to compare with
+            if found := reproduce(table.name, use=own, predictions=[*scanned, *made], out=folder / table.name, **how):
+                return found
     except VLAssayError as error:
         return f"not in this run: {error}"
     return "not in this run: neither predictions nor released answers of its models are given"
 
 
-def _compared(table: Table, scanned: Sequence[FoundPredictions], request: _Request) -> Reproduction | None:
-    """The comparison with the data or with predictions; None if none are of the table's rows."""
-    try:
-        return reproduce(
-            table.name,
-            use={label: model for label, model in request.use.items() if rows_named(table, label)},
-            predictions=scanned,
-            out=request.folder / table.name,
-            weights=request.weights,
-            ties=request.ties,
-            confidence=request.confidence,
-            data_dir=request.data_dir,
-            options=request.options,
-        )
-    except ModelError:
-        return None
-
-
-def _run(table: Table, request: _Request) -> list[FoundPredictions]:
-    """Predictions of the rows that `use` names, and of released answers that are there.
+def _run(table: Table, folder: Path, use: Mapping[str, str], how: Mapping[str, Any]) -> list[FoundPredictions]:
+    """Predict for the rows that `use` names, and for those whose released answers are there, into a folder.
 
     Raises:
         ModelError: one of them cannot be loaded.
         DataError: the data cannot be used.
     """
-    use = {label: model for label, model in request.use.items() if rows_named(table, label)}
     named = {row.name for label in use for row in rows_named(table, label)}
     plans = {
         name: each
-        for name, each in plan(table, use=use, weights=request.weights).items()
+        for name, each in plan(table, use=use, weights=how["weights"]).items()
         if name in named or (each.model.startswith("precomputed:") and not each.why)
     }
     if not plans:
         return []
-    folder = request.folder / "predictions" / table.name
-    scoring = {"data_dir": request.data_dir, "options": request.options, "progress": False}
+    scoring = {"data_dir": how["data_dir"], "options": how["options"], "progress": False}
     ran = run_rows(table, plans, folder, (), scoring)
     for name, why in ran.failed.items():
         raise ModelError(f"{name}: {why}")
@@ -179,8 +148,7 @@ def _outcome(item: Item, tables: Mapping[str, Reproduction | str], material: Mat
     number, _, row = item.item.removeprefix("Table ").partition(", ")
     name = f"{item.paper}-{number}"
     if name in tables:
-        found = tables[name]
-        is_made, text, parts = _of_table(get_table(name), found, row)
+        is_made, text, parts = _of_table(all_tables()[name], tables[name], row)
         texts.append(text)
     if analyse := ANALYSES.get((item.paper, item.item)):
         try:
@@ -194,7 +162,9 @@ def _outcome(item: Item, tables: Mapping[str, Reproduction | str], material: Mat
 def _of_table(table: Table, found: Reproduction | str, row: str) -> tuple[bool, str, Sequence[Part]]:
     """Whether a table, or a row of it, was compared, what was found, and what its section has."""
     if isinstance(found, str):
-        return False, f"{found}.".replace("..", "."), [printed_table(table)] if table.why_not() else []
+        headings, rows = ("", *(column.name for column in table.columns)), [(r.name, *r.printed) for r in table.rows]
+        printed = [simple_table(headings, rows, title="As printed")] if table.why_not() else []
+        return False, f"{found}.".replace("..", "."), printed
     if row:
         names = {each.name for each in rows_named(table, row)}
         cells = [one for one in found.comparisons if one.row.name in names and one.ours is not None]

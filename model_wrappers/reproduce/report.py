@@ -111,10 +111,7 @@ def as_json(result: Reproduction) -> str:
 
 
 def _entry(table: Table, one: Comparison) -> dict[str, Any]:
-    row = " / ".join(filter(None, (one.row.group, one.row.label)))
-    column = one.column.header or one.column.name
-    if table.transposed:
-        row, column = column, row
+    row, column = table.address(one.row, one.column)
     fields = ("published", "ours", "interval", "deviation", "difference", "inside", "equal", "n", "tie_rate")
     return {
         "model": one.row.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result
 from ..engine.distributed import join
 from ..engine.runner import default_folder, predict
-from .comparing import compare, remarks
+from .comparing import compare, compare_statistics, remarks
 from .plans import FoundPredictions, Plan, find_predictions, plan, scan_predictions
 from .report import Reproduction, as_json, to_markdown
-from .statistics import compare_statistics
 
 
 @dataclass
@@ -91,10 +89,14 @@ def reproduce(
     plans = plan(found, models, use, weights)
     if predictions is not None:
         scanned = scan_predictions(predictions) if isinstance(predictions, str | Path) else predictions
-        ran = _find(found, plans, scanned)
+        rows = [row for row in found.rows if row.name in plans]
+        paths = find_predictions(scanned, found, rows, plans)
+        lacking = [row.name for row in rows if row.run.is_model and row.name not in paths]
+        ran = Ran(paths, not_run=dict.fromkeys(lacking, "no predictions"))
     else:
-        if models is not None:
-            _check_that_all_can_be_run(table, plans)
+        for name, each in plans.items():
+            if models is not None and each.why:
+                raise ModelError(f"{name} of {table} cannot be run: {each.why}")
         ran = run_rows(found, plans, folder, [*seeds], scoring)
     if not ran.paths:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**ran.failed, **ran.not_run}.items())
@@ -102,20 +104,6 @@ def reproduce(
     if not join().is_main:
         return None
     return _write(_compare(found, ran, ties, confidence), folder)
-
-
-def _find(table: Table, plans: Mapping[str, Plan], scanned: Sequence[FoundPredictions]) -> Ran:
-    """The rows' predictions among those that are there."""
-    rows = [row for row in table.rows if row.name in plans]
-    paths = find_predictions(scanned, table, rows, plans)
-    lacking = [row.name for row in rows if row.run.is_model and row.name not in paths]
-    return Ran(paths, not_run=dict.fromkeys(lacking, "no predictions"))
-
-
-def _check_that_all_can_be_run(table: str, plans: Mapping[str, Plan]) -> None:
-    for name, each in plans.items():
-        if each.why:
-            raise ModelError(f"{name} of {table} cannot be run: {each.why}")
 
 
 def run_rows(
@@ -151,27 +139,24 @@ def _run_row(
         ModelError: it cannot be loaded.
         DataError: the data of no task can be used.
     """
+    ready: dict[str, list[str]] = {}
+    errors = []
+    for task in table.tasks(row):
+        benchmark = task.partition("/")[0]
+        sources = sources_folder(benchmark, scoring.get("data_dir"))
+        try:
+            check_sources([task], data_dir=sources, options=scoring.get("options"))
+            ready.setdefault(benchmark, []).append(task)
+        except DataError as error:
+            errors.append(error)
+    if errors and not ready:
+        raise errors[0]
     files: list[Path] = []
-    for benchmark, tasks in groupby(_ready(table.tasks(row), scoring), key=lambda task: task.partition("/")[0]):
+    for benchmark, tasks in ready.items():
         changes = {**scoring, "data_dir": sources_folder(benchmark, scoring.get("data_dir"))}
         drawn = seeds if "seed" in option_names(benchmark) else ()
-        files += predict(planned.model, [*tasks], out=folder, settings=planned.settings, seeds=drawn, **changes)
+        files += predict(planned.model, tasks, out=folder, settings=planned.settings, seeds=drawn, **changes)
     return files
-
-
-def _ready(tasks: Sequence[str], scoring: Mapping[str, Any]) -> list[str]:
-    """The tasks whose sources are there or can be downloaded; raises the first one's error if there are none."""
-    ready, lacking = [], []
-    for task in tasks:
-        folder = sources_folder(task.partition("/")[0], scoring.get("data_dir"))
-        try:
-            check_sources([task], data_dir=folder, options=scoring.get("options"))
-            ready.append(task)
-        except DataError as error:
-            lacking.append(error)
-    if lacking and not ready:
-        raise lacking[0]
-    return ready
 
 
 def _compare(table: Table, ran: Ran, ties: str | None, confidence: float) -> Reproduction:

@@ -144,7 +144,7 @@ class Board:
         """
         found = {key: entry for key, entry in self._cells.get(column, {}).items() if not self._rows[key].is_reference}
         sign = 1 if column.is_higher_better else -1
-        bounds = [sorted(sign * bound for bound in entry.interval or (entry.value,) * 2) for entry in found.values()]
+        bounds = [sorted(sign * bound for bound in entry.bounds) for entry in found.values()]
         low, high = np.array(bounds, dtype=float).reshape(-1, 2).T
         best = 1 + len(low) - np.searchsorted(np.sort(low), high, side="right")
         worst = len(low) - np.searchsorted(np.sort(high), low, side="left")

@@ -148,16 +148,14 @@ class Catalogue:
             StorageError: there are none, or they are damaged.
             PredictionsError: they do not have the task.
         """
-        found = self._file(sha256)
-        return task_in(found, task) if task else found
-
-    def _file(self, sha256: str) -> Predictions:
         submission = self._provenance[sha256].submission if sha256 in self._provenance else None
-        if submission is None:
-            if sha256 not in shipped_predictions():
-                raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
-            return read_predictions(shipped_predictions()[sha256])
-        return read_stored(self.storage, f"requests/{submission.id}/{sha256}.parquet")
+        if submission is not None:
+            found = read_stored(self.storage, f"requests/{submission.id}/{sha256}.parquet")
+        elif sha256 in shipped_predictions():
+            found = read_predictions(shipped_predictions()[sha256])
+        else:
+            raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
+        return task_in(found, task) if task else found
 
     def provenance(self, sha256: str) -> Provenance | None:
         """Where the scores of a predictions file come from; None for an unknown one."""

@@ -15,6 +15,10 @@ import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from huggingface_hub import DatasetCard, HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
 from ...hub_datasets.core.benchmarks import get_card
 from ...hub_datasets.hub.model_cards import OWNER
 
@@ -65,12 +69,11 @@ def reported_results(benchmark: str, api: Any = None) -> Community:
 
 @lru_cache(maxsize=128)
 def _read(benchmark: str, api: Any, period: int) -> Community:
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
     api = api or HfApi()
+    # Our dataset, and those of the Hub that the benchmark declares.
+    datasets = [f"{OWNER}/{benchmark}", *DatasetCard(get_card(benchmark)).data.get("hub_leaderboards", [])]
     try:
-        found = [(dataset, entry) for dataset in _datasets(benchmark) for entry in _leaderboard(dataset, api)]
+        found = [(dataset, entry) for dataset in datasets for entry in _leaderboard(dataset, api)]
     except HfHubHTTPError as error:
         return Community(problem=f"status {error.response.status_code}")
     except Exception as error:  # network errors of several libraries, and rows without the fields of the Hub
@@ -80,17 +83,8 @@ def _read(benchmark: str, api: Any, period: int) -> Community:
     return Community(kept, len(rows) - len(kept), len(found) - len(rows))
 
 
-def _datasets(benchmark: str) -> list[str]:
-    """Our dataset, and those of the Hub that the benchmark declares."""
-    from huggingface_hub import DatasetCard
-
-    return [f"{OWNER}/{benchmark}", *DatasetCard(get_card(benchmark)).data.get("hub_leaderboards", [])]
-
-
 def _leaderboard(dataset: str, api: Any) -> list[Any]:
     """The entries of a dataset; none if the Hub has not accepted it as a benchmark, or it is not there."""
-    from huggingface_hub.errors import HfHubHTTPError
-
     try:
         return api.get_dataset_leaderboard(dataset, base_model_only=False, token=False, timeout=_TIMEOUT)
     except HfHubHTTPError as error:
@@ -101,9 +95,6 @@ def _leaderboard(dataset: str, api: Any) -> list[Any]:
 
 def _row(dataset: str, entry: Any) -> Reported | None:
     """A row with bounded texts; None if the model has no valid name or the value is no finite number."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
     try:
         validate_repo_id(entry.model_id)
     except HFValidationError:

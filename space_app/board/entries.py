@@ -120,6 +120,11 @@ class Entry:
         return Column(self.benchmark, self.task, self.metric, self.score, self.category)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The confidence interval; without one the value twice."""
+        return self.interval or (self.value, self.value)
+
+    @property
     def is_reference(self) -> bool:
         """Whether it is shown for comparison only: people, chance, or a baseline."""
         return self.origin == REFERENCE or self.is_baseline
@@ -153,7 +158,7 @@ def of_results(
                 family=str(fields.get("family") or ""),
                 parameters=parameter_count(fields.get("parameters")),
                 training_data=str(fields.get("training_data") or ""),
-                **_place(result),
+                **place(result),
                 **values,
                 origin=RECOMPUTED,
                 source=source,
@@ -173,12 +178,13 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
         for score in result.table_scores:
             if score in result.chance:
                 level = {"model": CHANCE, "origin": REFERENCE, "source": "expected value of random scores"}
-                entry = Entry(**level, **_place(result), score=score, value=result.chance[score])
+                entry = Entry(**level, **place(result), score=score, value=result.chance[score])
                 found.setdefault(entry.column, entry)
     return [*found.values()]
 
 
-def _place(result: Result) -> dict[str, Any]:
+def place(result: Result) -> dict[str, str]:
+    """The benchmark, task and metric of a result, by these names."""
     return {"benchmark": result.benchmark["name"], "task": result.benchmark["task"], "metric": result.metric}
 
 

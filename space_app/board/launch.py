@@ -11,7 +11,6 @@ results computed from them. ``tests/make_launch_predictions.py`` makes it again.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -78,9 +77,7 @@ def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
     """
     if not row.run.is_model:
         return {"model": _REFERENCES[row.label]}
-    paper = table.name.rpartition("-")[0]
-    keys = (f"{table.name}/{row.label}", f"{paper}/{row.name}", f"{paper}/{row.label}")
-    return _models()[next((key for key in keys if key in _models()), keys[-1])]
+    return tables.of_row(_models(), table.name, row.name, row.label)
 
 
 def place_of(table: tables.Table, column: tables.Column) -> Column:
@@ -97,31 +94,24 @@ def place_of(table: tables.Table, column: tables.Column) -> Column:
 
 
 def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
-    for column, printed in zip(table.columns, row.printed, strict=True):
-        if printed != tables.NOTHING:
-            yield Entry(
-                **model_of(table, row),
-                **place_of(table, column)._asdict(),
-                value=float(printed.partition("±")[0]) / table.unit,
-                n=column.n,
-                origin=PUBLISHED if row.run.is_model else REFERENCE,
-                source=_address(table, row, column),
-                status="published",
-            )
-
-
-def _address(table: tables.Table, row: tables.Row, column: tables.Column) -> str:
-    line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
-    if table.transposed:
-        line, header = header, line
-    return f"{table.paper.short}, Table {table.number}, row {line}, column {header}"
+    for column, printed in table.cells(row):
+        line, header = table.address(row, column)
+        yield Entry(
+            **model_of(table, row),
+            **place_of(table, column)._asdict(),
+            value=tables.number(printed) / table.unit,
+            n=column.n,
+            origin=PUBLISHED if row.run.is_model else REFERENCE,
+            source=f"{table.paper.short}, Table {table.number}, row {line}, column {header}",
+            status="published",
+        )
 
 
 @cache
 def _models() -> dict[str, dict[str, Any]]:
     """The papers' models by row labels, such as ``"aro/NegCLIP"``."""
     found: dict[str, dict[str, Any]] = {}
-    for line in _read_csv("models.csv"):
+    for line in tables.read_csv(Path(__file__).with_name("models.csv")):
         facts = {"parameters": parameter_count(line["parameters"]), "is_baseline": bool(line["is_baseline"])}
         found |= dict.fromkeys(line.pop("labels").split(", "), line | facts)
     return found
@@ -129,10 +119,5 @@ def _models() -> dict[str, dict[str, Any]]:
 
 @cache
 def _columns() -> dict[tuple[str, str], Column]:
-    lines = _read_csv("columns.csv")
+    lines = tables.read_csv(Path(__file__).with_name("columns.csv"))
     return {(line.pop("table"), line.pop("column")): Column(**line) for line in lines}
-
-
-def _read_csv(name: str) -> list[dict[str, str]]:
-    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file)]

@@ -1,1 +1,1 @@
-"""What the leaderboard shows: one module per page, and what they share: `common`, `plots`, `pictures`, templates."""
+"""What the leaderboard shows: one module per page, and what they share: `common`, `plots`, templates."""

@@ -15,10 +15,10 @@ or as in the component's `value` are left out, and only a change of tab adds an 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import gradio as gr
 
@@ -79,11 +79,6 @@ class View:
         query = parse_query(request)
         is_asked = query.get("tab", [self._tab])[0] == self._tab
         return Asked({name: query[name] for name in self._names if is_asked and name in query})
-
-
-def address_of(tab: str, **choices: Sequence[str]) -> str:
-    """The address of a tab with some choices, as it is written when they are made there."""
-    return "?" + urlencode([("tab", tab), *((name, value) for name, values in choices.items() for value in values)])
 
 
 def parse_query(request: gr.Request) -> dict[str, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -18,27 +20,28 @@ from markupsafe import Markup
 from ...hub_datasets import benchmark_names, get_benchmark, load_examples
 from ...hub_datasets.core.audits import read_audit, verdict
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
-from ...hub_datasets.core.images import DECODING_ERRORS
+from ...hub_datasets.core.image_keys import MISSING
+from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import VLAssayError
-from ...metrics.common.formatting import interval, percent, words
 from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.community import MOST_ROWS, Community, reported_results
-from ..board.entries import CHANCE, PUBLISHED, Column, Entry, card_title
+from ..board.entries import CHANCE, PUBLISHED, Column, card_title
 from ..board.views import main_places
 from .address import View
 from .common import QUIET, OnOpen, note, render, table
-from .pictures import NOT_SHOWN, may_show, picture_html, pictures_html
 
 if TYPE_CHECKING:
-    from ...hub_datasets import Task
+    from ...hub_datasets import Example, Task, TaskData
 
 _MOST_EXAMPLES = 5
 _MOST_CAPTIONS = 6
+NOT_SHOWN = "Its images are photographs of others, whose licences do not allow a leaderboard to show them."
+_SIDE = 128
 _CARD_JS = Path(__file__).with_name("templates").joinpath("cards.js").read_text(encoding="utf-8")
 
 
@@ -115,66 +118,33 @@ def reported_html(name: str, api: Any = None) -> Markup:
     found = reported_results(name, api)
     if found.problem == OfflineModeIsEnabled.__name__ or found == Community():
         return Markup()
-    facts = [
-        "From the repositories of models, as written there: neither recomputed nor checked here, and in no ranking.",
-        f"The Hub could not be read ({found.problem})." if found.problem else "",
-        f"{found.unreadable:,} have no valid model or value." if found.unreadable else "",
-        f"{found.over_limit:,} after the first {MOST_ROWS} are left out." if found.over_limit else "",
-    ]
-    link = Markup('<a href="https://huggingface.co/{0}{1}" rel="nofollow noopener" target="_blank">{1}</a>')
-    lines = [
-        (
-            link.format("", row.model),
-            [
-                [link.format("datasets/", row.dataset)],
-                f"{row.value:.6g}",
-                "yes" if row.is_verified else "no",
-                [row.source],
-                "" if row.pull_request is None else f"#{row.pull_request}, not merged",
-                [row.notes],
-            ],
-        )
-        for row in found.rows
-    ]
-    heads = ["model", "dataset", "value", "run by the Hub", "source", "pull request", "notes"]
-    return table(heads, lines, title="Reported on the Hub", note=" ".join(filter(None, facts)))
+    return render("reported.html", found=found, most=MOST_ROWS)
 
 
 def _summary(board: Board, name: str) -> dict[str, Any]:
     """What a card shows of a benchmark."""
     column = _main_column(board, name)
     captions, picture = _example(name)
-    counts = [
-        card_counts(name).get((config, get_benchmark(name).split_of(config)))
-        for t in _tasks(name)
-        for config in t.configs
-    ]
-    rows = [count[0] for count in counts if count and count[0] is not None]
+    split, counts = get_benchmark(name).split_of, card_counts(name)
+    rows = [counts.get((config, split(config)), (None,))[0] for task in _tasks(name) for config in task.configs]
     found = board.entries(column) if column and column in board.columns else []
     chance = board.chance(column) if column else None
     if chance is None and column:
         chance = {each.whole: level for each, level in chance_levels(name)}.get(column.whole)
-    blind = [entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED]
-    best = next((entry for entry in found if not entry.is_reference), None)
     return {
         "name": name,
         "title": card_title(name),
         "question": question(name),
         "captions": captions,
         "picture": picture,
-        "size": f"{sum(rows):,} examples" if rows and len(rows) == len(counts) else "counted when it is built",
-        "score": column._replace(benchmark="").heading if column else "",
-        "chance": None if chance is None else percent(chance),
-        "blind": _shown(blind[0]) if blind else "",
-        "best": _shown(best) if best else "",
+        "size": None if None in rows else sum(row or 0 for row in rows),
+        "column": column,
+        "chance": chance,
+        "blind": next((entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED), None),
+        "best": next((entry for entry in found if not entry.is_reference), None),
         "audit": _verdict(name),
         "caution": get_benchmark(name).caution,
     }
-
-
-def _shown(entry: Entry) -> str:
-    bounds = f" [{interval(entry.interval)}]" if entry.interval else ""
-    return f"{entry.model}: {percent(entry.value)} %{bounds}, {entry.origin}"
 
 
 def _main_column(board: Board, name: str) -> Column | None:
@@ -236,17 +206,8 @@ def references_html(board: Board, name: str) -> Markup:
     found = {column: levels for column, levels in found.items() if levels}
     if not found:
         return Markup("")
-    models = dict.fromkeys([CHANCE, *(model for levels in found.values() for model in levels)])
-    return table(
-        ["score", *models],
-        [
-            (column._replace(benchmark="").heading, [percent(levels.get(model)) for model in models])
-            for column, levels in found.items()
-        ],
-        title="Levels to compare with, %",
-        note="Chance, people, models that read the text alone, and mocks: a constant, and a bag of words, which sees "
-        "the image and ignores word order.",
-    )
+    models = list(dict.fromkeys([CHANCE, *(model for levels in found.values() for model in levels)]))
+    return render("references.html", models=models, levels=found)
 
 
 def _verdict(name: str) -> tuple[str, bool]:
@@ -261,21 +222,7 @@ def audit_html(name: str) -> Markup:
     audits = read_audit(name)
     if not audits:
         return note("Whether it can be solved without the image was not audited yet.")
-    lines = []
-    for part, audit in audits.items():
-        for scorer, found in sorted(audit["scorers"].items(), key=lambda pair: -pair[1]["accuracy"]):
-            normalised = (audit.get("normalised") or {}).get(scorer, {}).get("accuracy")
-            accuracy = [percent(found["accuracy"]), interval(found["interval"]), percent(normalised)]
-            lines.append((words(f"{part.removeprefix(f'{name}/')}: {scorer}"), [*accuracy, words(found["kind"])]))
-    content = table(
-        ["part and scorer", "accuracy, %", "interval", "captions normalised, %", "kind"],
-        lines,
-        note="On pairs of a positive caption and a negative; chance is 50 %. Probes are trained on other images.",
-    )
-    return Markup(
-        "<h3>Audit</h3><p>{}</p><details class='assay-fold'><summary>Accuracy without the image, by rule and probe"
-        "</summary>{}</details>"
-    ).format(_verdict(name)[0], content)
+    return render("audit.html", name=name, verdict=_verdict(name)[0], audits=audits)
 
 
 def examples_html(name: str) -> Markup:
@@ -301,6 +248,37 @@ def _preview(name: str, task: str) -> list[tuple[str, list[Any]]]:
 
 def _tasks(name: str) -> list[Task]:
     return [task for task in get_benchmark(name).tasks if task.by_default]
+
+
+def may_show(benchmark: str) -> bool:
+    """Whether the images were rendered by this project; those of all other benchmarks are photographs of others."""
+    return not get_benchmark(benchmark).source
+
+
+def pictures_html(data: TaskData, example: Example) -> Markup:
+    """The images of an example in at most 128 × 128 pixels; without those that are missing or may not be shown."""
+    if not may_show(data.benchmark):
+        return Markup("")
+    shown = Markup("")
+    for key in example.images:
+        if key != MISSING:
+            with suppress(VLAssayError, *DECODING_ERRORS):
+                shown += picture_html(data.image_bytes(key), f"image of {example.id}")
+    return shown
+
+
+def picture_html(content: bytes, alt: str) -> Markup:
+    """An image in at most 128 × 128 pixels; one of `DECODING_ERRORS` if it is damaged."""
+    return Markup('<img src="{}" alt="{}" width="64">').format(_thumbnail(content), alt)
+
+
+@lru_cache(maxsize=512)
+def _thumbnail(content: bytes) -> str:
+    image = decode(content)
+    image.thumbnail((_SIDE, _SIDE))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def chance_levels(name: str) -> Iterator[tuple[Column, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
@@ -14,6 +15,7 @@ from markupsafe import Markup
 
 from ...metrics import common as metrics_common
 from ...metrics.common.figures import COLOURS
+from ...metrics.common.formatting import interval, p_value, percent, points, words
 from ...metrics.evaluation.errors import styles
 from ..board.board import Board
 from ..board.entries import Column
@@ -23,6 +25,21 @@ QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibil
 # What `Blocks.load` needs for a page: a function, its inputs and its outputs.
 OnOpen = tuple[Callable[..., Any], Any, Any]
 
+
+def size_text(parameters: int) -> str:
+    """A number of parameters, such as "151 M" or "1.4 B".
+
+    >>> size_text(151_277_313), size_text(1_367_000_000)
+    ('151 M', '1.4 B')
+    """
+    return f"{parameters / 1e9:.1f} B" if parameters >= 1e9 else f"{parameters / 1e6:,.0f} M"
+
+
+def address_of(tab: str, **choices: Sequence[str]) -> str:
+    """The address of a tab with some choices, as it is written when they are made there."""
+    return "?" + urlencode([("tab", tab), *((name, value) for name, values in choices.items() for value in values)])
+
+
 _TEMPLATES = Path(__file__).with_name("templates")
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(_TEMPLATES),
@@ -31,6 +48,11 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
+_ENVIRONMENT.filters |= {
+    **{function.__name__: function for function in (interval, p_value, percent, points, words)},
+    "size": size_text,
+}
+_ENVIRONMENT.globals["address_of"] = address_of
 _TOKENS = files(metrics_common).joinpath("tokens.css").read_text(encoding="utf-8")
 _COLOURS = " ".join(f"--assay-model-{number}: {colour};" for number, colour in enumerate(COLOURS))
 CSS = f"{_TOKENS}:root {{ {_COLOURS} }}\n" + "".join(

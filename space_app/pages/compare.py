@@ -11,15 +11,15 @@ import gradio as gr
 from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
-from ...metrics.common.formatting import interval, p_value, percent, points, words
+from ...metrics.common.formatting import words
 from ...metrics.statistics.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import LEVEL
 from ..board.views import main_places
-from .address import View, address_of
-from .common import QUIET, OnOpen, columns_of, note, render, table
+from .address import View
+from .common import QUIET, OnOpen, address_of, columns_of, note, render
 from .plots import MOST, Axis, profile
 
 _CHOOSE = "Choose a score and two to five models."
@@ -119,33 +119,23 @@ def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) 
     models = sorted(_recomputed(chosen), key=lambda entry: -sign * entry.value)
     if len(models) < 2:
         untested = sorted(chosen[:2], key=lambda entry: -sign * entry.value)
-        size = percent(abs(untested[0].value - untested[1].value))
-        return render("verdict.html", column=column, untested=untested, size=size, verdicts=[], tests=[])
+        return render("verdict.html", column=column, untested=untested, verdicts=[], tests=[])
     found = [(other, _tested(catalogue, column, models[0], other)) for other in models[1:]]
     tests = [each for _, each in found if isinstance(each, dict) and each["difference"] is not None]
     corrected = iter(holm([each["permutation_p_value"] for each in tests]).tolist())
-    verdicts = []
+    verdicts: list[dict[str, Any]] = []
     for other, each in found:
+        problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
         if isinstance(each, str) or each["difference"] is None:
-            problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
-            verdicts.append({"better": models[0].model, "worse": other.model, "problem": problem})
+            verdicts.append({"better": models[0], "worse": other, "problem": problem})
             continue
-        p, difference, bounds = next(corrected), each["difference"], each["difference_interval"]
+        difference, bounds, p = each["difference"], each["difference_interval"], next(corrected)
         better, worse = (models[0], other) if sign * difference >= 0 else (other, models[0])
         if bounds is not None and difference < 0:
             bounds = [-bounds[1], -bounds[0]]
-        verdicts.append(
-            {
-                "better": better.model,
-                "worse": worse.model,
-                "problem": "",
-                "is_better": p <= LEVEL,
-                "size": f"{abs(100 * difference):.1f}",
-                "bounds": "" if bounds is None else interval(bounds, signed=min(bounds) < 0),
-                "p": p_value(p) if p < 0.001 else f"= {p_value(p)}",
-            }
-        )
-    return render("verdict.html", column=column, untested=None, size="", verdicts=verdicts, tests=tests)
+        test = {"difference": abs(difference), "bounds": bounds, "p": p, "is_better": p <= LEVEL}
+        verdicts.append({"better": better, "worse": worse, "problem": "", **test})
+    return render("verdict.html", column=column, untested=None, verdicts=verdicts, tests=tests)
 
 
 def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
@@ -158,47 +148,18 @@ def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entr
     parts = [(name, part) for name, part in parts if part["difference"] is not None]
     if not parts:
         return Markup("")
+    reach = max(abs(bound) for _, part in parts for bound in (part["difference"], *(part["difference_interval"] or ())))
     # To the right the first model is better, whichever direction the score has.
     sign = 1 if column.is_higher_better else -1
-    reach = max(abs(bound) for _, part in parts for bound in (part["difference"], *(part["difference_interval"] or ())))
-    axis = Axis.of([-reach, reach])
-    rows = []
-    for name, part in parts:
-        at, bounds = axis.at(sign * part["difference"]), part["difference_interval"]
-        low, high = sorted(axis.at(sign * bound) for bound in bounds or [part["difference"]] * 2)
-        middle = axis.at(0)
-        p = part.get("p_value_holm", part["permutation_p_value"])
-        rows.append(
-            {
-                "name": name,
-                "colour": int(at < middle),
-                "bar": (min(at, middle), round(abs(at - middle), 2)),
-                "whole": (low, round(high - low, 2)) if bounds else None,
-                "difference": points(part["difference"]),
-                "interval": interval(bounds, signed=True) if bounds else "",
-                "p": p_value(p),
-                "n": f"{part['n']:,}",
-            }
-        )
-    return render("differences.html", column=column, models=[entry.model for entry in models], axis=axis, rows=rows)
+    return render(
+        "differences.html", column=column, models=models, axis=Axis.of([-reach, reach]), parts=parts, sign=sign
+    )
 
 
 def pairs_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
     """Paired differences of all pairs of the chosen models that were recomputed, folded."""
-    models = _recomputed(chosen)
-    if len(models) < 2:
-        return Markup("")
-    heads = ("models", "difference, points", "95 % interval", "p", "wins", "losses", "agreement, %")
-    content = table(
-        heads,
-        [_difference(catalogue, column, *pair) for pair in combinations(models, 2)],
-        note="First minus second, over all examples. Intervals by bootstrap over images; p by permutation of the "
-        "models on whole images, not corrected for the number of pairs. A win is an example on which the first model "
-        "is better; only means over examples have wins.",
-    )
-    return Markup('<details class="assay-fold"><summary>All pairs, with wins and losses</summary>{}</details>').format(
-        content
-    )
+    pairs = combinations(_recomputed(chosen), 2)
+    return render("pairs.html", pairs=[(*pair, _tested(catalogue, column, *pair)) for pair in pairs])
 
 
 def disagreements_link(column: Column, chosen: Sequence[Entry]) -> Markup:
@@ -224,13 +185,3 @@ def _tested(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> dic
         return catalogue.paired.difference(one.predictions, two.predictions, column)
     except PredictionsError as error:
         return str(error)
-
-
-def _difference(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> tuple[str, list[Any]]:
-    label, found = f"{one.model} − {two.model}", _tested(catalogue, column, one, two)
-    if isinstance(found, str):
-        return label, [[found]]
-    counts = ["" if found[name] is None else f"{found[name]:,}" for name in ("wins", "losses")]
-    agreement = "" if found["agreement"] is None else percent(found["agreement"])
-    difference = [points(found["difference"]), interval(found["difference_interval"], signed=True)]
-    return label, [*difference, p_value(found["permutation_p_value"]), *counts, agreement]

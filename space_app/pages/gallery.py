@@ -19,8 +19,8 @@ from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED
 from ..submissions.uploads import expected
 from .address import View, parse_query
+from .cards import NOT_SHOWN, may_show
 from .common import OnOpen, message, note
-from .pictures import NOT_SHOWN, may_show
 from .plots import MOST
 
 AT_ONCE = 12

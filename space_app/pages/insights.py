@@ -14,7 +14,7 @@ from ...metrics.statistics.correlation import FEWEST, FEWEST_WITH_INTERVAL, corr
 from ..board.catalogue import Catalogue
 from ..board.entries import REFERENCE, Entry
 from .address import View
-from .common import QUIET, OnOpen, columns_of, note, table
+from .common import QUIET, OnOpen, columns_of, note, render
 from .plots import gap_histogram, kind, pairs_of, ready_pairs, scatter
 
 _LEAD = (
@@ -88,35 +88,18 @@ def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
 
 def correlations_html(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
     """Pearson's, Spearman's and Kendall's correlation of two scores, for published and for recomputed values."""
-    lines = []
-    for origin in dict.fromkeys(kind(x) for x, _ in pairs):
-        if origin != REFERENCE:
-            values = [(x.value, y.value) for x, y in pairs if kind(x) == origin]
-            found = _correlation(tuple(values))
-            lines.append(
-                (origin, [*(_shown(found, name) for name in ("pearson", "spearman", "kendall")), str(found["n"])])
-            )
-    return table(
-        ["correlation of", "Pearson's r", "Spearman's ρ", "Kendall's τ", "models"],
-        lines,
-        note="With 95 % intervals by bootstrap over models, not over examples, references aside. Models of one family "
-        f"or of the same training data are no independent samples, so the intervals are too narrow. Fewer than "
-        f"{FEWEST} models have no correlation, fewer than {FEWEST_WITH_INTERVAL} no interval.",
-    )
+    values = {
+        origin: tuple((x.value, y.value) for x, y in pairs if kind(x) == origin)
+        for origin in dict.fromkeys(kind(x) for x, _ in pairs)
+        if origin != REFERENCE
+    }
+    lines = [(origin, _correlation(own)) for origin, own in values.items()]
+    return render("correlations.html", lines=lines, fewest=FEWEST, fewest_with_interval=FEWEST_WITH_INTERVAL)
 
 
 @lru_cache(maxsize=256)
 def _correlation(values: tuple[tuple[float, float], ...]) -> dict[str, Any]:
     return correlation([one for one, _ in values], [two for _, two in values])
-
-
-def _shown(found: dict[str, Any], name: str) -> str:
-    value, bounds = found[name], found[f"{name}_interval"]
-    if value is None:
-        return "–"
-    if bounds is None:
-        return f"{value:.2f}"
-    return Markup('{:.2f}<span class="interval">{:.2f} – {:.2f}</span>').format(value, *bounds)
 
 
 def with_gaps(catalogue: Catalogue) -> dict[str, tuple[str, str]]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from ...metrics.common.formatting import interval, percent
 from ..board.board import Choice
 from ..board.catalogue import Catalogue
-from ..board.entries import ORIGINS, RECOMPUTED, Entry
+from ..board.entries import RECOMPUTED
 from ..board.views import OVERVIEW, Place, places, view, view_names
-from .address import View, address_of
+from .address import View
 from .common import QUIET, columns_of, csv_button, render
 
 # As many rows as a browser lays out at once.
@@ -104,7 +104,7 @@ class Leaderboard:
         flags = [asked.flag("intervals"), asked.flag("all_rows")]
         sort = asked.one("sort", _sorts(self._places(shown, scores)))
         values = [shown, scores, asked.text("search"), *filters, *flags, sort]
-        return [*self._updates(*values), *self._drawn(*values)]
+        return [*self._updates(*values), self._draw(*values), facts_html(self._catalogue)]
 
     def add(self, tasks: Sequence[Sequence[str]], shown: str, scores: Sequence[str], *rest: Any) -> list[Any]:
         """Updates that add a score of each of these tasks (benchmark, task) to the scores shown."""
@@ -119,7 +119,7 @@ class Leaderboard:
             scores = [column.heading for column in [*columns, *missing] if column is not None]
         values = [shown, scores, *rest]
         updates = dict(zip(self.inputs, self._updates(*values), strict=True))
-        return [*(updates[each] for each in self.outputs[:-2]), *self._drawn(*values)]
+        return [*(updates[each] for each in self.outputs[:-2]), self._draw(*values), facts_html(self._catalogue)]
 
     def _updates(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> list[Any]:
         """For each of `inputs` its choices, as they are now, and its value."""
@@ -129,10 +129,7 @@ class Leaderboard:
             gr.update(choices=view_names(board), value=shown),
             gr.update(choices=[column.heading for column in board.columns], value=scores or []),
             search,
-            *(
-                gr.update(choices=board.choices(name), value=value)
-                for name, value in zip(_FILTERS, filters, strict=True)
-            ),
+            *(gr.update(choices=board.choices(name), value=own) for name, own in zip(_FILTERS, filters, strict=True)),
             *(intervals, every),
             self._sort_update(shown, scores, sort),
         ]
@@ -140,9 +137,6 @@ class Leaderboard:
     def _sort_update(self, shown: str, scores: Sequence[str] | None, sort: str | None) -> Any:
         known = _sorts(self._places(shown, scores))
         return gr.update(choices=known, value=sort if sort in known else known[0])
-
-    def _drawn(self, *values: Any) -> list[Any]:
-        return [self._draw(*values), facts_html(self._catalogue)]
 
     def _tick(self, seen: int, *values: Any) -> list[Any]:
         """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
@@ -223,99 +217,28 @@ def board_html(
     key = {MODEL: "model", PARAMETERS: "parameters"}.get(sort or "", ranked)
     ties = catalogue.ties(columns)
     rows = board.rows(columns, sort=key, **choice)
-    marks = {column: board.marks(rows, column, ties[column]) for column in columns}
     ranks = board.ranks(ranked, ties[ranked]) if ranked else {}
-    chance = {column: board.chance(column) for column in columns}
-    lines = []
-    for row in rows[:most]:
-        who = row.model, row.origin
-        cells = [
-            entry and cell(entry, marks[column].get(who, ""), chance[column], intervals)
-            for column in columns
-            for entry in [board.entry(column, *who)]
-        ]
-        lines.append(_line(row, cells, ranks.get(who)))
-    heads = [_head(place, chance[place.column], place.column == key) for place in shown]
+    lines = [
+        (row, [board.entry(column, row.model, row.origin) for column in columns], ranks.get((row.model, row.origin)))
+        for row in rows[:most]
+    ]
     every: dict[str, Any] = {**choice, "with_empty": True}
-    left_out = len(board.rows(columns, **every)) - len(rows)
     return render(
         "board.html",
-        heads=heads,
-        groups=_groups(shown),
+        shown=shown,
+        groups=[(group, len([*members])) for group, members in groupby(place.group for place in shown)],
         lines=lines,
+        marks={column: board.marks(rows, column, ties[column]) for column in columns},
+        chance={column: board.chance(column) for column in columns},
+        intervals=intervals,
         left=len(rows) - len(lines),
-        left_out=left_out,
-        sort=sort if key in ("model", "parameters") else "",
+        left_out=len(board.rows(columns, **every)) - len(rows),
+        key=key,
         place=columns.index(ranked) if ranked else None,
         names=(MODEL, PARAMETERS),
-        ranked=ranked.heading if ranked else "",
-        origins=ORIGINS,
+        ranked=ranked,
         with_empty=choice.get("with_empty", False),
     )
-
-
-def cell(entry: Entry, mark: str = "", chance: float | None = None, with_interval: bool = False) -> dict[str, Any]:
-    """What a cell shows: value, mark, source, and a bar of its interval on the scale from 0 to 100."""
-    low, high = entry.interval or (entry.value, entry.value)
-    span = interval(entry.interval) if entry.interval else ""
-    return {
-        "value": percent(entry.value),
-        "mark": mark,
-        "low": percent(low),
-        "width": percent(high - low) if entry.interval else "",
-        "chance": None if chance is None else percent(chance),
-        "is_lower_better": not entry.column.is_higher_better,
-        "interval": span if with_interval else "",
-        "title": f"95 % interval {span}; {entry.source}" if span else entry.source,
-    }
-
-
-def _line(row: Entry, cells: Sequence[dict[str, Any] | None], rank: tuple[int, int] | None) -> dict[str, Any]:
-    return {
-        "model": row.model,
-        "address": address_of("model", model=[row.model]),
-        "origin": row.origin,
-        "is_reference": row.is_reference,
-        "rank": "" if rank is None else "–".join(map(str, dict.fromkeys(rank))),
-        "coverage": sum(each is not None for each in cells),
-        "cells": cells,
-        "size": size_text(row.parameters) if row.parameters else "",
-        "facts": " · ".join(filter(None, (row.family, row.training_data))),
-    }
-
-
-def size_text(parameters: int) -> str:
-    """A number of parameters, such as "151 M" or "1.4 B".
-
-    >>> size_text(151_277_313), size_text(1_367_000_000)
-    ('151 M', '1.4 B')
-    """
-    return f"{parameters / 1e9:.1f} B" if parameters >= 1e9 else f"{parameters / 1e6:,.0f} M"
-
-
-def _head(place: Place, chance: float | None, is_sorted: bool) -> dict[str, Any]:
-    column = place.column
-    arrow = "" if column.is_higher_better else " ↓"
-    level = "" if chance is None else f"chance {percent(chance, 0)}"
-    return {
-        "key": column.heading,
-        "text": f"{column.score_name[:1].upper()}{column.score_name[1:]}{arrow}",
-        "small": " · ".join(filter(None, (place.part, level))),
-        "order": ("descending" if column.is_higher_better else "ascending") if is_sorted else "",
-        "meaning": column.meaning or f"{column.score_name}, as a paper prints it.",
-        "direction": "Higher is better." if column.is_higher_better else "Lower is better.",
-    }
-
-
-def _groups(shown: Sequence[Place]) -> list[tuple[str, int]]:
-    """The headings above the columns' own, with the number of columns of each."""
-    found: list[tuple[str, int]] = []
-    for place in shown:
-        if found and found[-1][0] == place.group:
-            found[-1] = (place.group, found[-1][1] + 1)
-        else:
-            found.append((place.group, 1))
-    return found
 
 
 def _sorts(shown: Sequence[Place]) -> list[str]:

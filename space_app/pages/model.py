@@ -8,17 +8,17 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from ...hub_datasets.core.skills import SkillScore, skill_profile, verdict
+from ...hub_datasets.core.skills import skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
-from ...metrics.common.formatting import interval, percent, words
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
 from ..board.views import BY_SKILL, Place, main_places, places, view
-from .address import View, address_of
+from .address import View
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
-from .leaderboard import cell, size_text
 
 _Section = tuple[str, list[tuple[Place, Entry]]]
+# Place, entry, chance level, mark, and the best and the worst rank.
+_Row = tuple[Place, Entry, float | None, str, tuple[int, int] | None]
 
 
 def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
@@ -78,26 +78,18 @@ def profile_html(catalogue: Catalogue, name: str) -> Markup:
     if not own:
         return message(f"There is no model {name[:200]!r} on this leaderboard.", is_error=True)
     mains = main_places(board)
-    columns = [place.column for place in mains]
-    ties = catalogue.ties(columns)
+    ties = catalogue.ties([place.column for place in mains])
     summary = []
     for place, entry in _with_entries(mains, own):
         rank = board.ranks(place.column, ties[place.column]).get((entry.model, entry.origin))
-        shown = f"{'–'.join(map(str, dict.fromkeys(rank)))} of {board.count(place.column):,}" if rank else ""
-        summary.append(_row(catalogue, place, entry) | {"rank": shown})
-    first = own[0]
-    facts = {
-        "family": first.family or "not stated",
-        "parameters": size_text(first.parameters) if first.parameters else "not stated",
-        "training data": first.training_data or "not stated",
-    }
+        summary.append(_row(catalogue, place, entry, rank))
     return render(
         "model.html",
         name=name,
-        facts=facts,
+        first=own[0],
         tags=list(dict.fromkeys(entry.origin for entry in own)),
-        origins=ORIGINS,
         summary=summary,
+        counts={place.column: board.count(place.column) for place in mains},
         sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, own)],
     )
 
@@ -114,26 +106,7 @@ def skills_html(catalogue: Catalogue, name: str) -> Markup:
         return message(f"The skills could not be computed: {error}", is_error=True)
     if found is None or not found.scores:
         return Markup()
-    return table(
-        ["skill", "above chance, %", "95 % interval", "text alone, %", "right, %", "examples", "tasks"],
-        [(score.skill, _skill_cells(score)) for score in found.scores],
-        title="Skills",
-        note=f"{verdict(found)} Above chance: (accuracy - chance) / (1 - chance), averaged over tasks. Text alone: the "
-        "same of the best known rule or probe that sees no image. "
-        f"Rows in no skill: {sum(found.left_out.values()):,}; of examples that count in another benchmark: "
-        f"{sum(found.duplicates.values()):,}.",
-    )
-
-
-def _skill_cells(score: SkillScore) -> list[Any]:
-    return [
-        percent(score.corrected),
-        interval(score.interval),
-        percent(score.text_alone),
-        percent(score.accuracy),
-        f"{score.examples:,}",
-        list(score.parts),
-    ]
+    return render("skills.html", verdict=verdict(found), profile=found)
 
 
 def alike_html(catalogue: Catalogue, name: str) -> Markup:
@@ -163,37 +136,18 @@ def alike_html(catalogue: Catalogue, name: str) -> Markup:
 def provenance_html(catalogue: Catalogue, name: str) -> Markup:
     """Where each of a model's scores comes from."""
     own = catalogue.board.of_model(name)
-    recomputed = dict.fromkeys(entry.predictions for entry in own if entry.origin == RECOMPUTED)
-    files = [_file(catalogue, sha256) for sha256 in recomputed if sha256]
-    tasks = dict.fromkeys(f"{each.benchmark}/{each.task}" for each in own if each.origin == RECOMPUTED)
-    errors = {task: address_of("errors", task=[task], models=[name]) for task in tasks}
+    recomputed = [entry for entry in own if entry.origin == RECOMPUTED]
+    files = [catalogue.provenance(sha256) for sha256 in dict.fromkeys(entry.predictions for entry in recomputed)]
     printed = dict.fromkeys(
         (entry.source, entry.column.heading) for entry in own if entry.origin != RECOMPUTED and not entry.category
     )
-    return render("provenance.html", errors=errors, files=[found for found in files if found], printed=list(printed))
-
-
-def _file(catalogue: Catalogue, sha256: str) -> dict[str, Any] | None:
-    """What is known of a predictions file, by the names of the facts."""
-    found = catalogue.provenance(sha256)
-    if found is None:
-        return None
-    result, sent = found.result, found.submission
-    model, data = result.model, result.benchmark
-    names = ("checkpoint", "revision", "dtype")
-    facts = {
-        "SHA-256 of the predictions": sha256,
-        **{words(key): str(model[key]) for key in names if model.get(key)},
-        "split and fingerprint of the dataset": f"{data.get('split', '')} {data.get('fingerprint', '')}".strip(),
-        "examples": f"{result.scores['n']:,}" + (f", {result.missing:,} without an image" if result.missing else ""),
-        "captions cut by the model": f"{result.run.get('truncated_captions', 0):,}",
-        "code": str(result.run.get("code", "")),
-        "status": f"accepted, submission {sent.id}" if sent else "shipped with VL-Assay",
-    }
-    if sent:
-        facts["sent"] = f"{sent.time[:16].replace('T', ' ')} UTC" + (f" by {sent.user}" if sent.user else "")
-        facts["link"] = str((sent.model or {}).get("link") or "")
-    return {"title": f"{data['name']}/{data['task']}", "facts": {key: value for key, value in facts.items() if value}}
+    return render(
+        "provenance.html",
+        name=name,
+        errors=list(dict.fromkeys(f"{each.benchmark}/{each.task}" for each in recomputed)),
+        files=[(found.result, found.submission) for found in files if found],
+        printed=list(printed),
+    )
 
 
 def _with_entries(shown: Sequence[Place], own: Sequence[Entry]) -> Iterator[tuple[Place, Entry]]:
@@ -217,17 +171,6 @@ def _sections(catalogue: Catalogue, own: Sequence[Entry]) -> Iterator[_Section]:
         yield f"All of {group}", [*_with_entries(shown, own)]
 
 
-def _row(catalogue: Catalogue, place: Place, entry: Entry) -> dict[str, Any]:
-    column = place.column
-    shown = cell(entry, chance=catalogue.board.chance(column))
-    if entry.origin == RECOMPUTED and entry.model in catalogue.ties([column])[column]:
-        shown["mark"] = "tie"
-    return {
-        "name": column.score_name + ("" if column.is_higher_better else " ↓"),
-        "part": place.part,
-        "group": place.group,
-        "origin": entry.origin,
-        "cell": shown,
-        "interval": interval(entry.interval) if entry.interval else "",
-        "n": f"{entry.n:,}" if entry.n else "",
-    }
+def _row(catalogue: Catalogue, place: Place, entry: Entry, rank: tuple[int, int] | None = None) -> _Row:
+    is_tied = entry.origin == RECOMPUTED and entry.model in catalogue.ties([place.column])[place.column]
+    return place, entry, catalogue.board.chance(place.column), "tie" if is_tied else "", rank

@@ -7,10 +7,10 @@ Models differ by colour and by shape.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import ScoresError
 from ...metrics.common.figures import COLOURS
-from ...metrics.common.formatting import interval, percent, words
+from ...metrics.common.formatting import words
 from ...metrics.evaluation.errors import matching_margin
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
@@ -72,12 +72,8 @@ def profile(column: Column, entries: Sequence[Entry]) -> Markup:
     often = Counter(model for model, _ in models)
     names = [model if often[model] == 1 else f"{model} ({origin})" for model, origin in models]
     categories = sorted(dict.fromkeys(entry.category for entry in entries), key=lambda category: not category)
-    bounds = [bound for entry in entries for bound in (entry.value, *(entry.interval or ()))]
-    axis = Axis.of(bounds)
-    rows = []
-    for category in categories:
-        found = [values.get(category) for values in models.values()]
-        rows.append((words(category) or "all", [_mark(entry, axis) for entry in found]))
+    axis = Axis.of([bound for entry in entries for bound in (entry.value, *entry.bounds)])
+    rows = [(words(each) or "all", [values.get(each) for values in models.values()]) for each in categories]
     return render("profile.html", column=column, names=names, axis=axis, rows=rows)
 
 
@@ -103,21 +99,24 @@ def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
     """
     if not pairs:
         raise ScoresError("no model has both scores; choose two scores of the same models")
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     first, second = (entry.column for entry in pairs[0])
-    x_axis, y_axis = (
-        Axis.of([bound for entry in side for bound in (entry.value, *(entry.interval or ()))]) for side in sides
-    )
-    points = []
+    axes = [
+        Axis.of([bound for entry in side for bound in (entry.value, *entry.bounds)])
+        for side in zip(*pairs, strict=True)
+    ]
     # The best models come last, above the others.
-    for x, y in sorted(pairs, key=lambda pair: (not pair[0].is_reference, pair[1].value)):
-        mark = {"model": x.model, "kind": kind(x), "x": _mark(x, x_axis), "y": _mark(y, y_axis)}
-        points.append(mark | {"sides": _sides(x_axis.at(x.value), y_axis.at(y.value)), "name": None})
-    for size, (width, height) in reversed(_SIZES.items()):
-        for place in _names(points, width, height):
-            points[place]["name"] = "always" if size else points[place]["name"] or "wide"
+    pairs = sorted(pairs, key=lambda pair: (not pair[0].is_reference, pair[1].value))
+    places = np.array([[axis.at(entry.value) for axis, entry in zip(axes, pair, strict=True)] for pair in pairs])
+    names: dict[int, str] = {}
+    for size, area in reversed(_SIZES.items()):
+        for number in _names([x for x, _ in pairs], places, area):
+            names[number] = "always" if size else names.get(number, "wide")
+    points = [
+        {"x": x, "y": y, "kind": kind(x), "sides": _sides(*places[number]), "name": names.get(number)}
+        for number, (x, y) in enumerate(pairs)
+    ]
     kinds = list(dict.fromkeys(point["kind"] for point in points[::-1]))
-    return render("scatter.html", x=first, y=second, x_axis=x_axis, y_axis=y_axis, points=points, kinds=kinds)
+    return render("scatter.html", x=first, y=second, x_axis=axes[0], y_axis=axes[1], points=points, kinds=kinds)
 
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
@@ -157,16 +156,15 @@ def gap_histogram(predictions: Predictions) -> Markup:
     edges = reach * np.arange(_BINS + 1) / _BINS
     right = np.histogram(np.minimum(gaps[gaps > 0], reach), edges)[0].tolist()
     wrong = np.histogram(np.minimum(-gaps[gaps <= 0], reach), edges)[0].tolist()
-    width = reach / _BINS
-    bars = [("warn", number, -(place + 1) * width) for place, number in reversed([*enumerate(wrong)])]
-    bars += [("good", number, place * width) for place, number in enumerate(right)]
     return render(
         "gaps.html",
         predictions=predictions,
-        bars=[(side, number, f"{start:.3g} to {start + width:.3g}") for side, number, start in bars],
+        right=right,
+        wrong=wrong,
         most=max(right + wrong),
-        reach=f"{reach:.3g}",
-        share=percent(float((gaps > 0).mean())),
+        reach=reach,
+        width=reach / _BINS,
+        share=float((gaps > 0).mean()),
         ties=int((gaps == 0).sum()),
         n=len(gaps),
     )
@@ -191,39 +189,26 @@ def _gaps(predictions: Predictions) -> np.ndarray:
     return np.clip(np.array(gaps), -1e300, 1e300)
 
 
-def _mark(entry: Entry | None, axis: Axis) -> Mapping[str, Any] | None:
-    """An entry's places on an axis, and its texts."""
-    if entry is None:
-        return None
-    low, high = (axis.at(bound) for bound in entry.interval or (entry.value, entry.value))
-    return {
-        "at": axis.at(entry.value),
-        "low": low,
-        "width": round(high - low, 2),
-        "text": percent(entry.value),
-        "interval": interval(entry.interval) if entry.interval else "",
-    }
-
-
 def _sides(x: float, y: float) -> str:
     """Where the name of a point is: away from the edges."""
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
 
 
-def _names(points: Sequence[Mapping[str, Any]], width: int, height: int) -> Iterator[int]:
-    """The points whose names fit without covering points or other names, outer ones first."""
-    places = [(width * point["x"]["at"] / 100, height * point["y"]["at"] / 100) for point in points]
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
-    middle = np.median(places, axis=0)
-    away = np.abs((np.array(places) - middle) / (width, height)).sum(axis=1)
+def _names(models: Sequence[Entry], places: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
+    """Yield the points whose names fit in an area in pixels without covering points or other names, outer ones first.
+
+    `places` are in per cent of the area, from its lower left corner, of shape (points, 2).
+    """
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in (places * area / 100).tolist()]
+    away = np.abs(places - np.median(places, axis=0)).sum(axis=1)
     left = count(_MOST_NAMES, -1)
-    for place in np.argsort(-away, kind="stable").tolist():
-        (x, y), long = places[place], _LETTER[0] * len(points[place]["model"])
-        start = x - 9 - long if "left" in points[place]["sides"] else x + 9
+    for number in np.argsort(-away, kind="stable").tolist():
+        (x, y), long = (places[number] * area / 100).tolist(), _LETTER[0] * len(models[number].model)
+        start = x - 9 - long if "left" in _sides(*places[number]) else x + 9
         box = (start, y - _LETTER[1] / 2, start + long, y + _LETTER[1] / 2)
         covers = any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken)
-        if not covers and box[0] >= 0 and box[2] <= width and points[place]["kind"] != REFERENCE:
+        if not covers and box[0] >= 0 and box[2] <= area[0] and not models[number].is_reference:
             if not next(left):
                 return
             taken.append(box)
-            yield place
+            yield number

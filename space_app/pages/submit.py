@@ -14,17 +14,16 @@ from markupsafe import Markup
 from ...hub_datasets import benchmark_names, get_benchmark
 from ...hub_datasets.core.predictions_template import template
 from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
-from ...metrics.common.formatting import interval, percent, words
 from ...metrics.evaluation import lines, title
-from ...metrics.records.results import Result
 from ...metrics.records.schema import RetrievalRow
 from ..board.catalogue import Catalogue
+from ..board.entries import place
 from ..storage.protocol import Storage
 from ..storage.records import submissions
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
 from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, upload_limit
-from .common import QUIET, OnOpen, message, render, table
+from .common import QUIET, OnOpen, message, render
 from .leaderboard import Leaderboard
 
 _MODEL_COMMAND = (
@@ -118,21 +117,13 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
 
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
     """A receipt, or the receipt of a preview, with the computed scores."""
-    return render("receipt.html", receipt=receipt, is_stored=is_stored, tables=map(_result_table, receipt.results))
+    tables = [(title(result), result.table_scores, lines(result)) for result in receipt.results]
+    return render("receipt.html", receipt=receipt, is_stored=is_stored, tables=tables)
 
 
 def as_json(receipt: Receipt) -> dict[str, Any]:
     """A receipt as JSON: id, time, status, flags, predictions, and scores by benchmark, task and metric."""
-    results = [
-        {
-            "benchmark": result.benchmark["name"],
-            "task": result.benchmark["task"],
-            "metric": result.metric,
-            "scores": result.scores,
-        }
-        for result in receipt.results
-    ]
-    return asdict(receipt) | {"results": results}
+    return asdict(receipt) | {"results": [place(each) | {"scores": each.scores} for each in receipt.results]}
 
 
 def own_submissions(storage: Storage, user: str) -> list[tuple[str, str]]:
@@ -201,14 +192,3 @@ def _withdrawal(catalogue: Catalogue) -> tuple[Callable[..., list[Any]], list[An
 
     event = press.click(on_press, [chosen, reason], answer, api_visibility="private")
     return show, [part, chosen], event
-
-
-def _result_table(result: Result) -> Markup:
-    found = []
-    for line in lines(result):
-        cells = []
-        for score in line.scores.values():
-            span = f" [{interval(score.interval)}]" if score.interval else ""
-            cells.append("" if score.value is None else f"{percent(score.value)} %{span}")
-        found.append((line.name, [*cells, f"{line.n:,}"]))
-    return table(["", *map(words, result.table_scores), "n"], found, title=title(result))

@@ -7,15 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
+
+from huggingface_hub import CommitOperationAdd, HfApi, get_session
+from huggingface_hub.errors import RepositoryNotFoundError
+from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.utils import validate_repo_id
 
 from ...hub_datasets.hub.calls import call_hub
 from ...metrics.common.errors import StorageError
 from .protocol import TOP_FOLDERS, check_addition, check_path, folders_of, is_path, other_content
-
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import RepoFile, RepoFolder
 
 _Result = TypeVar("_Result")
 _READ_ATTEMPTS, _ADD_ATTEMPTS = 5, 12  # who opens a page waits for seconds, who submits for minutes
@@ -47,9 +48,6 @@ class HubStorage:
         timeout: float = 60.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        from huggingface_hub import HfApi
-        from huggingface_hub.utils import validate_repo_id
-
         repositories = {top: f"{name}-{top}" for top in TOP_FOLDERS}
         try:
             for repository in repositories.values():
@@ -99,7 +97,9 @@ class _Repository:
             if head is None or head == known[0]:
                 return known if head else (None, {})
             tree = self._api.list_repo_tree(self._name, recursive=True, revision=head, repo_type="dataset")
-            return head, {entry.path: entry.blob_id for entry in tree if _is_file(entry) and is_path(entry.path)}
+            return head, {
+                entry.path: entry.blob_id for entry in tree if isinstance(entry, RepoFile) and is_path(entry.path)
+            }
 
         self._listed = self._call(f"list {self._name}", _READ_ATTEMPTS, list_files)
         return self._listed
@@ -131,8 +131,6 @@ class _Repository:
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
         """One attempt to commit the files that the head does not have."""
-        from huggingface_hub import CommitOperationAdd
-
         head = self._head()
         if head is None:
             self._api.create_repo(self._name, repo_type="dataset", exist_ok=True)
@@ -143,7 +141,7 @@ class _Repository:
         infos = self._api.get_paths_info(self._name, asked, revision=head, repo_type="dataset")
         there = {info.path: info for info in infos}
         for path, content in files.items():
-            blocked = any(_is_file(there[folder]) for folder in folders_of(path) if folder in there)
+            blocked = any(isinstance(there.get(folder), RepoFile) for folder in folders_of(path))
             if blocked or (path in there and not _is_same(there[path], content)):
                 raise other_content(path)
         missing = [CommitOperationAdd(path, content) for path, content in files.items() if path not in there]
@@ -153,8 +151,6 @@ class _Repository:
             )
 
     def _head(self) -> str | None:
-        from huggingface_hub.errors import RepositoryNotFoundError
-
         try:
             return self._api.dataset_info(self._name, expand=["sha"]).sha
         except RepositoryNotFoundError as error:
@@ -164,7 +160,6 @@ class _Repository:
 
     def _call(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
         """See `call_hub`; each request has a limit of time."""
-        from huggingface_hub import get_session
 
         def attempt() -> _Result:
             hooks = get_session().event_hooks["request"]  # the session may be a new one
@@ -183,15 +178,9 @@ class _Repository:
         }
 
 
-def _is_file(entry: RepoFile | RepoFolder) -> TypeGuard[RepoFile]:
-    from huggingface_hub.hf_api import RepoFile
-
-    return isinstance(entry, RepoFile)
-
-
-def _is_same(entry: RepoFile | RepoFolder, content: bytes) -> bool:
-    """Compare contents by SHA-256 for large files and by git's hash for others."""
-    if not _is_file(entry):
+def _is_same(entry: Any, content: bytes) -> bool:
+    """Compare contents by SHA-256 for large files and by git's hash for others; a folder is never the same."""
+    if not isinstance(entry, RepoFile):
         return False
     if entry.lfs is not None:
         return entry.lfs.sha256 == hashlib.sha256(content).hexdigest()

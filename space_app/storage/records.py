@@ -58,8 +58,6 @@ _COMPUTING = (
     ),
 )
 DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
-# The fields of a stored record, or an error message.
-Record = dict[str, Any] | str
 
 # Stored files never change, so each is read once.
 _known: WeakKeyDictionary[Storage, dict[str, Any]] = WeakKeyDictionary()
@@ -143,12 +141,6 @@ def read_stored(storage: Storage, path: str) -> Predictions:
         return read_predictions(file)
 
 
-def records(storage: Storage) -> dict[str, Record]:
-    """The records of all submissions by id; for a damaged one an error message."""
-    ids = (path.split("/")[1] for path in storage.paths("requests/") if path.endswith("/submission.json"))
-    return {id: _record(storage, id) for id in ids}
-
-
 def record_path(id: str) -> str:
     """The path of a submission's record."""
     return f"requests/{id}/submission.json"
@@ -168,7 +160,8 @@ def metrics_version(package: Path = _PACKAGE) -> str:
     return digest.hexdigest()[:12]
 
 
-def _record(storage: Storage, id: str) -> Record:
+def _record(storage: Storage, id: str) -> dict[str, Any] | str:
+    """Return the fields of a stored record, or an error message."""
     path = record_path(id)
     try:
         record = load(storage, path)
@@ -197,11 +190,8 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
     else:
         status = "accepted" if any(path.startswith("results/") for path in paths) else "pending"
     return Submission(
-        id=id,
-        time=record["time"],
+        **{name: record[name] for name in ("id", "time", "user", "model")},
         status=status,
-        user=record["user"],
-        model=record["model"],
         predictions=tuple(record["predictions"]),
         flags=tuple(record["flags"]),
         reason=str(latest.get("reason", "")),

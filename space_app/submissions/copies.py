@@ -143,18 +143,15 @@ def _margin(row: Any) -> float:
     least = np.inf
     options = getattr(row, "options", None)
     lists = np.atleast_2d(row.scores if options is None else options[0])
-    for scores, correct in zip(lists, _correct(row), strict=True):
+    # The columns of the correct captions of each list of scores.
+    all_correct = [row.correct] if row.task_type == "retrieval" else [[column] for column in row.correct]
+    for scores, correct in zip(lists, all_correct, strict=True):
         scores = np.asarray(scores, np.float64)
         others = np.delete(scores, correct)
         if len(others):
             with np.errstate(over="ignore"):
                 least = min(least, scores[correct].max() - others.max())
     return least
-
-
-def _correct(row: Any) -> list[Any]:
-    """For each list of scores of a row the columns of its correct captions."""
-    return [row.correct] if row.task_type == "retrieval" else [[column] for column in row.correct]
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,6 @@ _RULES: dict[str, Callable[[str], float]] = {
     "number of commas": lambda caption: caption.count(","),
     "number of capital letters": lambda caption: sum(letter.isupper() for letter in caption),
 }
-_ALPHABET = "place in the alphabet"
 
 
 def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
@@ -43,21 +43,21 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
         rounding errors.
     """
     name = f"{predictions.benchmark}/{predictions.task}"
-    found = [_constant(predictions), *_blind(predictions, data), *_labels(predictions), _missing(predictions)]
-    return [f"{name}: {sentence}" for sentence in found if sentence]
+    found = [*_constant(predictions), *_blind(predictions, data), *_labels(predictions)]
+    if lacking := sum(not row.is_scored for row in predictions.rows):
+        found.append(f"{lacking:,} of the {len(predictions.rows):,} examples lack their image, and are in no score.")
+    return [f"{name}: {sentence}" for sentence in found]
 
 
-def _constant(predictions: Predictions) -> str | None:
+def _constant(predictions: Predictions) -> Iterator[str]:
     per_row = [numbers(getattr(row, "score" if row.task_type == "vqa" else "scores")) for row in predictions.rows]
     spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
     if not spans:
-        return "The model drew no box at all."
-    lowest, highest = min(low for low, _ in spans), max(high for _, high in spans)
-    if lowest == highest:
-        return f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
-    if predictions.task_type in ("matching", "text_similarity") and all(low == high for low, high in spans):
-        return "In every example all captions have the same score, so that none is preferred."
-    return None
+        yield "The model drew no box at all."
+    elif (lowest := min(low for low, _ in spans)) == max(high for _, high in spans):
+        yield f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
+    elif predictions.task_type in ("matching", "text_similarity") and all(low == high for low, high in spans):
+        yield "In every example all captions have the same score, so that none is preferred."
 
 
 def _labels(predictions: Predictions) -> Iterator[str]:
@@ -80,20 +80,18 @@ def _labels(predictions: Predictions) -> Iterator[str]:
         yield f"The correct captions differ from the others by no more than rounding in {tiny.sum():,} examples."
 
 
-def _missing(predictions: Predictions) -> str | None:
-    lacking = sum(not row.is_scored for row in predictions.rows)
-    if not lacking:
-        return None
-    return f"{lacking:,} of the {len(predictions.rows):,} examples lack their image, and are in no score."
-
-
 def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
     """Rules that make the same choices as the model, or order the differences in the same way."""
     if predictions.task_type != "matching":
         return
     by_id = {row.id: row for row in predictions.rows}
     examples = [example for example in data.examples if by_id[example.id].is_scored]
-    pairs = [(number, image, other) for number, e in enumerate(examples) for image, other in _comparisons(e)]
+    pairs = [  # an image's index is that of its caption
+        (number, image, other)
+        for number, example in enumerate(examples)
+        for image, other in product(range(len(example.images)), range(len(example.captions)))
+        if other != image
+    ]
     if len({number for number, _, _ in pairs}) < FEWEST_EXAMPLES:
         return
     rows: list[Any] = [by_id[example.id] for example in examples]
@@ -110,18 +108,12 @@ def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
             )
 
 
-def _comparisons(example: Example) -> Iterator[tuple[int, int]]:
-    """Pairs of an image's index, which is that of its caption, and the index of each other caption."""
-    for image in range(len(example.images)):
-        yield from ((image, other) for other in range(len(example.captions)) if other != image)
-
-
 def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[float]]]]:
     for name, rule in _RULES.items():
         yield name, [[rule(caption) for caption in example.captions] for example in examples]
     ordered = sorted({caption for example in examples for caption in example.captions}, key=lambda c: (c.lower(), c))
     places = {caption: place for place, caption in enumerate(ordered)}
-    yield _ALPHABET, [[places[caption] for caption in example.captions] for example in examples]
+    yield "place in the alphabet", [[places[caption] for caption in example.captions] for example in examples]
 
 
 def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:

@@ -35,11 +35,9 @@ from ..storage.records import (
     REVIEW_STATUSES,
     SCHEMA,
     VERSION,
-    Record,
     Submission,
     get_submission,
     record_path,
-    records,
     results_path,
     submissions,
 )
@@ -115,8 +113,8 @@ def submit(
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results = _id(user, typed, uploads), None
-    if id not in records(storage):
-        _check_rate(records(storage).values(), user, now())
+    if not storage.paths(record_path(id)):
+        _check_rate(submissions(storage), user, now())
         draft = _draft(uploads, typed, names)
         _store(storage, id, user, draft, uploads, now)
         results = draft.results
@@ -252,18 +250,18 @@ def _store(
     """Store a request, unless it was stored in the meantime or the rate limit was reached."""
     files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in uploads}
     with _adding:
-        earlier = records(storage)
-        if id in earlier:
+        if storage.paths(record_path(id)):
             return
-        _check_rate(earlier.values(), user, now())
-        flags = [*draft.flags, *_compare(draft, user, submissions(storage))]
+        earlier = submissions(storage)
+        _check_rate(earlier, user, now())
+        flags = [*draft.flags, *_compare(draft, user, earlier)]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
         files[record_path(id)] = _to_bytes({**record, "sha256": json_hash(record)})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:
-            if id not in records(storage):  # else another process has stored the same one at another time
+            if not storage.paths(record_path(id)):  # else another process has stored the same one at another time
                 raise
 
 
@@ -329,16 +327,16 @@ def _compare(draft: _Draft, user: str, stored: Sequence[Submission]) -> list[str
     return [flag for own in draft.predictions for flag in (*copied_from_shipped(own, name), *find_copied(own, sources))]
 
 
-def _check_rate(stored: Iterable[Record], user: str, now: datetime) -> None:
+def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
     """Raise `RateLimitError` if the last hour has as many submissions as allowed, of this user or of all together.
 
     Each process counts what is stored before it adds: n processes that share a storage may together store n - 1 more
     than the limit if they count at the same moment.
     """
     recent = sorted(
-        (time, record["user"])
-        for record in stored
-        if not isinstance(record, str) and _HOUR > now - (time := datetime.fromisoformat(record["time"])) > -_HOUR
+        (time, each.user)
+        for each in stored
+        if each.time and _HOUR > now - (time := datetime.fromisoformat(each.time)) > -_HOUR
     )
     own = [each for each in recent if user and each[1] == user]
     for found, name, most in ((own, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):

@@ -26,7 +26,7 @@ from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, Entry
 from vl_assay.space_app.board.launch import shipped_predictions
-from vl_assay.space_app.pages import cards, compare, gallery, insights, model, pictures
+from vl_assay.space_app.pages import cards, compare, gallery, insights, model
 
 pytestmark = pytest.mark.usefixtures("toy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
@@ -155,18 +155,18 @@ class Data(NamedTuple):
 
 
 def test_a_picture_that_is_not_ours_damaged_missing_or_large_does_no_harm():
-    assert {name for name in benchmark_names() if pictures.may_show(name)} == {"toy_order", "toy_scenes"}
+    assert {name for name in benchmark_names() if cards.may_show(name)} == {"toy_order", "toy_scenes"}
     [data] = load_examples("toy_scenes/itm")
     example, good = data.examples[0], data.image_bytes(data.examples[0].images[0])
-    assert len(images(pictures.pictures_html(Data(good), example))) == 1
-    assert pictures.pictures_html(Data(good, "sugarcrepe"), example) == ""
-    assert pictures.pictures_html(Data(good), replace(example, images=("",))) == ""
+    assert len(images(cards.pictures_html(Data(good), example))) == 1
+    assert cards.pictures_html(Data(good, "sugarcrepe"), example) == ""
+    assert cards.pictures_html(Data(good), replace(example, images=("",))) == ""
     damaged = (b"", b"no image", good[: len(good) // 2], good[:40] + b"\0" * 60 + good[100:])
     for content in (*damaged, DataError("the images have changed")):
-        assert pictures.pictures_html(Data(content), example) == ""
+        assert cards.pictures_html(Data(content), example) == ""
     file = io.BytesIO()
     Image.new("P", (900, 300)).save(file, "PNG")
-    html = pictures.pictures_html(Data(file.getvalue()), replace(example, id="<'>"))
+    html = cards.pictures_html(Data(file.getvalue()), replace(example, id="<'>"))
     assert Image.open(io.BytesIO(images(html)[0])).size == (128, 43)
     assert "<'>" not in html
 

@@ -10,7 +10,6 @@ from ....hub_datasets.published.tables import get_table
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.figures import colours
 from .material import Material
-from .printed import values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +53,7 @@ def ranking(material: Material) -> list[Part]:
         rows = []
         for row in table.rows:
             own = {column: 100 * float(one.ours or 0) for (model, column), one in ours.items() if model == row.name}
-            for label, values in ((row.name, values_of(table, row)), (f"{row.name}, ours", own)):
+            for label, values in ((row.name, table.values(row)), (f"{row.name}, ours", own)):
                 rows += [(f"{label}, {part}", *map(_points, shares)) for part, shares in _by_part(values).items()]
         headings = ("", "both", "original alone", "hard positive alone", "neither")
         title = f"Captions that beat the hard negative, % of examples (from Table {table.number})"
@@ -78,7 +77,7 @@ def _by_part(values: Mapping[str, float]) -> dict[str, _Shares]:
 
 def _draw_shares(figure: Figure) -> None:
     table = get_table("hard-positives-1")
-    shares = {row.name: _by_part(values_of(table, row)) for row in table.rows}
+    shares = {row.name: _by_part(table.values(row)) for row in table.rows}
     for axes, form in zip(figure.subplots(1, 2, sharey=True), _FORMS, strict=True):
         left = [0.0] * len(shares)
         for name, colour in colours(_Shares._fields).items():
@@ -93,7 +92,7 @@ def _draw_shares(figure: Figure) -> None:
 def _averages() -> Part:
     """What section 4.2 says of fine-tuning on hard negatives, computed from Table 1."""
     table = get_table("hard-positives-1")
-    values = {row.label: values_of(table, row) for row in table.rows}
+    values = {row.label: table.values(row) for row in table.rows}
 
     def drop(model: str, form: str) -> float:
         return values[model][f"{form} Orig. Test Acc."] - values[model][f"{form} Aug. Test Acc."]

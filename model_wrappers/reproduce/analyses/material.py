@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ....hub_datasets.core.examples import Example
 from ....metrics.common.errors import ModelError
-from ....metrics.common.figures import as_file
+from ....metrics.common.figures import as_file, colours
 from ....metrics.common.storage import write_atomically
+from ..comparing import examples_of
 from ..plans import FoundPredictions
 from ..report import Comparison, Reproduction
-from ..statistics import examples_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -64,3 +65,33 @@ class Material:
         draw(figure)
         write_atomically(self.folder / f"{name}.png", as_file(figure))
         return f"![{name}]({name}.png)"
+
+
+def draw_bars(
+    axes: Axes,
+    names: Sequence[str],
+    bars: Mapping[str, Sequence[float]],
+    errors: Mapping[str, Sequence[float]] | None = None,
+    *,
+    is_horizontal: bool = False,
+) -> dict[str, list[float]]:
+    """Draw a group of bars for each name, with a bar in each group for each label.
+
+    Args:
+        axes: where to draw.
+        names: of the groups, in order.
+        bars: the values by label, one for each name; NaN leaves a gap.
+        errors: likewise the half lengths of error bars.
+        is_horizontal: whether groups follow each other downwards.
+
+    Returns:
+        The places of the bars along the axis of the names, by label.
+    """
+    width = 0.8 / len(bars)
+    shifts = {label: width * (number - (len(bars) - 1) / 2) for number, label in enumerate(bars)}
+    places = {label: [place + shift for place in range(len(names))] for label, shift in shifts.items()}
+    draw = axes.barh if is_horizontal else axes.bar
+    for label, colour in colours([*bars]).items():
+        draw(places[label], bars[label], 0.9 * width, color=colour, label=label, yerr=errors and errors[label])
+    (axes.set_yticks if is_horizontal else axes.set_xticks)(range(len(names)), names)
+    return places

@@ -22,8 +22,7 @@ from ....metrics.functional.symmetry import artifact_gap
 from ....metrics.records.predictions import read_predictions
 from ....metrics.records.schema import MatchingRow
 from ....metrics.statistics.correlation import FEWEST
-from .material import Material
-from .printed import values_of
+from .material import Material, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,11 +41,11 @@ _BINS = 41
 def blind_against_clip(material: Material) -> list[Part]:
     """SugarCrepe's Figure 2, from Table 8: the blind models and the best CLIP model of each source, task by task."""
     table = get_table("sugarcrepe-8")
-    blind = {row.label: values_of(table, row) for row in table.rows if row.group.startswith("Text")}
+    blind = {row.label: table.values(row) for row in table.rows if row.group.startswith("Text")}
     sources = [*dict.fromkeys(row.group for row in table.rows if not row.group.startswith("Text"))]
     best = {
         f"{source}, best": {
-            column.name: max(values_of(table, row)[column.name] for row in table.rows if row.group == source)
+            column.name: max(table.values(row)[column.name] for row in table.rows if row.group == source)
             for column in table.columns
         }
         for source in sources
@@ -56,10 +55,9 @@ def blind_against_clip(material: Material) -> list[Part]:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for number, (name, colour) in enumerate(colours([*shown]).items()):
-            places = [place + 0.16 * (number - 2) for place in range(len(tasks))]
-            axes.bar(places, [shown[name][task] for task in tasks], 0.15, color=colour, label=name)
-        axes.set_xticks(range(len(tasks)), [task.replace(" ", "\n", 1) for task in tasks], fontsize=7)
+        bars = {name: [values[task] for task in tasks] for name, values in shown.items()}
+        draw_bars(axes, [task.replace(" ", "\n", 1) for task in tasks], bars)
+        axes.tick_params("x", labelsize=7)
         axes.set(ylabel="accuracy, %")
         axes.legend(fontsize=7)
 
@@ -164,19 +162,17 @@ def imagenet_correlation(material: Material, axis: Column = IMAGENET) -> list[Pa
         raise DataError(f"{axis.task} is no benchmark here")
     columns = [each for each in get_table("sugarcrepe-6").columns if each.average == "category"]
     tasks = {column.task for column in (axis, *columns)}
-    paths = {str(model["name"]): [] for _, _, _, model in material.predictions}
-    seen: dict[str, set[str]] = {name: set() for name in paths}
+    paths: dict[str, dict[str, list[Path]]] = {}
     for path, task, _, model in material.predictions:
         if task in tasks:
-            paths[str(model["name"])].append(path)
-            seen[str(model["name"])].add(task)
-    both = [path for name, own in paths.items() if seen[name] == tasks for path in own]
-    complete = [name for name in paths if seen[name] == tasks]
+            paths.setdefault(str(model["name"]), {}).setdefault(task, []).append(path)
+    complete = [by_task for by_task in paths.values() if by_task.keys() == tasks]
     if len(complete) < FEWEST:
         raise PredictionsError(
             f"{len(complete)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
             f"{FEWEST} or more"
         )
+    both = [path for by_task in complete for paths in by_task.values() for path in paths]
     found = correlate(*both, across=_score(axis), up=[_score(column) for column in columns], with_baselines=True)
     rows = []
     for column, each in zip(columns, found.found, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.figures import colours
 from ....metrics.common.formatting import words
-from .material import Material
+from .material import Material, draw_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,15 +37,11 @@ def boxes(material: Material) -> list[Part]:
             x1, y1, x2, y2 = np.array(corners[kind]).T
             size = (x2 - x1) * (y2 - y1) / 500
             places.scatter((x1 + x2) / 2, (y1 + y2) / 2, size, color=colour, alpha=0.4, label=words(kind))
-            shift = 0.4 * list(corners).index(kind) - 0.2
-            numbers.bar(
-                [number + shift for number in bins], [counts[kind][number] for number in bins], 0.38, color=colour
-            )
         places.set(xlabel="x of the centre (pixels)", ylabel="y of the centre (pixels)")
         places.invert_yaxis()
         places.legend()
+        draw_bars(numbers, names, {kind: [counts[kind][number] for number in bins] for kind in corners})
         numbers.set(xlabel="boxes of a phrase", ylabel="phrases", yscale="log")
-        numbers.set_xticks(bins, names)
 
     headings = ("boxes of a phrase", *(f"phrases of {words(kind)}s" for kind in counts))
     note = "Of the validation set, which has no part from Winoground; the size of a marker is the area of its box."
