@@ -38,11 +38,10 @@ class Encoder:
     """Encodes keys and counts them."""
 
     def __init__(self, keys):
-        self.keys, self.count, self.stages = keys, 0, []
+        self.keys, self.count = keys, 0
 
     def __call__(self, places, stage):
         self.count += len(places)
-        self.stages.append(stage)
         return np.array([row_of(self.keys[place]) for place in places], np.float32)
 
 
@@ -63,12 +62,13 @@ def test_models_of_other_revisions_dtypes_or_settings_share_nothing(tmp_path):
     assert len(cached_models()) == 4
 
 
-def test_no_flipped_bit_of_a_shard_is_taken(tmp_path):
+def test_no_shard_that_is_cut_or_has_a_flipped_bit_is_taken(tmp_path):
     embed(tmp_path, keys_of(10), 1)
     [shard] = (tmp_path / "cache").rglob("*.npz")
     content, rng = shard.read_bytes(), np.random.default_rng(0)
-    for number in range(500):
-        shard.write_bytes(flipped(content, rng))
+    cut = (b"", b"not an archive", content[: len(content) // 2], content[:-32])
+    for number, damaged in enumerate([*cut, *(flipped(content, rng) for _ in range(500))]):
+        shard.write_bytes(damaged)
         assert embed(tmp_path, keys_of(10), 2 + number).count == 10
 
 

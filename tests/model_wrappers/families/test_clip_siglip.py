@@ -12,11 +12,9 @@ import tiny_models
 import torch
 import transformers
 from hub_server import COMMIT, serving_hub
-from support import run_quietly
 from transformers import AutoTokenizer
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model
 
 
@@ -161,15 +159,3 @@ def test_the_revision_of_a_folder_changes_with_a_template_below_it_and_with_no_r
     (folder / "additional_chat_templates").mkdir()
     (folder / "additional_chat_templates" / "short.jinja").write_text("{{ messages }}")
     assert load_model(str(folder)).info.revision != before
-
-
-def test_truncated_captions_are_counted(tiny_clip, coco, tmp_path):
-    folder = coco()
-    path = folder / "data" / "swap_obj.json"
-    records = json.loads(path.read_text())
-    records["0"]["caption"] = "a red box " * 30
-    path.write_text(json.dumps(records))
-    [predictions] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/swap_obj"])
-    captions = {record[key] for record in records.values() for key in ("caption", "negative_caption")}
-    longer = [ids for ids in load_model(str(tiny_clip)).prepare_captions(sorted(captions)) if len(ids) > 32]
-    assert read_predictions(predictions).metadata["run"]["truncated_captions"] == len(longer) >= 1

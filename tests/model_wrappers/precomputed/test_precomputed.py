@@ -6,7 +6,6 @@ import csv
 import functools
 import importlib
 import io
-import itertools
 import json
 
 import numpy as np
@@ -84,14 +83,6 @@ WRITERS = {".csv": table, ".jsonl": lines, ".parquet": parquet}
 def results_of(path):
     """All results without what names the model, the file and the run."""
     return [(result.metric, result.scores) for result in report(path, resamples=100)]
-
-
-def rounded(results):
-    return json.loads(json.dumps(results), parse_float=lambda text: round(float(text), 9))
-
-
-def flat(lists):
-    return list(itertools.chain.from_iterable(lists))
 
 
 def task_of(reference, sources):
@@ -207,6 +198,8 @@ def test_the_model_says_which_file_it_is(tmp_path):
     assert model.info.revision == f"sha256:{file_hash(path)}"
     named = load_model(f"precomputed:{path}", LoadOptions(settings={"name": "X-VLM"}))
     assert named.info.name == "X-VLM"
+    with pytest.raises(ModelError, match="1 to 200 printable characters"):
+        load_model(f"precomputed:{path}", LoadOptions(settings={"name": "a\nb"}))
 
 
 @pytest.mark.parametrize(
@@ -225,12 +218,6 @@ def test_the_first_record_decides_which_tasks_a_file_is_for(text, kinds, tmp_pat
 def test_a_file_is_not_given_what_it_cannot_answer(run):
     with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
         run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
-
-
-def test_a_name_is_printable(tmp_path):
-    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
-    with pytest.raises(ModelError, match="1 to 200 printable characters"):
-        load_model(f"precomputed:{tmp_path}/a.csv", LoadOptions(settings={"name": "a\nb"}))
 
 
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):

@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 import sources_aro
-import sources_hard_positives
 import sources_sugarcrepe
 import sources_tricd
 from console import invoke
@@ -104,14 +103,6 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
         assert "Not comparable: the paper's values are of other data. None is counted." in text
         assert {(one.inside, one.difference) for one in result.comparisons} == {(None, None)}
     assert f"{owl}: the paper says 'a very large ViT' and names no checkpoint" in text
-
-
-@pytest.mark.parametrize("table", ["hard-positives-1", "hard-positives-7", "hard-positives-8"])
-def test_a_clip_checkpoint_on_hard_positives(table, tiny_clip, tmp_path):
-    result = run(table, sources_hard_positives, tmp_path, {"CLIP ViT-B/32": str(tiny_clip)})
-    assert len(result.comparisons) == 6
-    assert_is_what_the_predictions_give(result, tmp_path / "out")
-    assert [path.parent.name for path in (tmp_path / "out").rglob("*.parquet")][:1] == ["CLIP-ViT-B-32"]
 
 
 def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
