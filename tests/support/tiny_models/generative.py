@@ -34,7 +34,7 @@ def tiny_llava(folder, limit=512, side=32, **sizes):
 
 
 def shrunken(folder, model_type):
-    """A checkpoint of any image-text-to-text class."""
+    """Save a checkpoint of any image-text-to-text class and return its folder."""
     from .shrink import tiny
 
     tiny(folder, model_type)
