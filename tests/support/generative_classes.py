@@ -73,13 +73,14 @@ def bare_scores(processor, folder, pairs):
             before, _, after = processor.chat_template.partition("{% if c['type'] == 'image' %}")[2].partition("\n")
             question = f"USER: {before}\n{question} ASSISTANT:"
             assert "{{ c['text'] }}" in after
-        logits = model(**_inputs(processor, model, image, question)).logits[0, -1].double()
+        logits = model(**inputs_of(processor, model, image, question)).logits[0, -1].double()
         p = logits.softmax(-1)[yes].sum()
         scores.append(float(torch.log(p / (1 - p))))
     return np.array(scores)
 
 
-def _inputs(processor, model, image, text):
+def inputs_of(processor, model, image, text):
+    """Return the tensors of an image and a prompt that a model's forward pass takes."""
     forward = inspect.signature(model.forward).parameters
     options = {"text": [text], "return_tensors": "pt"}
     if "mm_token_type_ids" in forward and model.config.model_type in ASKED:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -52,26 +51,18 @@ def test_other_options_are_computed(again, changes):
     assert again(**changes)
 
 
-def test_other_sources_are_computed(again):
-    path = again.sources / "data" / "swap_obj.json"
-    records = json.loads(path.read_text())
-    path.write_text(json.dumps(records) + " ")
-    assert again()
-
-
-def test_another_model_in_the_same_folder_is_computed(again, tiny_clip):
-    os.utime(tiny_clip / "config.json", ns=(1, 1))  # the files of a checkpoint are known by name, size and time
-    assert again()
-
-
-def test_another_device_is_computed(again, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert again()
-
-
-def test_other_code_is_computed(again, monkeypatch, tmp_path):
-    (tmp_path / "package" / "metrics").mkdir(parents=True)
-    monkeypatch.setattr(finished, "_PACKAGE", tmp_path / "package")
+@pytest.mark.parametrize("changed", ["sources", "model", "device", "code"])
+def test_other_sources_models_devices_and_code_are_computed(changed, again, tiny_clip, monkeypatch, tmp_path):
+    if changed == "sources":
+        path = again.sources / "data" / "swap_obj.json"
+        path.write_text(path.read_text() + " ")
+    elif changed == "model":
+        os.utime(tiny_clip / "config.json", ns=(1, 1))  # the files of a checkpoint are known by name, size and time
+    elif changed == "device":
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    else:
+        (tmp_path / "package" / "metrics").mkdir(parents=True)
+        monkeypatch.setattr(finished, "_PACKAGE", tmp_path / "package")
     assert again()
 
 

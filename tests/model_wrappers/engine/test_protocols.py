@@ -2,61 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
+import threading
+import zlib
 
 import numpy as np
 import pytest
 import sources_tricd
-from support import run_quietly
+from support import Recorder, all_scores, run_quietly
 
-from vl_assay.hub_datasets.core.benchmarks import Task
-from vl_assay.hub_datasets.core.examples import Example, Phrase, TaskData
+from vl_assay.hub_datasets import load_examples
+from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import ModelInfo, predict
-from vl_assay.model_wrappers.engine.cache import EmbeddingCache
-from vl_assay.model_wrappers.engine.chunks import ChunkStore
-from vl_assay.model_wrappers.engine.detection import detect
-from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.embeddings import score_by_embeddings, score_text_only
-from vl_assay.model_wrappers.engine.pairs import score_answers, score_by_matching, score_by_pairs, score_text_pairs
-from vl_assay.model_wrappers.engine.pipeline import Pipeline
-from vl_assay.model_wrappers.engine.plan import ScoringPlan
-from vl_assay.model_wrappers.engine.progress import Progress
-from vl_assay.model_wrappers.engine.protocol import Detections, PhraseQuery, abilities
-from vl_assay.model_wrappers.engine.results import Results
+from vl_assay.model_wrappers.engine.protocol import Detections, abilities
 
 INFO = ModelInfo("fake", "test", "fake", "1", "float32")
+MATCHING = ("itm", "groups", "retrieval")
 
 
-class Images(ScoringPlan):
-    """A plan whose images are drawn from their number."""
-
-    def open_image(self, number):
-        from PIL import Image
-
-        return Image.new("RGB", (40 + number, 30), (number, 0, 0))
-
-
-def task(task_type, examples, name="task"):
-    data = TaskData("bench", Task(name, ("c",), ("image",), ("caption",), {}, task_type=task_type), ("c",), "test")
-    data.examples += examples
-    return data
-
-
-def matching(count=7):
-    return [Example(f"m{i}", "c", "c", (f"i{i % 4}",), (f"caption {i}", "x" * (i + 1))) for i in range(count)]
-
-
-def pipeline(tmp_path, batch_size=3):
-    return Pipeline("fake", ChunkStore(tmp_path), Processes(), Progress(show=False), batch_size)
-
-
-def no_cache(tmp_path):
-    return EmbeddingCache(None, ChunkStore(tmp_path), Processes())
+def image_value(image):
+    return zlib.crc32(np.asarray(image.convert("RGB")).tobytes()) % 97 / 97
 
 
 def text_value(text):
-    return float(sum(text.encode() if isinstance(text, str) else text) % 997)
+    """A number that a caption with two words exchanged shares."""
+    return sum(text.encode() if isinstance(text, str) else text) % 97 / 97
 
 
 class Reader:
@@ -67,13 +38,16 @@ class Reader:
 
 
 class Cross(Reader):
-    """A cross encoder whose score is a function of image and caption alone, plus noise by the index in the batch."""
+    """A cross-encoder whose score is the sum of an image's and a caption's value, plus noise by the index in the batch.
 
-    def __init__(self, noise=0.0):
-        self.encoded, self.matched, self.noise = [], 0, noise
+    It runs out of memory if a batch has more than `most` captions.
+    """
+
+    def __init__(self, noise=0.0, most=10**6):
+        self.encoded, self.matched, self.noise, self.most = [], 0, noise, most
 
     def prepare_image(self, image):
-        return float(image.size[0])
+        return image_value(image)
 
     def encode_images(self, images, *, exact=False):
         if not exact:
@@ -82,18 +56,40 @@ class Cross(Reader):
 
     def match(self, features, images, captions, *, exact=False):
         assert not exact or len(captions) == 1
-        self.matched += len(captions)
-        place = 0 if exact else np.arange(len(captions)) * self.noise
-        return features[list(images)] * 1000 + [text_value(ids) for ids in captions] + place
+        if len(captions) > self.most:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        self.matched += 0 if exact else len(captions)
+        noise = 0 if exact else np.arange(len(captions)) * self.noise
+        return features[list(images)] + [text_value(ids) for ids in captions] + noise
 
     prepare_questions, answer = Reader.prepare_captions, match
+
+
+class Dual(Reader):
+    """A dual encoder whose scores are those of `Cross`; the embeddings are not of length 1."""
+
+    def __init__(self, noise=0.0):
+        self.read, self.noise = [], noise
+
+    def prepare_image(self, image):
+        return np.array([image_value(image), 1.0])
+
+    def encode_images(self, images, *, exact=False):
+        return np.stack(images)
+
+    def encode_captions(self, captions, *, exact=False):
+        assert not exact or len(captions) == 1
+        self.read += [] if exact else [bytes(ids) for ids in captions]
+        noise = 0 if exact else np.arange(len(captions)) * self.noise
+        values = np.array([text_value(ids) for ids in captions]) + noise
+        return np.stack([np.ones(len(values)), values], axis=1)
 
 
 class Pairwise:
     info = INFO
 
     def score(self, image, captions):
-        return [image.size[0] * 1000 + text_value(caption) for caption in captions]
+        return [image_value(image) + text_value(caption) for caption in captions]
 
 
 class TextOnly(Reader):
@@ -101,33 +97,6 @@ class TextOnly(Reader):
 
     def score_captions(self, captions, *, exact=False):
         return np.array([text_value(ids) for ids in captions])
-
-
-class Dual(Reader):
-    """Embeds an image as its number and a caption as its value; the embeddings are not of length 1."""
-
-    def prepare_image(self, image):
-        return np.array([image.size[0] * 1000.0, 1.0])
-
-    def encode_images(self, images, *, exact=False):
-        return np.stack(images)
-
-    def encode_captions(self, captions, *, exact=False):
-        return np.array([[1.0, text_value(ids)] for ids in captions])
-
-
-class Noisy(Dual):
-    """Embeds captions with an error that depends on the batch, except one at a time."""
-
-    def __init__(self):
-        self.read = []
-
-    def encode_captions(self, captions, *, exact=False):
-        assert not exact or len(captions) == 1
-        if not exact:
-            self.read += [bytes(ids) for ids in captions]
-        values = np.array([sum(ids) % 97 / 97 for ids in captions])
-        return np.stack([np.ones(len(values)), values + (0 if exact else 1e-7 * np.arange(len(values)))], axis=1)
 
 
 class TextPairs:
@@ -140,191 +109,109 @@ class TextPairs:
 
 
 class Boxes:
-    """Draws as many boxes for a phrase as it has letters; none for a phrase of one."""
+    """Draws up to three boxes for a phrase, as its length says."""
 
     info = INFO
 
     def __init__(self):
-        self.calls = []
+        self.asked = 0
 
     def prepare_image(self, image):
-        return image.size[0]
+        return image.size
 
     def detect(self, images, sizes, queries):
-        self.calls += [len(asked) for asked in queries]
-        found = []
-        for width, size, asked in zip(images, sizes, queries, strict=True):
-            assert size == (width, 30)
-            counts = [len(query.text) if len(query.text) > 1 else 0 for query in asked]
-            found.append(
-                [
-                    Detections(np.array([[0, 0, width, i + 1] for i in range(n)]).reshape(-1, 4), 1 - np.arange(n) / 99)
-                    for n in counts
-                ]
-            )
-        return found
+        assert images == sizes
+        self.asked += sum(map(len, queries))
+        return [[self.draw(query.text) for query in asked] for asked in queries]
+
+    def draw(self, text):
+        count = len(text) % 4
+        return Detections(np.array([[0, 0, 9, i + 1] for i in range(count)]).reshape(-1, 4), 1 - np.arange(count) / 99)
 
 
-def retrieval():
-    """Three images, two captions each; the second caption is shared by the first two."""
-    texts = [("a", "shared"), ("b", "shared"), ("c", "d")]
-    return [Example(f"r{i}", "c", "c", (f"i{i}",), own) for i, own in enumerate(texts)]
+def run(model, out, parts, **options):
+    """Return the rows with their examples for each part of toy_scenes, the parts' examples, and facts of the run."""
+    names = [f"toy_scenes/{part}" for part in parts]
+    files = predict(model, names, out=out, limit=24, progress=False, cache=False, **options)
+    found, tasks = [read_predictions(file) for file in files], [load_examples(name, limit=24)[0] for name in names]
+    rows = [[*zip(one.rows, task.examples, strict=True)] for one, task in zip(found, tasks, strict=True)]
+    return rows, tasks, found[0].metadata["run"]
 
 
-def expected(plan):
-    """Width of the image times 1000 plus the value of the caption, pair by pair and pool by pool."""
-    images, texts = plan.captions.everything()
-    return [
-        (40 + image) * 1000 + text_value(plan.captions.texts[text]) for image, text in zip(images, texts, strict=True)
-    ]
+def expected(tasks, sees_images=True):
+    """The scores of all pairs of an example, or of an image and all captions of the retrieval set."""
+    for task in tasks:
+        pool = [*dict.fromkeys(caption for example in task.examples for caption in example.captions)]
+        for example in task.examples:
+            seen = [image_value(decode(task.image_bytes(key))) if sees_images else 0 for key in example.images]
+            captions = pool if task.task.task_type == "retrieval" else example.captions
+            yield np.add.outer(seen, [text_value(caption) for caption in captions]).ravel()
 
 
-@pytest.mark.parametrize("how", ["dual", "cross", "pairs"])
-def test_matching_and_retrieval_in_one_plan_score_every_pair(how, tmp_path):
-    # An image that no caption goes with comes first.
-    boxes = [Example("d", "c", "c", ("boxes alone",), ("a cat",), phrases=(Phrase("cat", 2, 5),))]
-    plan = Images([task("detection", boxes), task("matching", matching()), task("retrieval", retrieval(), "pool")])
-    if how == "dual":
-        scores = score_by_embeddings(Dual(), plan, pipeline(tmp_path), no_cache(tmp_path))
-    elif how == "cross":
-        scores = score_by_matching(Cross(), plan, pipeline(tmp_path), no_cache(tmp_path))
-    else:
-        scores = score_by_pairs(Pairwise(), plan, pipeline(tmp_path))
-    assert [*scores.pairs, *scores.pools[0].ravel()] == pytest.approx(expected(plan), rel=1e-7)
-    assert scores.pools[0].shape == (3, 5)
-    assert plan.captions.pools[0].correct == [[0, 1], [2, 1], [3, 4]]
+def scores(parts):
+    return [np.ravel(row.scores) for part in parts for row, _ in part]
 
 
-def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(tmp_path):
-    examples = [*matching(), *(dataclasses.replace(example, id=f"again {example.id}") for example in matching())]
-    model, plan = Cross(), Images([task("matching", examples)])
-    scores = score_by_matching(model, plan, pipeline(tmp_path), no_cache(tmp_path))
-    assert len(model.encoded) == len(set(model.encoded)) == 4
-    assert model.matched == 14 + scores.facts["rechecked_pairs"] / 2  # each pair is there twice
+@pytest.mark.parametrize("kind", [Dual, Cross, Pairwise])
+def test_matching_and_retrieval_in_one_run_score_every_pair(kind, toy, tmp_path):
+    parts, tasks, _ = run(kind(), tmp_path, MATCHING, batch_size=5)
+    for ours, theirs in zip(scores(parts), expected(tasks), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-def test_near_ties_are_rechecked_one_by_one(tmp_path):
-    examples = [Example("a", "c", "c", ("i",), ("ab", "ba")), Example("b", "c", "c", ("i",), ("ab", "q"))]
-    scores = score_by_matching(
-        Cross(noise=1e-7), Images([task("matching", examples)]), pipeline(tmp_path), no_cache(tmp_path)
-    )
-    assert scores.pairs[0] == scores.pairs[1]
-    assert scores.facts["rechecked_pairs"] == 2
+def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(toy, tmp_path):
+    model = Cross()
+    _, tasks, _ = run(model, tmp_path, ("itm", "groups"))
+    pairs = {(i, c) for task in tasks for e in task.examples for i in e.images for c in e.captions}
+    assert len(model.encoded) == len({image for image, _ in pairs})
+    assert model.matched == len(pairs)
 
 
-def test_the_margin_of_near_ties_grows_with_the_scores(tmp_path):
-    plan = Images([task("matching", [Example("a", "c", "c", ("i",), ("x", "y"))])])
-    near = [plan.captions.near_ties(np.array([level, level + 3e-5]), 1e-6).all() for level in (1.0, 100.0, -100.0)]
-    assert near == [False, True, True]
+@pytest.mark.parametrize("kind", [Dual, Cross])
+def test_near_ties_are_rechecked_one_by_one(kind, toy, tmp_path):
+    parts, _, facts = run(kind(noise=1e-7), tmp_path, ["itm"])
+    equal = [row.scores[0] for row, example in parts[0] if len({*map(text_value, example.captions)}) == 1]
+    assert len(equal) > 1
+    assert all(one == other for one, other in equal)
+    assert facts["rechecked_pairs"] >= 2 * len(equal)
 
 
-def test_two_rows_of_one_image_share_their_correct_captions(tmp_path):
-    examples = [Example(f"r{i}", "c", "c", (key,), (text,)) for i, (key, text) in enumerate(["xa", "xb", "yc"])]
-    pool = Images([task("retrieval", examples)]).captions.pools[0]
-    assert pool.correct == [[0, 1], [0, 1], [2]]
+def test_a_text_only_model_reads_each_caption_once_and_only_near_ties_again(toy, tmp_path):
+    parts, tasks, facts = run(TextOnly(), tmp_path, ("itm", "retrieval"))
+    for ours, theirs in zip(scores(parts), expected(tasks, sees_images=False), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    captions = {caption for task in tasks for example in task.examples for caption in example.captions}
+    assert facts["truncated_captions"] == sum(len(caption) > 8 for caption in captions)
 
 
-def test_texts_share_a_smaller_batch_where_those_of_one_image_do_not_fit(tmp_path):
-    class Large(Cross):
-        def match(self, features, images, captions, *, exact=False):
-            if len(captions) > 6:
-                raise RuntimeError("CUDA out of memory")
-            return super().match(features, images, captions, exact=exact)
-
-    texts = tuple("z" * (i + 1) for i in range(40))
-    plan = Images([task("matching", [Example("a", "c", "c", ("i",), texts)])])
-    scores = score_by_matching(Large(), plan, pipeline(tmp_path, batch_size=8), no_cache(tmp_path))
-    assert scores.pairs.tolist() == expected(plan)
-
-
-def test_a_text_only_model_rechecks_only_texts_with_near_ties(tmp_path):
-    groups = [Example(f"g{i}", "c", "c", (f"a{i}", f"b{i}"), (f"one {i}", f"two {i}!")) for i in range(5)]
-    scores = score_text_only(TextOnly(), Images([task("matching", groups)]), pipeline(tmp_path))
-    assert scores.facts["rechecked_pairs"] == 0
-
-
-def test_a_text_only_model_is_given_no_image_and_reads_each_caption_once(tmp_path):
-    class Unseen(ScoringPlan):
-        def open_image(self, number):
-            raise AssertionError("a text-only model opened an image")
-
-    plan = Unseen([task("matching", matching()), task("retrieval", retrieval(), "pool")])
-    scores = score_text_only(TextOnly(), plan, pipeline(tmp_path))
-    _, texts = plan.captions.everything()
-    wanted = [text_value(plan.captions.texts[text]) for text in texts]
-    assert [*scores.pairs, *scores.pools[0].ravel()] == wanted
-    assert scores.facts["truncated_captions"] == 7
-
-
-def compared():
-    """Captions to compare: the first two and another; the last three are the same to `Noisy`, which adds bytes."""
-    texts = [("a cat", "one cat", "a dog"), ("caption 1", "a cat", "xx"), ("abc", "bca", "cab")]
-    return [Example(f"t{i}", "c", "c", (), own) for i, own in enumerate(texts)]
-
-
-def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matched_with(tmp_path):
-    plan = Images([task("matching", matching()), task("text_similarity", compared(), "texts")])
-    model = Noisy()
-    scores = score_by_embeddings(model, plan, pipeline(tmp_path), no_cache(tmp_path))
-    # "caption 1" and "xx" are captions of both tasks.
-    assert len(model.read) == len(set(model.read)) == 7 + 7 + 8 - 2
-    results = Results(plan, scores.pairs, scores.text_pairs, [], np.empty(0), {})
-    for row, example in zip(results.rows(1), compared(), strict=True):
-        one, two, three = (sum(caption.encode()) % 97 / 97 for caption in example.captions)
-        assert row.scores[0] == pytest.approx([1 + one * two, 1 + one * three, 1 + two * three], abs=1e-5)
+def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matched_with(toy, tmp_path):
+    model = Dual()
+    (_, parts), tasks, _ = run(model, tmp_path / "dual", ("itm", "paraphrases"))
+    captions = {caption for task in tasks for example in task.examples for caption in example.captions}
+    assert sorted(model.read) == sorted(caption.encode() for caption in captions)
+    for row, example in parts:
+        one, two, three = map(text_value, example.captions)
+        assert row.scores[0] == pytest.approx([1 + one * two, 1 + one * three, 1 + two * three], abs=1e-6)
         assert (row.images, row.correct) == ([], [0])
-    assert len(set(results.rows(1)[2].scores[0])) == 1, "equal captions tie, whatever batch they were in"
-    assert len(results.rows(0)) == 7
+    [parts], _, _ = run(TextPairs(), tmp_path / "texts", ["paraphrases"])
+    for row, example in parts:
+        one, two, three = map(len, example.captions)
+        assert row.scores[0] == [-abs(one - two), -abs(one - three), -abs(two - three)]
 
 
-def test_captions_alone_need_no_image_and_no_embeddings(tmp_path):
-    plan = Images([task("text_similarity", compared())])
-    assert plan.images == []
-    embedded = score_by_embeddings(Noisy(), plan, pipeline(tmp_path), no_cache(tmp_path))
-    assert (len(embedded.pairs), len(embedded.text_pairs)) == (0, 9)
-    found = score_text_pairs(TextPairs(), plan, pipeline(tmp_path / "texts"))
-    assert found.tolist() == [-2, 0, -2, -4, -7, -3, 0, 0, 0]
-
-
-def test_a_model_without_a_text_encoder_is_refused_and_told_why(tmp_path):
-    message = "matching and retrieval, but toy_scenes/paraphrases is text_similarity, which takes a model that embeds"
-    with pytest.raises(ModelError, match=message):
-        predict(Pairwise(), "toy_scenes/paraphrases", out=tmp_path, progress=False)
-
-
-def answers():
-    return [Example(f"q{i}", "c", "cat", (f"i{i}",), (f"is it {i}",), answer=i % 2 == 0) for i in range(4)]
-
-
-def detections():
-    caption = "a red cat and x"
-    phrases = (Phrase("red cat", 2, 9, ((1.0, 2.0, 3.0, 4.0),)), Phrase("x", 14, 15, ()))
-    first = Example("d0", "c", "object", ("i0",), (caption,), phrases=phrases, pair="p")
-    empty = tuple(dataclasses.replace(phrase, boxes=()) for phrase in phrases)
-    return [
-        first,
-        dataclasses.replace(first, id="d1", images=("i1",), phrases=empty, positive=False),
-        dataclasses.replace(first, id="d2", images=("i0",), captions=("red cat!",), phrases=(Phrase("red cat", 0, 7),)),
-    ]
-
-
-def test_boxes_and_answers_reach_their_rows(tmp_path):
-    plan = Images([task("detection", detections()), task("vqa", answers(), "asked")])
+def test_boxes_and_answers_reach_their_rows(toy, tmp_path):
     model = Boxes()
-    boxes = detect(model, plan, pipeline(tmp_path / "boxes"))
-    said = score_answers(Cross(), plan, pipeline(tmp_path / "answers"))
-    assert sorted(model.calls) == [2, 3]  # the phrases of two captions of one image in one go
-    assert len(boxes[0, PhraseQuery("a red cat and x", 14, 15)].boxes) == 0
-    results = Results(plan, np.empty(0), np.empty(0), [], said.pairs, boxes)
-    first, second, third = results.rows(0)
-    assert [len(found) for found in first.boxes] == [7, 0]
-    assert first.boxes[0][1] == [0.0, 0.0, 40.0, 2.0]
-    assert second.boxes[0][1] == [0.0, 0.0, 41.0, 2.0]
-    assert (second.truth, second.positive, second.pair) == ([[], []], False, "p")
-    assert third.phrases == [{"text": "red cat", "start": 0, "end": 7}]
-    rows = results.rows(1)
-    assert [row.score for row in rows] == [(40 + i) * 1000 + text_value(f"is it {i}") for i in range(4)]
-    assert results.rows(0)[0] == first, "tasks can be asked for in any order"
+    [parts], _, _ = run(model, tmp_path / "boxes", ["detection"])
+    for row, example in parts:
+        drawn = [model.draw(phrase.text) for phrase in example.phrases]
+        assert row.boxes == [each.boxes.tolist() for each in drawn]
+        assert row.scores == [each.scores.tolist() for each in drawn]
+        assert row.truth == [[list(box) for box in phrase.boxes] for phrase in example.phrases]
+        assert (row.positive, row.pair) == (example.positive, example.pair)
+    assert model.asked == len({(e.images, e.captions, p.start, p.end) for _, e in parts for p in e.phrases})
+    [parts], tasks, _ = run(Cross(), tmp_path / "answers", ["vqa"])
+    for (row, _), theirs in zip(parts, expected(tasks), strict=True):
+        assert row.score == pytest.approx(theirs[0])
 
 
 def test_what_a_model_can_do_follows_from_its_methods():
@@ -341,3 +228,47 @@ def test_a_model_is_not_given_what_it_cannot_do(coco, tmp_path):
     sources_tricd.make(tmp_path / "tricd")
     with pytest.raises(ModelError, match="fake does matching and retrieval, but tricd/val is detection"):
         run_quietly(Pairwise(), tmp_path / "tricd", tmp_path, ["tricd/val"])
+    message = "matching and retrieval, but toy_scenes/paraphrases is text_similarity, which takes a model that embeds"
+    with pytest.raises(ModelError, match=message):
+        predict(Pairwise(), "toy_scenes/paraphrases", out=tmp_path, progress=False)
+
+
+def test_batches_are_halved_where_memory_ends_and_the_scores_stay_the_same(toy, tmp_path):
+    parts, tasks, _ = run(Cross(most=6), tmp_path / "small", MATCHING, batch_size=16)
+    for ours, theirs in zip(scores(parts), expected(tasks), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    with pytest.raises(ModelError, match="even with one item at a time"):
+        run(Cross(most=0), tmp_path / "none", ["itm"])
+
+
+class Counting(Recorder):
+    """Counts images that are prepared and not yet encoded."""
+
+    def __init__(self, error=None):
+        super().__init__()
+        self.lock, self.waiting, self.most, self.error = threading.Lock(), 0, 0, error
+
+    def prepare_image(self, image):
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        return super().prepare_image(image)
+
+    def encode_images(self, images, *, exact=False):
+        if self.error:
+            raise self.error
+        with self.lock:
+            self.waiting -= 0 if exact else len(images)
+        return super().encode_images(images, exact=exact)
+
+
+def test_no_more_than_three_batches_are_in_memory_and_a_log_tells_each_stage(coco, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NO_COLOR", "1")
+    model, folder = Counting(), coco(rows=100, images=100)
+    options = {"out": tmp_path / "out", "data_dir": folder, "options": {"verify": False}, "cache": False}
+    ours = all_scores(predict(model, ["sugarcrepe/swap_obj"], batch_size=5, **options))
+    assert model.most <= 15
+    assert "encoding images: 100" in capsys.readouterr().err.splitlines()
+    assert (ours == all_scores(run_quietly(Recorder(), folder, tmp_path / "all", ["sugarcrepe/swap_obj"]))).all()
+    with pytest.raises(RuntimeError, match="shapes do not agree"):  # which is not taken for a lack of memory
+        run_quietly(Counting(RuntimeError("shapes do not agree")), folder, tmp_path / "failed")

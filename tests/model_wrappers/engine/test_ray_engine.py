@@ -12,7 +12,6 @@ from support import UNVERIFIED
 from vl_assay.metrics.common.errors import ModelError, PredictionsError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
-from vl_assay.model_wrappers.engine.chunks import ChunkStore
 from vl_assay.model_wrappers.engine.ray_engine import Board, parse_engine
 from vl_assay.model_wrappers.engine.shards import UNFINISHED, RunRecord
 
@@ -27,42 +26,18 @@ def board(tmp_path):
     return board
 
 
-def claim_all(board, worker, chunks=5):
-    return list(iter(lambda: board.claim("images", chunks, worker), None))
-
-
-def test_every_chunk_is_handed_out_once(board):
-    taken = [board.claim("images", 5, f"w{n % 2}") for n in range(5)]
+def test_every_chunk_is_handed_out_once_and_that_of_a_lost_worker_or_board_again(board, tmp_path):
+    taken = [board.claim("images", 5, worker) for worker in ("w0", "w1", "lost", "lost", "w0")]
     assert sorted(taken) == [0, 1, 2, 3, 4]
     assert board.claim("images", 5, "w0") is None
-    assert board.state() == (None, 0, 5)
-    for number in taken:
-        board.save("images", number, np.ones((2, 3)))
-    board.close(replace(RECORD, stages={"images": 5}))
-    assert board.state() == (replace(RECORD, stages={"images": 5}), 0, 0)
-
-
-def test_what_a_lost_worker_had_claimed_is_handed_out_again(board):
-    first = board.claim("images", 5, "lost")
-    second = board.claim("images", 5, "lost")
-    board.save("images", first, np.ones((2, 3)))
-    rest = claim_all(board, "other")
-    assert board.release("lost") == 1
-    assert board.release("lost") == 0
-    assert claim_all(board, "other") == [second]
-    assert sorted([first, second, *rest]) == [0, 1, 2, 3, 4]
-
-
-def test_a_new_board_hands_out_only_what_is_not_finished(board, tmp_path):
-    for number in (1, 3):
-        board.claim("images", 5, "w")
-        board.save("images", number, np.full((1, 1), number))
+    for number in taken[:3]:
+        board.save("images", number, np.full((2, 3), number))
+    assert (board.release("lost"), board.release("lost")) == (1, 0)
+    assert board.claim("images", 5, "w1") == taken[3]
     again = Board(str(tmp_path))
     again.open(RECORD)
-    assert sorted(claim_all(again, "w")) == [0, 2, 4]
-    assert again.load("images", 3) == [[3]]
-    store = ChunkStore(tmp_path / UNFINISHED / RECORD.identity)
-    assert store.load("images", 1) == [[1]]
+    assert sorted(iter(lambda: again.claim("images", 5, "w"), None)) == sorted(taken[3:])
+    assert (again.load("images", taken[0]) == taken[0]).all()
 
 
 def test_a_worker_with_another_model_is_refused_with_what_differs(board):

@@ -17,7 +17,6 @@ from support import UNVERIFIED
 from vl_assay.metrics.common.errors import DataError, PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import merge, predict
-from vl_assay.model_wrappers.engine.shards import Shard
 
 TASKS = ("sugarcrepe/add_att", "sugarcrepe/swap_obj")
 
@@ -140,13 +139,6 @@ def test_a_damaged_record_and_a_folder_without_shards_are_told(clip_shards, tmp_
 def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
     with pytest.raises(VLAssayError, match=re.escape(f"the shard is '{text}'; give its number")):
         predict("demo-clip", "toy_scenes", out=tmp_path, shard=text)
-
-
-def test_shards_share_the_chunks_of_a_stage_evenly():
-    for chunks in (0, 1, 5, 16, 33):
-        shares = [list(Shard(number, 4).claims("images", chunks)) for number in (1, 2, 3, 4)]
-        assert sorted(number for share in shares for number in share) == list(range(chunks))
-        assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_recipes_in_the_guide_have_options_that_exist():

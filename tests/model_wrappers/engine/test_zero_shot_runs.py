@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from console import invoke
@@ -12,12 +10,8 @@ from support import Pairs, Recorder
 
 from vl_assay.hub_datasets import compare, errors, load_examples, report
 from vl_assay.hub_datasets.core.images import decode
-from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
-from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.protocol import ModelInfo
-from vl_assay.model_wrappers.finetune.train.validation import Evaluation
 
 NAMES = ("cat", "dog", "fire engine")
 TEMPLATES = ("a photo of a {}.", "art of the {}!", "{}")
@@ -78,40 +72,11 @@ def test_a_dual_encoder_scores_the_mean_direction_of_a_class_s_prompts(kind, dat
     assert not np.allclose(found, seen @ np.stack([unit(each).mean(axis=0) for each in embedded]).T, atol=1e-3)
 
 
-def test_a_single_template_is_the_prompt_s_own_score(data, tmp_path):
-    one = data | {"options": {"templates": "a photo of a {}."}}
-    [path] = predict(Recorder(), "zero_shot/folder", out=tmp_path, progress=False, **one)
-    task, of_class = prompts(one)
-    model = Recorder()
-    captions = model.encode_captions(model.prepare_captions([text for [text] in of_class]))
-    first = model.encode_images([model.prepare_image(decode(task.image_bytes(task.examples[0].images[0])))])
-    assert np.allclose(read_predictions(path).rows[0].scores, (first @ captions.T)[0], atol=1e-6)
-
-
 def test_a_pair_scorer_gives_a_class_the_mean_score_of_its_prompts(data, tmp_path):
     _, of_class = prompts(data)
     found = scores_of(Pairs(), tmp_path, data)
     lengths = [np.mean([len(text) for text in texts]) / 1000 for texts in of_class]
     assert np.allclose(found - found[:, :1], np.array(lengths) - lengths[0], atol=1e-4)
-
-
-class Blind:
-    """Text alone: a caption scores its length."""
-
-    info = ModelInfo("blind", "test", "blind", "1", "float64")
-    max_tokens = 1000
-
-    def prepare_captions(self, captions):
-        return [list(caption.encode()) for caption in captions]
-
-    def score_captions(self, captions, *, exact=False):
-        return np.array([float(len(ids)) for ids in captions])
-
-
-def test_text_alone_prefers_one_class_for_every_image(data, tmp_path):
-    _, of_class = prompts(data)
-    found = scores_of(Blind(), tmp_path, data)
-    assert np.allclose(found, [[np.mean([len(text) for text in texts]) for texts in of_class]] * 9)
 
 
 def test_a_class_s_column_is_right_and_predictions_of_classes_without_images_are_there(data, tmp_path):
@@ -127,20 +92,6 @@ def test_a_limit_takes_images_of_many_classes_and_all_candidates(data, tmp_path)
     rows = rows_of(Recorder(), tmp_path, data, limit=3)
     assert sorted(row.correct[0] for row in rows) == [0, 2, 3]
     assert {len(row.scores) for row in rows} == {4}
-
-
-def test_scores_of_another_system_are_in_the_order_of_the_classes(data, tmp_path):
-    ours = rows_of(Recorder(), tmp_path / "ours", data)
-    lines = (json.dumps({"id": row.id, "scores": row.scores.tolist()}) for row in ours)
-    (tmp_path / "scores.jsonl").write_text("\n".join(lines))
-    theirs = rows_of(f"precomputed:{tmp_path / 'scores.jsonl'}", tmp_path / "theirs", data)
-    assert [row.scores.tolist() for row in theirs] == [row.scores.tolist() for row in ours]
-    assert [row.correct for row in theirs] == [row.correct for row in ours]
-
-
-def test_a_detector_cannot_classify_and_says_so(data, tmp_path):
-    with pytest.raises(ModelError, match="demo-owlvit does detection, but zero_shot/folder is retrieval"):
-        predict("demo-owlvit", "zero_shot/folder", out=tmp_path, progress=False, **data)
 
 
 def test_the_report_has_acc_at_1_over_images_and_over_classes(images, tmp_path):
@@ -183,9 +134,3 @@ def test_the_commands_run_on_a_folder_of_labelled_images(images, tmp_path):
     assert invoke("predict", "mock:shuffled", *named, "--out", other).exit_code == 0
     assert "acc" in invoke("report", other / "zero_shot.folder.parquet").output
     assert "demo-clip and mock:shuffled" in invoke("compare", out, other).output.replace("\n", " ")
-
-
-def test_fine_tuning_measures_it(data, tmp_path):
-    evaluation = Evaluation(("zero_shot/folder",), **data)
-    scores, results = evaluation.measure(Recorder(), tmp_path, Processes())
-    assert scores == {"zero_shot/folder/acc_at_1": results[0].scores["acc_at_1"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from console import invoke
 from noise import write_noise
 from support import Recorder
 
@@ -33,11 +32,6 @@ def files(tmp_path_factory):
     return [*predict(Recorder(), references, out=place / "ViT-B-32", data_dir=place, progress=False)]
 
 
-def test_vtab_has_twenty_sets():
-    assert len(VTAB) == 20
-    assert {"cifar10", "cifar100", "svhn"} <= {*VTAB}
-
-
 def test_a_report_has_the_mean_over_the_sets_that_were_run_and_names_the_others(files):
     found = report(files, resamples=100)
     scores = {result.benchmark["task"]: result.scores for result in found}
@@ -53,10 +47,6 @@ def test_a_report_has_the_mean_over_the_sets_that_were_run_and_names_the_others(
     assert "lacks cifar10, cifar100," in text
     assert "is over the 2 that have it" in text
     assert not report([file for file in files if "imagenet" in file.name], resamples=100).suite_means
-
-
-def test_the_command_prints_it(files):
-    assert "Mean over the tasks vtab of zero_shot" in invoke("report", *files).output
 
 
 def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_all_sets(

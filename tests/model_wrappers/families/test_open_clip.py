@@ -297,50 +297,6 @@ def test_a_model_is_fine_tuned_and_saved_for_the_library(library, tmp_path):
     assert "base_model" not in card  # a model and a tag are no repository of the Hub
 
 
-def test_a_model_fine_tuned_from_a_file_of_weights_is_scored_as_its_folder(library, coco, tmp_path):
-    from finetune_support import make_training_set, short
-
-    from vl_assay.model_wrappers.finetune.train.training import Evaluation, TrainingConfig, finetune
-
-    outcome = finetune(
-        "open_clip:tiny-quickgelu",
-        make_training_set(16),
-        tmp_path / "out",
-        short(),
-        config=TrainingConfig(
-            evaluation=Evaluation(("sugarcrepe/add_att",), data_dir=coco(), options={"verify": False})
-        ),
-        settings={"pretrained": str(tmp_path / "negclip.pth")},
-        progress=False,
-    )
-    [result] = outcome.results
-    assert result.scores["accuracy"] == outcome.history[-1]["scores"]["sugarcrepe/add_att/accuracy"]
-
-
-def test_adapters_in_a_file_of_weights_are_merged_as_in_svlc_s_code(library, images, tmp_path):
-    content = torch.load(tmp_path / "negclip.pth", weights_only=True)
-    name = next(name for name, value in content["state_dict"].items() if value.ndim == 2 and name.endswith(".weight"))
-    weight, stem = content["state_dict"][name], name.removesuffix("weight")
-    torch.manual_seed(1)
-    down, up = torch.randn(4, weight.shape[1]), torch.randn(weight.shape[0], 4)
-    merged = content["state_dict"] | {name: weight + up @ down / 4}  # alpha 1, rank 4
-    torch.save({"state_dict": merged}, tmp_path / "merged.pt")
-    adapted = {f"{stem}lora_A": down, f"{stem}lora_B": up}
-    adapted = {f"module.{key}": value for key, value in {**content["state_dict"], **adapted}.items()}
-    torch.save({"epoch": 5, "state_dict": adapted}, tmp_path / "dac.pt")
-    by_hand, ours, without = (load_negclip(tmp_path, file=each) for each in ("merged.pt", "dac.pt", "negclip.pth"))
-    for expected, found in zip(*(embeddings(each, images, CAPTIONS) for each in (by_hand, ours)), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-    differences = [
-        np.abs(a - b).max() for a, b in zip(*(embeddings(m, images, CAPTIONS) for m in (ours, without)), strict=True)
-    ]
-    assert max(differences) > 1e-3
-    assert ours.info.settings["pretrained"] == "dac.pt"
-    assert ours.info.settings["weights"] == "1 adapters merged: weight + B·A / rank"
-    assert ours.info.settings["activation_mismatch"] == "no"
-    assert "dac.pt" in ours.info.name
-
-
 def test_a_published_checkpoint_is_loaded_by_its_name_with_its_activation(library, images, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

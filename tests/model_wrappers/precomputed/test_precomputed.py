@@ -6,7 +6,6 @@ import csv
 import functools
 import importlib
 import io
-import itertools
 import json
 
 import numpy as np
@@ -86,14 +85,6 @@ def results_of(path):
     return [(result.metric, result.scores) for result in report(path, resamples=100)]
 
 
-def rounded(results):
-    return json.loads(json.dumps(results), parse_float=lambda text: round(float(text), 9))
-
-
-def flat(lists):
-    return list(itertools.chain.from_iterable(lists))
-
-
 def task_of(reference, sources):
     name = reference.partition("/")[0]
     [task] = load_examples(reference, data_dir=sources(name), options=UNVERIFIED, needs_images=False)
@@ -104,57 +95,44 @@ def swap_obj(sources):
     return [example.id for example in task_of("sugarcrepe/swap_obj", sources).examples]
 
 
+TASKS = ("sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco", "tricd/val", "tricd/vqa")
+
+
+def records_of(rows):
+    """The records that say what rows of predictions hold."""
+    for row in rows:
+        if hasattr(row, "score"):
+            yield {"id": row.id, "scores": row.score}
+        elif hasattr(row, "boxes"):
+            yield {"id": row.id, "boxes": row.boxes, "scores": row.scores}
+        else:
+            yield {"id": row.id, "scores": np.asarray(row.scores).tolist()}
+
+
 @pytest.mark.parametrize("ending", WRITERS)
-@pytest.mark.parametrize("reference", ["sugarcrepe/swap_obj", "cola", "aro/coco_order", "retrieval/coco"])
-def test_scores_come_back_as_they_were_given(reference, ending, run):
+@pytest.mark.parametrize("reference", TASKS)
+def test_predictions_come_back_as_they_were_given(reference, ending, run):
     original = run("mock:shuffled", reference)
-    predictions = read_predictions(original)
-    rows = [{"id": row.id, "scores": np.asarray(row.scores).tolist()} for row in predictions.rows]
-    again = run(WRITERS[ending](rows[::-1]), reference, out="again", ending=ending)
-    assert [row.id for row in read_predictions(again).rows] == [row.id for row in predictions.rows]
-    for ours, theirs in zip(read_predictions(again).rows, predictions.rows, strict=True):
-        assert np.array_equal(ours.scores, theirs.scores)
-        assert ours.correct == theirs.correct
-    assert results_of(again) == results_of(original)
-
-
-@pytest.mark.parametrize("ending", WRITERS)
-def test_answers_and_yes_no_scores_come_back_too(ending, run):
-    original = run("mock:shuffled", "tricd/vqa")
     rows = read_predictions(original).rows
-    said = WRITERS[ending]([{"id": row.id, "answer": "Yes." if row.score > 0 else "no"} for row in rows])
-    assert results_of(run(said, "tricd/vqa", out="words", ending=ending)) == results_of(original)
-    said = WRITERS[ending]([{"id": f"tricd/{row.id}", "scores": row.score} for row in rows])
-    assert results_of(run(said, "tricd/vqa", out="numbers", ending=ending)) == results_of(original)
+    again = run(WRITERS[ending]([*records_of(rows)][::-1]), reference, out="again", ending=ending)
+    assert [*records_of(read_predictions(again).rows)] == [*records_of(rows)]
+    assert results_of(again) == results_of(original)
+    if reference == "tricd/vqa":
+        said = WRITERS[ending]([{"id": f"tricd/{row.id}", "answer": "Yes." if row.score > 0 else "no"} for row in rows])
+        assert results_of(run(said, reference, out="words", ending=ending)) == results_of(original)
 
 
-@pytest.mark.parametrize("ending", WRITERS)
-def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(ending, tmp_path):
-    [original] = predict("mock:shuffled", "toy_scenes/paraphrases", out=tmp_path / "first", limit=50, progress=False)
+def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tmp_path):
+    how = {"limit": 50, "progress": False}
+    [original] = predict("mock:shuffled", "toy_scenes/paraphrases", out=tmp_path / "first", **how)
     records = [{"id": row.id, "scores": row.scores[0]} for row in read_predictions(original).rows]
-    file = tmp_path / f"said{ending}"
-
-    def read(records, out):
-        content = WRITERS[ending](records)
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        how = {"out": tmp_path / out, "limit": 50, "progress": False}
-        [path] = predict(f"precomputed:{file}", "toy_scenes/paraphrases", **how)
-        return path
-
-    assert results_of(read(records, "second")) == results_of(original)
-    with pytest.raises(ModelError, match=r"50 of its records .* 1 × 2 scores; the example has 1 × 3"):
-        read([{**record, "scores": [0.5, 0.1]} for record in records], "third")
-
-
-@pytest.mark.parametrize("ending", WRITERS)
-def test_boxes_come_back_too(ending, run):
-    original = run("mock:shuffled", "tricd/val")
-    rows = read_predictions(original).rows
-    records = [{"id": row.id, "boxes": row.boxes, "scores": row.scores} for row in rows]
-    again = run(WRITERS[ending](records), "tricd/val", out="again", ending=ending)
-    for ours, theirs in zip(read_predictions(again).rows, rows, strict=True):
-        assert (ours.boxes, ours.scores) == (theirs.boxes, theirs.scores)
+    file = tmp_path / "said.csv"
+    file.write_text(table(records))
+    [again] = predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "second", **how)
     assert results_of(again) == results_of(original)
+    file.write_text(table([{**record, "scores": [0.5, 0.1]} for record in records]))
+    with pytest.raises(ModelError, match=r"50 of its records .* 1 × 2 scores; the example has 1 × 3"):
+        predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
 def test_columns_of_numbers_are_scores_of_one_image(run, sources):
@@ -220,6 +198,8 @@ def test_the_model_says_which_file_it_is(tmp_path):
     assert model.info.revision == f"sha256:{file_hash(path)}"
     named = load_model(f"precomputed:{path}", LoadOptions(settings={"name": "X-VLM"}))
     assert named.info.name == "X-VLM"
+    with pytest.raises(ModelError, match="1 to 200 printable characters"):
+        load_model(f"precomputed:{path}", LoadOptions(settings={"name": "a\nb"}))
 
 
 @pytest.mark.parametrize(
@@ -238,12 +218,6 @@ def test_the_first_record_decides_which_tasks_a_file_is_for(text, kinds, tmp_pat
 def test_a_file_is_not_given_what_it_cannot_answer(run):
     with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
         run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
-
-
-def test_a_name_is_printable(tmp_path):
-    (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
-    with pytest.raises(ModelError, match="1 to 200 printable characters"):
-        load_model(f"precomputed:{tmp_path}/a.csv", LoadOptions(settings={"name": "a\nb"}))
 
 
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):

@@ -36,22 +36,6 @@ def template(tmp_path):
     return write
 
 
-def test_a_filled_template_of_phrases_with_the_right_boxes_is_scored_as_such(template, tmp_path):
-    path = template("detection")
-    [task] = load_examples("toy_scenes/detection", needs_images=False)
-    boxes = {
-        f"toy_scenes/{e.id}": [[list(box) for box in phrase.boxes] if e.positive else [] for phrase in e.phrases]
-        for e in task.examples
-    }
-
-    def filled(record):
-        return {"boxes": boxes[record["id"]], "scores": [[1.0] * len(each) for each in boxes[record["id"]]]}
-
-    path.write_text(fill(path.read_text(encoding="utf-8"), filled), encoding="utf-8")
-    few = {"limit": 100, "settings": {"allow_unknown": "true"}}  # the intervals of all take seconds
-    assert score(path, "toy_scenes/detection", tmp_path / "out", **few)["ap"] == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     ("part", "name", "predict"),
     [

@@ -8,12 +8,11 @@ import shutil
 
 import pytest
 import sources_aro
-import sources_hard_positives
 import sources_sugarcrepe
 import sources_tricd
 from console import invoke
 from test_reproduce import cells_of
-from tiny_models import tiny_blip, tiny_mdetr, tiny_owlvit, tiny_xvlm
+from tiny_models import tiny_blip, tiny_owlvit
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables
@@ -106,23 +105,6 @@ def test_a_detector_on_tricd_says_that_it_is_not_the_papers_test_set(table, dete
     assert f"{owl}: the paper says 'a very large ViT' and names no checkpoint" in text
 
 
-def test_a_tie_policy_reaches_the_metrics_that_know_it_and_no_other(detections, tmp_path):
-    model, folder, _ = detections
-    result = reproduce(
-        "tricd-6", models=["OWL-VIT"], use={"OWL-VIT": model}, predictions=folder, out=tmp_path, ties="right"
-    )
-    assert any(one.ours is not None for one in result.comparisons)
-    assert result.options["ties"] == "right"
-
-
-@pytest.mark.parametrize("table", ["hard-positives-1", "hard-positives-7", "hard-positives-8"])
-def test_a_clip_checkpoint_on_hard_positives(table, tiny_clip, tmp_path):
-    result = run(table, sources_hard_positives, tmp_path, {"CLIP ViT-B/32": str(tiny_clip)})
-    assert len(result.comparisons) == 6
-    assert_is_what_the_predictions_give(result, tmp_path / "out")
-    assert [path.parent.name for path in (tmp_path / "out").rglob("*.parquet")][:1] == ["CLIP-ViT-B-32"]
-
-
 def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
     use = {"BLIP": f"blip:{tiny_blip(tmp_path / 'tiny-blip')}"}
     for table, rows in (("aro-2", ["BLIP"]), ("aro-5", ["BLIP (Flickr30k-PRC)", "BLIP (COCO-PRC)"])):
@@ -131,32 +113,6 @@ def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
         for path in (tmp_path / table).rglob("*.parquet"):
             assert read_predictions(path).metadata["model"]["settings"]["head"] == "aro"
     assert_is_what_the_predictions_give(result, tmp_path / "aro-5")
-
-
-def test_xvlm_and_mdetr_run_from_their_authors_files(tmp_path):
-    tiny_xvlm(tmp_path / "xvlm")
-    tiny_mdetr(tmp_path / "mdetr")
-    for table, sources, name, file in (
-        ("aro-2", sources_aro, "XVLM", "xvlm/tiny.th"),
-        ("tricd-3", sources_tricd, "MDETR", "mdetr/tiny.pth"),
-    ):
-        result = run(table, sources, tmp_path / table, {name: f"{file.partition('/')[0]}:{tmp_path / file}"})
-        assert {one.row.name for one in result.comparisons} == {name}
-        found = [one.ours for one in result.comparisons if one.ours is not None]  # the small sources lack relations
-        assert found
-        assert all(0 <= value <= 1 for value in found)
-
-
-def test_answers_from_elsewhere_fill_a_row(tmp_path):
-    sources_aro.make(tmp_path / "data")
-    records = json.loads((tmp_path / "data" / "visual_genome_relation.json").read_text())
-    lines = [f'vg_relation/{n},"[1, {n % 2 * 2}]"' for n in range(len(records))]
-    (tmp_path / "xvlm.csv").write_text("id,scores\n" + "\n".join(lines) + "\n")
-    result = run("aro-2", sources_aro, tmp_path, {"XVLM": f"precomputed:{tmp_path / 'xvlm.csv'}"})
-    cells = {column: one for (_, column), one in cells_of(result).items()}
-    # 12 rows of on, eating, to the left of and next to in turn: the even ones, on and to the left of, are right.
-    found = [cells[name].ours for name in ("on", "eating", "to the left of", "Accuracy")]
-    assert found == [1, 0, 1, pytest.approx(2 / 3)]
 
 
 def test_the_command_lists_the_tables():

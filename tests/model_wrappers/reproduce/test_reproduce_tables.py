@@ -60,7 +60,8 @@ def test_one_run_of_hard_positives_fills_all_its_tables(tiny_clip, tmp_path):
     assert_is_what_the_predictions_give(result, tmp_path / "out")
     runs = tmp_path / "runs"
     (tmp_path / "out" / "CLIP").rename(runs)
-    for table, row in (("hard-positives-2", "CLIP ViT-B/32"), ("hard-positives-3", "0.25 HN")):
+    rows = dict.fromkeys([f"hard-positives-{number}" for number in (1, 2, 7, 8)], "CLIP ViT-B/32")
+    for table, row in (rows | {"hard-positives-3": "0.25 HN"}).items():
         result = reproduce(table, models=[row], use={row: str(tiny_clip)}, predictions=runs)
         assert len(result.comparisons) == len(get_table(table).columns)
         assert_is_what_the_predictions_give(result, runs)

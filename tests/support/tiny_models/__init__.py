@@ -23,7 +23,7 @@ from .dual_encoders import (
 )
 from .dual_encoders import tiny_clip as tiny_clip
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt, tiny_xvlm
-from .generative import tiny_idefics3, tiny_llava, tiny_qwen2_vl
+from .generative import shrunken, tiny_llava
 from .parts import bert_words as bert_words
 from .parts import bpe_words as bpe_words
 from .parts import gemma_words as gemma_words
@@ -102,8 +102,8 @@ CHECKPOINTS = {
     "cola": Tiny("cola_grammar", tiny_cola, MATCHES, "pre_classifier.weight", 24),
     "gpt2": Tiny("causal_lm", tiny_gpt2, MATCHES, "transformer.h.1.ln_1.weight", 48),
     "llava": Tiny("vqascore", tiny_llava, ANSWERS, _PROJECTOR),
-    "llava_next": Tiny("vqascore", partial(tiny_llava, kind="LlavaNext"), ANSWERS, _PROJECTOR),
-    "idefics3": Tiny("vqascore", tiny_idefics3, ANSWERS, "connector.modality_projection.proj.weight"),
-    "qwen2_vl": Tiny("vqascore", tiny_qwen2_vl, ANSWERS, _MERGER),
-    "qwen2_5_vl": Tiny("vqascore", partial(tiny_qwen2_vl, kind="Qwen2_5_VL"), ANSWERS, _MERGER),
+    "llava_next": Tiny("vqascore", partial(shrunken, model_type="llava_next"), ANSWERS, _PROJECTOR),
+    "idefics3": Tiny("vqascore", partial(shrunken, model_type="idefics3"), ANSWERS, "modality_projection.proj.weight"),
+    "qwen2_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_vl"), ANSWERS, _MERGER),
+    "qwen2_5_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_5_vl"), ANSWERS, _MERGER),
 }

@@ -5,54 +5,46 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import torch
 import transformers
+import yaml
 from transformers import CONFIG_MAPPING
 from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
-from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 
 from .parts import bpe_words, ordinary_weights, save_parts
-from .shrink_sizes import (
-    CHANGES,
-    HEADS,
-    IMAGE_PROCESSORS,
-    LAYERS,
-    PATCH,
-    PROCESSORS,
-    SIDE,
-    WIDTH,
-    WITHOUT_TEMPLATE,
-    Changes,
-)
 
-MODEL_TYPES = tuple(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
-
+PATCH, SIDE, LAYERS, HEADS, WIDTH = 8, 32, 2, 2, 64
+DATA = yaml.safe_load(Path(__file__).with_name("shrink.yaml").read_text(encoding="utf-8"))
 SPARE = 256  # tokens after the tokenizer's, for discrete images
-# Names of fields, as regular expressions, and their small values; the first that fits.
-_SIZES = (
-    (LAYERS, r"(num_)?(hidden_|encoder_|decoder_)?layers", r"depth|n_layers|num_global_layers|resampler_depth"),
-    (LAYERS, r"num_decoder_layers"),
-    (HEADS, r"(swa_|\w*_)?(num_)?(attention_|sliding_)*(heads|key_value_heads|n_heads)"),
-    (WIDTH // HEADS, r"(swa_|qk_)?head_dim|d_kv|resampler_head_dim|index_head_dim|v_head_dim"),
-    (WIDTH // HEADS, r"linear_(key_|value_)?head_dim"),
-    (WIDTH // HEADS // 2, r"qk_nope_head_dim|qk_rope_head_dim"),
-    (2 * WIDTH, r"\w*intermediate_size(_mlp)?|\w*ffn_dim|d_ff|\w*_expert_dim"),
-    (WIDTH, r"(\w+_)?hidden_(size|dim)|d_model|embed_dim|word_embed_proj_dim|encoder_hidden_size|output_channels"),
-    (WIDTH, r"(\w+_)?(out|output|proj|projection|projector)_(hidden_size|dim|output_dim)"),
-    (WIDTH, r"kv_lora_rank|q_lora_rank|adapter_(in|out)_dim"),
-    (4, r"(\w+_)?(num|n)_(local_|routed_)?experts"),
-    (2, r"num_experts_per_tok|moe_topk|moe_k|top_k_experts"),
-    (1, r"n_group|topk_group|n_groups"),
-    (4096, r"max_position_embeddings"),
-    (PATCH, r"patch_size"),
-    (SIDE, r"image_size"),
-)
+
+
+class Changes(NamedTuple):
+    """The changes of `shrink.yaml` to a model type's small configuration, processor and image processor."""
+
+    config: Mapping[str, Any] = MappingProxyType({})
+    processor: Mapping[str, Any] = MappingProxyType({})
+    images: Mapping[str, Any] = MappingProxyType({})
+    processor_class: str | None = None
+    image_processor_class: str | None = None
+    placeholder: str = ""
+    words: Sequence[str] = ()
+    unnamed: bool = False  # True if the tokenizer has no attribute for the image's token
+    template: bool = True  # False if the processor puts the image into the prompt, without a chat template
+
+
+def changes_of(model_type):
+    """Return the changes of a model type."""
+    return Changes(**DATA["types"].get(model_type, {}))
 
 
 def _size(name, value):
-    fitting = (size for size, *patterns in _SIZES if any(re.fullmatch(pattern, name) for pattern in patterns))
+    fitting = (row["size"] for row in DATA["sizes"] if any(re.fullmatch(pattern, name) for pattern in row["names"]))
     return next(fitting, value)
 
 
@@ -124,7 +116,7 @@ def tokenizer_for(processor_class, changes):
 
 def image_processor_for(model_type, changes):
     """The image processor of a model type, for small images."""
-    names = IMAGE_PROCESSOR_MAPPING_NAMES.get(model_type) or {"pil": IMAGE_PROCESSORS.get(model_type)}
+    names = IMAGE_PROCESSOR_MAPPING_NAMES.get(model_type) or {"pil": changes.image_processor_class}
     name = names.get("pil") or names.get("torchvision")
     if name is None:
         raise Unsupported("transformers has no image processor for it")
@@ -159,10 +151,11 @@ class Absent(dict):
 
 def processor_for(model_type):
     """The processor of a model type without the parts for videos and sounds."""
-    name = PROCESSORS.get(model_type) or PROCESSOR_MAPPING_NAMES.get(model_type)
+    changes = changes_of(model_type)
+    name = changes.processor_class or PROCESSOR_MAPPING_NAMES.get(model_type)
     if name is None:
         raise Unsupported("transformers has no processor for it")
-    whole, changes = getattr(transformers, name), CHANGES.get(model_type, Changes())
+    whole = getattr(transformers, name)
     check = whole.check_argument_for_proper_class
 
     def check_given(self, name, value):
@@ -212,9 +205,9 @@ def with_token_ids(facts, processor):
 def tiny(folder, model_type):
     """Save a checkpoint of a model type, with its processor; `Unsupported` where there can be none."""
     processor = processor_for(model_type)
-    changes = CHANGES.get(model_type, Changes())
+    changes = changes_of(model_type)
     placeholder = changes.placeholder or getattr(processor, "image_token", None)
-    if model_type not in WITHOUT_TEMPLATE and placeholder:
+    if changes.template and placeholder:
         processor.chat_template = CHAT % placeholder
     tokenizer, config = processor.tokenizer, CONFIG_MAPPING[model_type]()
     facts = with_token_ids(shrink(config, len(tokenizer) + SPARE), processor)
@@ -236,12 +229,22 @@ def tiny(folder, model_type):
 
 
 def _change(facts, path, value, tokenizer):
-    """Set one value of a configuration: a function of the tokenizer, a token in the place of an id, or the value."""
+    """Set one value of a configuration, which may be written as a token or as the form of images' codes."""
     for name in path[:-1]:
         facts = facts[name]
-    if callable(value):
-        value = value(tokenizer)
+    if path[-1] == "vocabulary_map":
+        value = _codes(tokenizer, value)
+    elif isinstance(value, str) and value.startswith("+"):
+        value = len(tokenizer) + int(value)
     elif isinstance(value, str) and value.startswith("<"):
         value = tokenizer.convert_tokens_to_ids(value)
     is_partial = isinstance(value, dict) and isinstance(facts.get(path[-1]), dict) and path[-1] != "rope_parameters"
     facts[path[-1]] = {**facts[path[-1]], **value} if is_partial else value
+
+
+def _codes(words, form):
+    """Return the vocabulary with 16 codes of discrete images after its tokens; Chameleon writes digits as A-J."""
+    letters = str.maketrans("0123456789", "ABCDEFGHIJ") if form.startswith("IMG") else {}
+    codes = {form.format(str(code).translate(letters)): len(words) + code for code in range(16)}
+    image = words.convert_tokens_to_ids("<image>")
+    return {**words.get_vocab(), "<image>": image, "<|extra_200|>": len(words) + 20, **codes}
