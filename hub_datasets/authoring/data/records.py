@@ -1,9 +1,9 @@
-"""Records of texts in files of JSON lines, such as the proposals of a detection benchmark."""
+"""Records in files of JSON lines: candidates, comparisons, and the proposals of a detection benchmark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_origin, get_type_hints
 
 from ....metrics.common.errors import DataError
 from .tables import check_rows, read_rows
@@ -12,18 +12,20 @@ _Record = TypeVar("_Record", bound=NamedTuple)
 
 
 def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
-    """The records of a file, in their order; further fields of its rows are left out.
+    """Read the records of a file, in their order; further fields of its rows are left out.
 
     Raises:
-        DataError: the file has no rows or cannot be read, a row lacks a field or has one that is not text, or an `id`
-            comes twice; the message names the row.
+        DataError: the file cannot be read, a row lacks a field or has one of another type, a text cannot be encoded, or
+            an `id` comes twice; the message names the row.
     """
-    path = Path(path)
+    types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
     found = []
-    for key, row in read_rows(path):
-        values = {name: row.get(name, kind._field_defaults.get(name)) for name in kind._fields}
-        if wrong := [name for name, value in values.items() if not isinstance(value, str)]:
-            raise DataError(f"row {key} of {path}: expected text as {', '.join(wrong)}; got {dict(row)}")
-        found.append(kind._make(values.values()))
-    check_rows(str(path), found)
+    for key, row in read_rows(Path(path)):
+        values = kind._field_defaults | row
+        for name, type_ in types.items():
+            if not isinstance(values.get(name), type_):
+                raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")
+        found.append(kind._make(values[name] for name in types))
+    if found:
+        check_rows(str(path), [[value for value in record if isinstance(value, str)] for record in found])
     return found

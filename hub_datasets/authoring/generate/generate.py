@@ -52,8 +52,8 @@ from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
 from .language_models import LanguageModel
-from .prompt_sets import open_prompts
-from .prompts import STEPS, PromptSet
+from .paper_prompts import PROMPT_SETS
+from .prompts import STEPS, JsonPrompts
 from .rejected import Rejected
 
 REPORT_FILE = "report.json"
@@ -121,10 +121,9 @@ def plan(
 
     Arguments and errors are those of `generate`.
     """
-    _check_options(kinds, each=each, tries=tries)
+    prompt_set = _check_options(kinds, prompts, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     more = 0
-    prompt_set = open_prompts(prompts)
     # Tokens of the prompts without their captions.
     sizes = {
         step: sum(len(each["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for each in messages)
@@ -134,7 +133,9 @@ def plan(
     }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
-        if _refusal(prompt_set, kind, item.caption):
+        try:
+            prompt_set.check_caption(kind, item.caption)
+        except Rejected:
             continue
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
         for place, step in enumerate(prompt_set.steps(kind)):
@@ -192,8 +193,7 @@ def generate(
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
-    _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
-    prompt_set = open_prompts(prompts)
+    prompt_set = _check_options(kinds, prompts, each=each, tries=tries, concurrency=concurrency)
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
     console = Console(stderr=True, quiet=not progress)
@@ -231,7 +231,7 @@ def generate_by_rule(
     """
     from .rules import make_by_rule
 
-    _check_options((), each=each)
+    _check_options((), "json", each=each)
     source = "rules"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
@@ -247,7 +247,7 @@ def generate_by_rule(
 
 
 def _make(
-    kind: str, caption: str, prompts: PromptSet, asker: Asker, rng: np.random.Generator, tries: int
+    kind: str, caption: str, prompts: JsonPrompts, asker: Asker, rng: np.random.Generator, tries: int
 ) -> tuple[str, dict[str, Any]]:
     """The text of a candidate, and what was changed in it; raises `Rejected`."""
     prompts.check_caption(kind, caption)
@@ -283,14 +283,6 @@ def _make(
         answer = ask(compose, old=concept, new=new)
     old = [text for name, text in detail.items() if name != "new"]
     return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
-
-
-def _refusal(prompts: PromptSet, kind: str, caption: str) -> Rejected | None:
-    try:
-        prompts.check_caption(kind, caption)
-    except Rejected as error:
-        return error
-    return None
 
 
 def _run(
@@ -357,11 +349,14 @@ def _key(item: Captioned, text: str) -> tuple[str, ...]:
     return item.image or f"caption:{item.caption}", *split(text).lower
 
 
-def _check_options(kinds: Sequence[str], **numbers: int) -> None:
+def _check_options(kinds: Sequence[str], prompts: str, **numbers: int) -> JsonPrompts:
+    """Return the set of prompts; raise `UnknownNameError` or `ScoresError`."""
     check_known("kind of candidates", kinds, STEPS)
+    check_known("set of prompts", [prompts], PROMPT_SETS)
     for name, value in numbers.items():
         if value < 1:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
+    return PROMPT_SETS[prompts]()
 
 
 def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[Job]:

@@ -30,7 +30,7 @@ from ...core.repository import BUILD_FILE
 from ..data.records import read_records
 from ..data.sources import read_captions
 from ..data.tables import read_rows, write_rows
-from ..review.construction import Group, Picture, Proposal, check_group
+from ..review.construction import Group, Picture, Proposal, group_problem
 from ..review.journal import SUFFIX
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
@@ -121,20 +121,12 @@ def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
             if frozenset((own.image, name)) in used or own.text.lower() in {each.text.lower() for each in fitting}:
                 continue
             groups = [Group(own.id, own.kind, own.image, own.text, name, each.text) for each in fitting]
-            group = next((g for g in groups if g.caption_1.lower() not in true_here and _is_group(g)), None)
+            group = next((g for g in groups if g.caption_1.lower() not in true_here and not group_problem(g)), None)
             if group is not None:
                 found.append(group)
                 used.add(frozenset((own.image, name)))
                 break
     return found
-
-
-def _is_group(group: Group) -> bool:
-    try:
-        check_group(group)
-    except DataError:
-        return False
-    return True
 
 
 def _sides(rows: Sequence[Row]) -> list[dict[str, str]]:
