@@ -444,7 +444,6 @@ def generate(
     from .generate import generate as making
     from .generate.language_models import open_model
     from .generate.paper_prompts import PROMPT_SETS
-    from .generate.report import print_plan, print_report
     from .generate.rules import RULE_KINDS
 
     if rules and (model or plan):
@@ -464,7 +463,8 @@ def generate(
     reading = {"columns": parse_columns(column), "split": settings.split, "limit": limit, "data_dir": data_dir}
     captions = read_captions(source, **reading, images=images)
     if plan:
-        print_plan(making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts), len(captions), out)
+        estimate = making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts)
+        making.print_plan(estimate, len(captions), out)
         return
     if opened is None:
         report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
@@ -472,7 +472,7 @@ def generate(
         sampling = {"each": each, "tries": settings.tries, "seed": seed, "prompts": prompts}
         asking = {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
-    print_report(report)
+    making.print_report(report)
     made, has_images = report.made.total(), any(item.image for item in captions)
     option = "" if has_images and settings.images else " --no-images"
     advice = f"; review them with `vl-assay review {shlex.quote(str(out))}{option}`" if made else ""

@@ -72,8 +72,8 @@ def contamination(
 
     check_writable(out)
     columns = _columns(column, "caption", "image")
-    loaded = (load_examples(name, data_dir=data_dir, needs_images=not no_images) for name in benchmark)
-    data = [each for tasks in loaded for each in tasks]
+    options = {"data_dir": data_dir, "needs_images": not no_images}
+    data = [each for name in benchmark for each in load_examples(name, **options)]
     step = search_step(data, resemblance, columns["caption"], None if no_images else columns["image"])
     _run("contamination", shards, step, out, workers, engine, shard, lambda outcomes: summarise(data, outcomes))
 
@@ -110,7 +110,7 @@ def generate(
 def _columns(pairs: list[str] | None, *known: str) -> dict[str, str]:
     columns = parse_columns(pairs)
     check_known("column", columns, known)
-    return {**dict(zip(known, known, strict=True)), **columns}
+    return {name: columns.get(name, name) for name in known}
 
 
 def _run(

@@ -231,10 +231,7 @@ def _to_csv(record: Mapping[str, Any]) -> str:
     writer.writerow(["kind", "joined", "scorer", "figure", "mean", "low", "high", "not_finite"])
     for kind, part in record["kinds"].items():
         for name, own in part["scorers"].items():
-            for figure in (*_COLUMNS, *_SHARES):
-                if figure in own:
-                    bounds = own[figure]["interval"] or ("", "")
-                    writer.writerow(
-                        [kind, part["joined"], name, figure, own[figure]["mean"], *bounds, own["not_finite"]]
-                    )
+            for figure in filter(own.get, (*_COLUMNS, *_SHARES)):
+                bounds = own[figure]["interval"] or ("", "")
+                writer.writerow([kind, part["joined"], name, figure, own[figure]["mean"], *bounds, own["not_finite"]])
     return buffer.getvalue()

@@ -133,15 +133,14 @@ def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
     for each in outcomes:
         if each.record is None:
             problems.setdefault(each.part.partition("/")[0], []).append(each)
-    asking = [name for name, found in problems.items() if found[0].problem == _NO_PAIRS]
-    lines = [
-        f"{', '.join(each.part.removeprefix(f'{name}/') for each in found)} of {name} not audited: {found[0].problem}"
-        if found[0].part != name
-        else f"{name} not audited: {found[0].problem}"
-        for name, found in problems.items()
-        if name not in asking
-    ]
-    return [*lines, f"{_NO_PAIRS}: {', '.join(asking)}"] if asking else lines
+    lines, without_pairs = [], []
+    for name, found in problems.items():
+        tasks = ", ".join(each.part.removeprefix(f"{name}/") for each in found)
+        if found[0].problem == _NO_PAIRS:
+            without_pairs.append(name)
+        else:
+            lines.append(f"{name if tasks == name else f'{tasks} of {name}'} not audited: {found[0].problem}")
+    return lines + ([f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else [])
 
 
 def _best(record: Mapping[str, Any], kind: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from .pairs import Pair
-from .records import read_records
+from .tables import read_records
 
 CANDIDATES_FILE = "candidates.jsonl"
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,22 +39,23 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
+from ....metrics.common.documents import Part, print_tables, simple_table
 from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
-from ...chat.calls import Stopped, Usage
+from ...chat.calls import Stopped, Usage, read_answers
 from ..data.candidates import CANDIDATES_FILE, Candidate
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, Question
+from .asking import JOURNAL_FILE, Asker, Question, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
 from .language_models import LanguageModel
 from .paper_prompts import PROMPT_SETS
 from .prompts import STEPS, JsonPrompts
-from .rejected import Rejected
+from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
 _SEEDS = 2**31
@@ -370,3 +371,39 @@ def _relative(image: str, folder: Path) -> str:
     if not image or "://" in image or not Path(image).is_file():
         return image
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
+
+
+def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
+    """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
+    columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
+    counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
+    headings = ("kind", "calls", "tokens read", "tokens written")
+    journal = out / JOURNAL_FILE
+    answers = len(read_answers(journal, parse_answer)[1]) if journal.exists() else 0
+    note = (
+        f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as allowed; fewer where "
+        "captions offer nothing to change. Tokens are estimated at four characters each. "
+        f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
+    )
+    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, counts), note])
+
+
+def print_report(report: Report) -> None:
+    """Print a table of made and rejected candidates, and the requests."""
+    reasons = [reason for reason in REASONS if any(own[reason] for own in report.rejected.values())]
+    counts = {kind: [report.made[kind], *map(report.rejected[kind].__getitem__, reasons)] for kind in report.kinds}
+    title = f"Candidates of {report.captions:,} captions by {report.source}"
+    parts: list[Part] = [_counts_table(title, ("kind", "made", *reasons), counts)]
+    if usage := report.usage:
+        parts.append(
+            f"{usage.calls:,} calls of {usage.prompt_tokens:,} tokens read and {usage.completion_tokens:,} written; "
+            f"{usage.reused:,} answers were there already"
+        )
+    print_tables(parts)
+
+
+def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
+    """A table of the numbers of each kind, and of their sums."""
+    sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+    rows = [[name, *map("{:,}".format, numbers)] for name, numbers in (*counts.items(), ("all", sums))]
+    return simple_table(headings, [*rows[:-1], None, rows[-1]], title=title, numbers=True)

@@ -131,9 +131,8 @@ def _read(settings: Settings, folder: Path) -> Result:
 
 def _generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
-    from ..generate.generate import generate, generate_by_rule
+    from ..generate.generate import generate, generate_by_rule, print_report
     from ..generate.language_models import open_model
-    from ..generate.report import print_report
 
     captions = stage_captions(settings)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}

@@ -157,7 +157,7 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
     return _render("template_card.md", **{**records, **context})
 
 
-def _render(name: str, **context: Any) -> str:
+def _render(template: str, **context: Any) -> str:
     """Return a template of this folder, filled in."""
     import jinja2
 
@@ -172,7 +172,7 @@ def _render(name: str, **context: Any) -> str:
         "plain": lambda text: " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()),
         "accuracy": accuracy,
     }
-    return environment.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8")).render(context)
+    return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(context)
 
 
 def _counts(pairs: Sequence[Pair]) -> list[tuple[str, int, int, int]]:

@@ -50,8 +50,7 @@ def stages_of(settings: Settings) -> list[Stage]:
 
 def print_progress(settings: Settings) -> None:
     """Print a table of the stages and, before a model is asked, an estimate of the requests; nothing is run."""
-    from ..generate.generate import plan
-    from ..generate.report import print_plan
+    from ..generate.generate import plan, print_plan
 
     stages = stages_of(settings)
     states = states_of(stages)

@@ -21,8 +21,7 @@ from ....metrics.common.formatting import percent
 from ....metrics.statistics.bootstrap import mean_intervals
 from ..audit.comparison import joined_pairs, with_interval
 from ..data.pairs import Pair
-from ..data.records import read_records
-from ..data.tables import write_rows
+from ..data.tables import read_records, write_rows
 from .agreement import agree_on, agreement_parts
 from .page import Option, Question, ReviewPage, Shown, Standing, plain
 from .pictures import Pictures

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ....metrics.common.errors import DataError, check_known
-from ..data.records import read_records
+from ..data.tables import read_records
 from ..text.phrases import differing_parts
 from .journal import Answers
 from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on, plain
