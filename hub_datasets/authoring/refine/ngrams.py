@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -75,8 +76,9 @@ class NGramModel:
             float64 array of shape (n,), below 0: the mean natural logarithm of the probability of each unit and of
             the end of the caption; higher is more likely.
         """
-        found = (np.log([*self._probabilities(self._padded(caption))]).mean() for caption in captions)
-        return np.fromiter(found, np.float64, len(captions))
+        logarithms = ([*map(math.log, self._probabilities(self._padded(caption)))] for caption in captions)
+        # Summed exactly, so that captions of the same probabilities in another order tie.
+        return np.fromiter((math.fsum(values) / len(values) for values in logarithms), np.float64, len(captions))
 
     def _padded(self, caption: str) -> tuple[str | None, ...]:
         units = _WORD.findall(caption) if self.unit == "word" else caption
