@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,12 +117,10 @@ def audit(
     `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe` · `vl-assay audit --all --data-dir sources`
     """
     from rich.console import Console
-    from rich.progress import Progress
 
     from ...metrics.statistics.bootstrap import check_share
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
-    from .audit.probes import PROBES
     from .audit.report import print_audit, write_audit, write_card
 
     if against_predictions and against is None:
@@ -137,8 +135,8 @@ def audit(
     if dataset is None:
         if any((column, predictions, card, against, option)):
             raise VLAssayError("--all is of every benchmark; leave out --column, --predictions, --card and --option")
-        chosen = {"normalised": normalised, "confidence": confidence, "seed": seed}
-        _audit_all(out or Path("vl-assay-results/audit"), data_dir, max_blind_accuracy, chosen)
+        out = out or Path("vl-assay-results/audit")
+        _audit_all(out, data_dir, max_blind_accuracy, normalised=normalised, confidence=confidence, seed=seed)
         return
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
     check_writable(folder)
@@ -153,34 +151,32 @@ def audit(
         files = (predictions or [], against_predictions or [])
         record = compare(pairs, others, (dataset, against), predictions=files, confidence=confidence, seed=seed)
         print_tables(comparison_parts(record))
-        typer.echo(f"written to {folder}: {', '.join(file.name for file in write_comparison(record, folder))}")
+        _say_written(folder, write_comparison(record, folder))
         return
-    steps = 1 + len(predictions or ()) + len(PROBES) + normalised * (1 + len(PROBES))
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("audit", total=steps)
-        result = audit_pairs(
-            pairs,
-            dataset,
-            predictions=predictions or [],
-            normalised=normalised,
-            confidence=confidence,
-            seed=seed,
-            progress=lambda step: bar.update(task, description=step, advance=1),
-        )
+    chosen = {"normalised": normalised, "confidence": confidence, "seed": seed}
+    with Console(stderr=True).status("audit"):
+        result = audit_pairs(pairs, dataset, predictions=predictions or [], **chosen)
     print_audit(result.record)
-    files = write_audit(result, folder)
-    typer.echo(f"written to {folder}: {', '.join(file.name for file in files)}")
+    _say_written(folder, write_audit(result, folder))
     if card is not None:
         changed = write_card(card, result.record)
         typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
-    found = [] if max_blind_accuracy is None else failures(result.record, max_blind_accuracy)
-    for sentence in found:
-        typer.echo(f"fails: {sentence}", err=True)
-    if found:
+    if max_blind_accuracy is not None and _say_failures(failures(result.record, max_blind_accuracy)):
         raise typer.Exit(1)
 
 
-def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | None, options: dict[str, Any]) -> None:
+def _say_written(folder: Path, files: Sequence[Path], more: str = "") -> None:
+    typer.echo(f"written to {folder}: {', '.join(file.name for file in files)}{more}")
+
+
+def _say_failures(sentences: Sequence[str]) -> bool:
+    """Print each sentence to standard error, and return whether there is one."""
+    for sentence in sentences:
+        typer.echo(f"fails: {sentence}", err=True)
+    return bool(sentences)
+
+
+def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | None, **options: Any) -> None:
     """Audit every benchmark whose texts are here; `typer.Exit` if one is damaged or exceeds the limit."""
     from rich.console import Console
 
@@ -189,18 +185,18 @@ def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | Non
     from .audit.everything import audit_all, summary_parts, write_summary
 
     check_writable(out)
+    outcomes = []
     with Console(stderr=True).status("audit") as status:
-        outcomes = list(audit_all(out, data_dir=data_dir, progress=status.update, **options))
+        for outcome in audit_all(out, data_dir=data_dir, **options):
+            outcomes.append(outcome)
+            status.update(f"audit: {outcome.part} done")
     print_tables(summary_parts(outcomes))
-    files = write_summary(outcomes, out, max_blind_accuracy)
-    typer.echo(f"written to {out}: {', '.join(file.name for file in files)}, and a folder for each benchmark")
+    _say_written(out, write_summary(outcomes, out, max_blind_accuracy), ", and a folder for each benchmark")
     found = []
     if max_blind_accuracy is not None:
         audited = [(each.part, each.record) for each in outcomes if each.record is not None]
         found = [f"{part}: {text}" for part, record in audited for text in failures(record, max_blind_accuracy)]
-    for sentence in found:
-        typer.echo(f"fails: {sentence}", err=True)
-    if found or any(each.is_damaged for each in outcomes):
+    if _say_failures(found) or any(each.is_damaged for each in outcomes):
         raise typer.Exit(1)
 
 
@@ -264,6 +260,8 @@ def refine(
     --predictions grammar.parquet --cells authors --out refined` · `vl-assay refine mine.csv --column positive=true
     --scorer words --learned 3 --out refined`
     """
+    from rich.console import Console
+
     from .refine.refine import REFINING, blind_scorers
     from .refine.refine import refine as refine_pairs
     from .refine.report import print_refinement, write_refinement
@@ -273,21 +271,20 @@ def refine(
     check_writable(out)
     pairs = _read_with_notes(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
-    result = refine_pairs(
-        pairs,
-        blind_scorers(pairs, names, predictions or [], scale),
-        learned=learned,
-        refining=tuple(dict.fromkeys(probe or REFINING)),
-        grid=grid,
-        cells=cells,
-        by_category=not together,
-        seed=seed,
-        confidence=confidence,
-        progress=True,
-    )
+    with Console(stderr=True).status("refine"):
+        result = refine_pairs(
+            pairs,
+            blind_scorers(pairs, names, predictions or [], scale),
+            learned=learned,
+            refining=tuple(dict.fromkeys(probe or REFINING)),
+            grid=grid,
+            cells=cells,
+            by_category=not together,
+            seed=seed,
+            confidence=confidence,
+        )
     print_refinement(result.record)
-    files = write_refinement(result, out, dataset)
-    typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
+    _say_written(out, write_refinement(result, out, dataset))
 
 
 def _read_with_notes(
@@ -442,11 +439,11 @@ def generate(
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made` ·
     `vl-assay generate toy_scenes/itm --rules --out made`
     """
+    from .data.candidates import CANDIDATES_FILE
     from .data.sources import read_captions
     from .generate import generate as making
     from .generate.language_models import open_model
-    from .generate.prompt_sets import PROMPT_SETS
-    from .generate.report import print_plan, print_report
+    from .generate.paper_prompts import PROMPT_SETS
     from .generate.rules import RULE_KINDS
 
     if rules and (model or plan):
@@ -466,7 +463,8 @@ def generate(
     reading = {"columns": parse_columns(column), "split": settings.split, "limit": limit, "data_dir": data_dir}
     captions = read_captions(source, **reading, images=images)
     if plan:
-        print_plan(making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts), len(captions), out)
+        estimate = making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts)
+        making.print_plan(estimate, len(captions), out)
         return
     if opened is None:
         report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
@@ -474,38 +472,20 @@ def generate(
         sampling = {"each": each, "tries": settings.tries, "seed": seed, "prompts": prompts}
         asking = {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
-    print_report(report)
-    _advise(report, out, source, named=any(item.image for item in captions), copied=settings.images)
-
-
-def _advise(report: Any, out: Path, source: str, *, named: bool, copied: bool) -> None:
-    """Print what was written and how to review it; raise `ModelError` if a model answered nothing.
-
-    Args:
-        report: of `generate`.
-        out: its folder.
-        source: the source of the captions.
-        named: whether captions name images.
-        copied: whether images were to be copied.
-    """
-    from .data.candidates import CANDIDATES_FILE
-    from .generate.asking import JOURNAL_FILE
-    from .generate.generate import REPORT_FILE
-
-    made, with_images = report.made.total(), named and copied
-    command = f"vl-assay review {shlex.quote(str(out))}{'' if with_images else ' --no-images'}"
-    advice = f"; review them with `{command}`" if made else ""
-    typer.echo(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}{advice}")
-    if made and not with_images:
-        why = "the images were left out" if named else f"{source} names no images"
+    making.print_report(report)
+    made, has_images = report.made.total(), any(item.image for item in captions)
+    option = "" if has_images and settings.images else " --no-images"
+    advice = f"; review them with `vl-assay review {shlex.quote(str(out))}{option}`" if made else ""
+    typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
+    if made and option:
+        why = "the images were left out" if has_images else f"{source} names no images"
         typer.echo(f"{why}, so the review shows captions alone")
-    unanswered = sum(own["no answer"] for own in report.rejected.values())
-    if not unanswered:
-        return
-    message = f"{unanswered:,} without an answer, see the errors in {out / JOURNAL_FILE}; the same command asks again"
-    if not made:
-        raise ModelError(f"nothing was made, {message}")
-    typer.echo(message)
+    if unanswered := sum(own["no answer"] for own in report.rejected.values()):
+        errors = f"see the errors in {out / making.JOURNAL_FILE}"
+        message = f"{unanswered:,} without an answer, {errors}; the same command asks again"
+        if not made:
+            raise ModelError(f"nothing was made, {message}")
+        typer.echo(message)
 
 
 @app.command("new-benchmark")
@@ -600,8 +580,7 @@ def new_benchmark(
         typer.echo(str(waiting))
         return
     except AuditFailed as failed:
-        for sentence in str(failed).split("\n"):
-            typer.echo(f"fails: {sentence}", err=True)
+        _say_failures(str(failed).split("\n"))
         typer.echo(
             "nothing was built; leave out a kind with --kind, give more captions, or, in --config, refine more with "
             "learned or scorer, or raise max_blind_accuracy",

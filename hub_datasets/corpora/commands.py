@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,8 +72,8 @@ def contamination(
 
     check_writable(out)
     columns = _columns(column, "caption", "image")
-    loaded = (load_examples(name, data_dir=data_dir, needs_images=not no_images) for name in benchmark)
-    data = [each for tasks in loaded for each in tasks]
+    options = {"data_dir": data_dir, "needs_images": not no_images}
+    data = [each for name in benchmark for each in load_examples(name, **options)]
     step = search_step(data, resemblance, columns["caption"], None if no_images else columns["image"])
     _run("contamination", shards, step, out, workers, engine, shard, lambda outcomes: summarise(data, outcomes))
 
@@ -87,14 +86,12 @@ def generate(
     kind: Annotated[
         list[str] | None, typer.Option(help="Such as replace_obj or positive_swap; repeatable, by default all.")
     ] = None,
-    each: Annotated[int, typer.Option(help="At most so many candidates of each kind for a caption.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of words.")] = 0,
     column: Columns = None,
     workers: Workers = 1,
     engine: Engine = "",
     shard: Part = "1/1",
 ) -> None:
-    """Make hard negatives and hard positives by rule, as `vl-assay generate --rules` does.
+    """Make hard negatives and hard positives by rule, one of each kind, as `vl-assay generate --rules` does.
 
     Rules see 4,096 captions at a time, and prefer words that occur in these. The outputs have the columns row, caption,
     candidate, kind and is_positive. Writes candidates.json.
@@ -106,15 +103,14 @@ def generate(
     from .candidates import candidate_step
 
     check_known("kind of candidates", kind or (), RULE_KINDS)
-    kinds = tuple(dict.fromkeys(kind or KINDS))
-    step = candidate_step(kinds, _columns(column, "caption")["caption"], each=each, seed=seed)
+    step = candidate_step([*dict.fromkeys(kind or KINDS)], _columns(column, "caption")["caption"])
     _run("candidates", shards, step, out, workers, engine, shard)
 
 
 def _columns(pairs: list[str] | None, *known: str) -> dict[str, str]:
     columns = parse_columns(pairs)
     check_known("column", columns, known)
-    return {**dict(zip(known, known, strict=True)), **columns}
+    return {name: columns.get(name, name) for name in known}
 
 
 def _run(
@@ -122,7 +118,6 @@ def _run(
 ) -> None:
     """Run a step, and print and write its summary; `typer.Exit` if a shard is damaged."""
     from rich.console import Console
-    from rich.progress import track
 
     from ...metrics.common.documents import print_tables, simple_table
     from .shards import find_shards, run
@@ -133,9 +128,8 @@ def _run(
     number, count = parse_shard(part)
     check_writable(out)
     shards = dict([*find_shards(patterns).items()][number - 1 :: count])
-    found = run(shards, step, out, workers=workers, on_ray=bool(engine))
-    console = Console(stderr=True)
-    outcomes = sorted(track(found, name, len(shards), console=console, disable=not sys.stderr.isatty()))
+    with Console(stderr=True).status(f"{name} of {len(shards)} shards"):
+        outcomes = sorted(run(shards, step, out, workers=workers, on_ray=bool(engine)))
     good = [outcome for outcome in outcomes if not outcome.problem]
     damaged = {outcome.shard: outcome.problem for outcome in outcomes if outcome.problem}
     kept = sum(outcome.is_kept for outcome in good)
@@ -144,11 +138,9 @@ def _run(
         counts = Counter()
         for outcome in good:
             counts.update(outcome.counts)
-        record = {"counts": counts, "settings": step.settings, "damaged": damaged}
-        table = {what: {"number": number} for what, number in counts.items()}
-        if summarise:
-            record |= summarise(good)
-            table = record["examples"]
+        found = summarise(good) if summarise else {}
+        record = {"counts": counts, "settings": step.settings, "damaged": damaged, **found}
+        table = found.get("examples") or {what: {"number": number} for what, number in counts.items()}
         rows = [(label, *map("{:,}".format, numbers.values())) for label, numbers in table.items()]
         print_tables([simple_table(["", *next(iter(table.values()))], rows, numbers=True)])
         write_text(out / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -85,7 +85,7 @@ def search_step(benchmarks: Sequence[TaskData], resemblance: float, caption: str
     texts = tuple(sorted({text for _, *captions in items for group in captions for text in group}))
     images = None if image is None else frozenset(key for keys, *_ in items for key in keys)
     _index(texts, resemblance)  # raises at once, not in a worker
-    process = partial(_search, texts=texts, resemblance=resemblance, images=images)
+    process = partial(_search, texts, resemblance, images)
     columns = [(name, pa.string()) for name in ("kind", "item", "text")]
     schema = pa.schema([*columns, ("row", pa.int64()), ("similarity", pa.float32())])
     digest = hashlib.sha256(json.dumps([texts, sorted(images or ())]).encode()).hexdigest()
@@ -97,12 +97,7 @@ _index = lru_cache(1)(SimilarTexts)
 
 
 def _search(
-    rows: Iterator[Row],
-    counts: Counter[str],
-    *,
-    texts: Sequence[str],
-    resemblance: float,
-    images: frozenset[str] | None,
+    texts: Sequence[str], resemblance: float, images: frozenset[str] | None, rows: Iterator[Row], counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     similar = _index(texts, resemblance)
     for row, (caption, image) in enumerate(rows):
@@ -142,8 +137,7 @@ def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[Outcome]) -> di
             image, caption = bool(own[_IMAGE]), bool(own[_SAME] or own[_SIMILAR])
             flags = {"examples": True, "with images": images, "same image": image, "same caption": own[_SAME]}
             flags |= {"similar caption": caption, "image and caption": image and caption, "any": image or caption}
-            flags["negative caption"] = own["negative"]
-            numbers.update({name: bool(flag) for name, flag in flags.items()})
+            numbers.update({name: bool(flag) for name, flag in (flags | {"negative caption": own["negative"]}).items()})
             if any(own.values()):
                 found.append({"part": part, "example": example.id, **own})
     return {"examples": table, "found": found}

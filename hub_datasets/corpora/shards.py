@@ -75,15 +75,13 @@ def find_shards(patterns: Sequence[str]) -> dict[str, str]:
     for pattern in patterns:
         try:
             fs, path = fsspec.url_to_fs(pattern)
-            if is_folder := fs.isdir(path):
-                names = [name for name in fs.find(path) if name.endswith((".parquet", ".tar"))]
-            else:
-                names = fs.glob(path) if any(sign in path for sign in "*?[") else [path]
-            infos = [fs.info(name) for name in names]
+            is_folder = fs.isdir(path)
+            names = fs.find(path) if is_folder else fs.glob(path) if any(sign in path for sign in "*?[") else [path]
+            infos = [fs.info(name) for name in names if not is_folder or name.endswith((".parquet", ".tar"))]
         except (OSError, ValueError, ImportError) as error:
             raise DataError(f"cannot open {pattern}: {error or type(error).__name__}; check the address") from error
-        suffixes = {PurePosixPath(name).suffix for name in names}
-        if not names or suffixes - {".parquet", ".tar"}:
+        suffixes = {PurePosixPath(info["name"]).suffix for info in infos}
+        if not infos or suffixes - {".parquet", ".tar"}:
             raise DataError(f"{pattern} names no shards; give .parquet or .tar files, a folder of them, or a glob")
         if is_folder and len(suffixes) > 1:  # img2dataset writes the captions of a tar to a Parquet file as well
             raise DataError(f"{pattern} has Parquet and tar shards, perhaps of the same rows; give '{pattern}/*.tar'")
@@ -125,15 +123,13 @@ def _read_parquet(file: Any, caption: str, image: str | None) -> Iterator[Row]:
         for part in parquet.iter_batches(64 if image else 4096, columns=columns, use_threads=False):
             images = part[image].to_pylist() if image else [None] * part.num_rows
             for text, content in zip(part[caption].to_pylist(), images, strict=True):
-                yield _checked(text, "text", str), _checked(content, "image", bytes)
-
-
-def _checked(cell: Any, kind: str, expected: type) -> Any:
-    content = cell.get("bytes") if isinstance(cell, dict) else cell
-    if content is not None and not isinstance(content, expected):
-        raise DataError(f"a cell holds {type(content).__name__}, not {kind}; name another column with --column")
-    _check_size(kind, len(content or ""))
-    return content
+                content = content.get("bytes") if isinstance(content, dict) else content
+                for kind, cell, type_ in (("text", text, str), ("image", content, bytes)):
+                    if not isinstance(cell, type_ | None):
+                        found = type(cell).__name__
+                        raise DataError(f"a cell holds {found}, not {kind}; name another column with --column")
+                    _check_size(kind, len(cell or ""))
+                yield text, content
 
 
 def _check_size(kind: str, size: int) -> None:
@@ -145,8 +141,9 @@ def _read_tar(file: Any, image: str | None) -> Iterator[Row]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
         for _, members in groupby(_members(archive), lambda member: member[0]):
             row = {}
-            for _, kind, member in members:
-                if kind == "text" or (kind == "image" and image):
+            for _, suffix, member in members:
+                kind = "text" if suffix == "txt" else "image" if image and suffix in _IMAGE_SUFFIXES else ""
+                if kind:
                     _check_size(kind, member.size)
                     row[kind] = archive.extractfile(member).read()  # pyright: ignore[reportOptionalMemberAccess]
             yield row["text"].decode().strip() if "text" in row else None, row.get("image")
@@ -157,14 +154,13 @@ def _read_tar(file: Any, image: str | None) -> Iterator[Row]:
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:
-    """Yield the files of a tar with the part of their name that a row's files share, and their kind."""
+    """Yield the files of a tar with the part of their name that a row's files share, and their suffix."""
     while (member := archive.next()) is not None:
         archive.members = []  # pyright: ignore[reportAttributeAccessIssue] (tarfile would keep all)
         folder, _, name = member.name.rpartition("/")
         key, _, suffix = name.partition(".")
         if member.isfile():
-            kind = "image" if suffix.lower() in _IMAGE_SUFFIXES else "text" if suffix.lower() == "txt" else ""
-            yield f"{folder}/{key}", kind, member
+            yield f"{folder}/{key}", suffix.lower(), member
 
 
 def run(
@@ -186,19 +182,20 @@ def run(
     shared = step, (out / "shards").absolute()
     if on_ray:
         yield from run_tasks(process_shard, shards.items(), *shared)
-    elif workers == 1:
+        return
+    if workers == 1:
         yield from (process_shard(shard, *shared) for shard in shards.items())
-    else:
-        # Spawned: a forked process could inherit a lock that a thread of this one holds.
-        pool = ProcessPoolExecutor(workers, get_context("spawn"))
-        try:
-            for future in as_completed([pool.submit(process_shard, shard, *shared) for shard in shards.items()]):
-                yield future.result()
-        except BrokenProcessPool as error:
-            reason = "a process was killed, perhaps for lack of memory"
-            raise DataError(f"{reason}; run the same command again with fewer --workers") from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+        return
+    # Spawned: a forked process could inherit a lock that a thread of this one holds.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(process_shard, shard, *shared) for shard in shards.items()]):
+            yield future.result()
+    except BrokenProcessPool as error:
+        reason = "a process was killed, perhaps for lack of memory"
+        raise DataError(f"{reason}; run the same command again with fewer --workers") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> Outcome:

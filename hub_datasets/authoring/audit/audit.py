@@ -81,7 +81,6 @@ def audit(
     normalised: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda step: None,
 ) -> Audit:
     """Measure how far captions alone tell which of a pair is true.
 
@@ -92,7 +91,6 @@ def audit(
         normalised: whether rules and probes are also run on captions after `normalising.normalise`.
         confidence: coverage of the intervals, strictly between 0 and 1.
         seed: of folds, resamples and permutations, a whole number from 0.
-        progress: called with the name of each step before it begins.
 
     Returns:
         An `Audit` whose record has `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories`
@@ -119,7 +117,7 @@ def audit(
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
     of_models = blind_predictions(predictions, pairs)
-    scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed, progress)
+    scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed)
     record = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -144,9 +142,7 @@ def audit(
         changed = [
             pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs
         ]
-        record["normalised"], _ = _run_scorers(
-            changed, groups, {}, confidence, seed, lambda step: progress(f"{step}, normalised")
-        )
+        record["normalised"], _ = _run_scorers(changed, groups, {}, confidence, seed)
     return Audit(record, scores)
 
 
@@ -162,9 +158,7 @@ def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
     check_share("max_blind_accuracy", max_blind_accuracy)
     found = []
     for name, scorer in record["scorers"].items():
-        over = []
-        if scorer["accuracy"] > max_blind_accuracy:
-            over.append(f"{scorer['accuracy']:.1%} of all pairs")
+        over = [f"{scorer['accuracy']:.1%} of all pairs"] if scorer["accuracy"] > max_blind_accuracy else []
         if len(record["categories"]) > 1:
             over += [
                 f"{part['accuracy']:.1%} of {category} (at least {part['accuracy_interval'][0]:.1%})"
@@ -263,12 +257,7 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
 
 
 def _run_scorers(
-    pairs: Sequence[Pair],
-    groups: Groups,
-    of_models: Mapping[str, Scores],
-    confidence: float,
-    seed: int,
-    progress: Callable[[str], None],
+    pairs: Sequence[Pair], groups: Groups, of_models: Mapping[str, Scores], confidence: float, seed: int
 ) -> tuple[dict[str, Any], dict[str, Scores]]:
     """The figures of rules, models and probes, and their scores, by the name of each."""
     options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
@@ -281,16 +270,13 @@ def _run_scorers(
 
     figures: dict[str, Any] = {}
     scores: dict[str, Scores] = {}
-    progress("rules")
     for name, (text, rule) in RULES.items():
         scores[name] = np.array([[rule(pair.positive), rule(pair.negative)] for pair in pairs])
         figures[name] = {"kind": "rule", "rule": text, **measure(scores[name])}
     for name, values in of_models.items():
-        progress(name)
         scores[name] = values
         figures[name] = {"kind": "predictions", **measure(values)}
     for name, values, telling in run_probes(pairs, groups, seed):
-        progress(f"probe {name}")
         scores[name] = values
         found = measure(values)
         for part in (found, *found["per_category"].values()):

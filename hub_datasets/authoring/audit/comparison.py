@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError, PredictionsError
 from ....metrics.common.formatting import percent
-from ....metrics.common.storage import write_text
 from ....metrics.statistics.bootstrap import check_share, mean_intervals
 from ..data.pairs import Pair
 from ..refine.ngrams import BLIND_SCORERS, blind_scores
 from .audit import RULES, blind_predictions
 from .probes import group_pairs
-from .report import as_json
+from .report import as_json, write_forms
 
 SCHEMA = "vl-assay/comparison"
 VERSION = 1
@@ -83,14 +82,13 @@ def compare(
     kinds: dict[str, Any] = {}
     for kind, places in joined.items():
         rows, partners = np.array(places).T
-        scorers = {
-            name: _figures(own[rows], other[partners, 1], clusters[rows], confidence, seed)
-            for name, (own, other) in scores.items()
-        }
         kinds[kind] = {
             "joined": len(places),
             "images": len({first[row].image or first[row].positive for row in rows}),
-            "scorers": scorers,
+            "scorers": {
+                name: _figures(own[rows], other[partners, 1], clusters[rows], confidence, seed)
+                for name, (own, other) in scores.items()
+            },
         }
     return {
         "schema": SCHEMA,
@@ -172,15 +170,8 @@ def _figures(own: Scores, other: Scores, clusters: NDArray[np.intp], confidence:
 
 def write_comparison(record: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write ``comparison.json``, ``comparison.md`` and ``comparison.csv`` into a folder."""
-    files = [folder / f"{COMPARISON_FILE}{suffix}" for suffix in (".json", ".md", ".csv")]
-    for file, text in zip(files, (as_json(record), to_markdown(record), _to_csv(record)), strict=True):
-        write_text(file, text)
-    return files
-
-
-def to_markdown(record: Mapping[str, Any]) -> str:
-    """The verdict, a table of each kind, and what was left out."""
-    return documents.to_markdown(comparison_parts(record))
+    markdown = documents.to_markdown(comparison_parts(record))
+    return write_forms(folder / COMPARISON_FILE, json=as_json(record), md=markdown, csv=_to_csv(record))
 
 
 def comparison_parts(record: Mapping[str, Any]) -> list[documents.Part]:
@@ -197,7 +188,11 @@ def comparison_parts(record: Mapping[str, Any]) -> list[documents.Part]:
     headings = ["scorer", "captions", first, second, f"{first} higher", f"{second} higher", "ties"]
     for kind, part in record["kinds"].items():
         rows = [
-            [name, *(_number(own, column) for column in _COLUMNS), *(_share(own, share) for share in _SHARES)]
+            [
+                name,
+                *(with_interval(own.get(column), "{:.3f}".format) for column in _COLUMNS),
+                *(with_interval(own.get(share), percent) for share in _SHARES),
+            ]
             for name, own in part["scorers"].items()
         ]
         title = f"{kind}: {part['joined']:,} joined, {part['images']:,} images"
@@ -222,18 +217,12 @@ def _verdict(kind: str, part: Mapping[str, Any], first: str, second: str) -> str
     return f"{kind}: of {len(part['scorers'])} scorers, the negatives that score higher for most captions are {said}."
 
 
-def _number(own: Mapping[str, Any], name: str) -> str:
-    if name not in own:
+def with_interval(figure: Mapping[str, Any] | None, form: Callable[[float], str]) -> str:
+    """Format a mean with its interval, "–" for no mean."""
+    if figure is None:
         return "–"
-    bounds = own[name]["interval"]
-    return f"{own[name]['mean']:.3f}" + (f" [{bounds[0]:.3f}, {bounds[1]:.3f}]" if bounds else "")
-
-
-def _share(own: Mapping[str, Any], name: str) -> str:
-    if name not in own:
-        return "–"
-    bounds = own[name]["interval"]
-    return percent(own[name]["mean"]) + (f" [{percent(bounds[0])}, {percent(bounds[1])}]" if bounds else "")
+    bounds = figure["interval"]
+    return form(figure["mean"]) + (f" [{', '.join(map(form, bounds))}]" if bounds else "")
 
 
 def _to_csv(record: Mapping[str, Any]) -> str:
@@ -242,10 +231,7 @@ def _to_csv(record: Mapping[str, Any]) -> str:
     writer.writerow(["kind", "joined", "scorer", "figure", "mean", "low", "high", "not_finite"])
     for kind, part in record["kinds"].items():
         for name, own in part["scorers"].items():
-            for figure in (*_COLUMNS, *_SHARES):
-                if figure in own:
-                    bounds = own[figure]["interval"] or ("", "")
-                    writer.writerow(
-                        [kind, part["joined"], name, figure, own[figure]["mean"], *bounds, own["not_finite"]]
-                    )
+            for figure in filter(own.get, (*_COLUMNS, *_SHARES)):
+                bounds = own[figure]["interval"] or ("", "")
+                writer.writerow([kind, part["joined"], name, figure, own[figure]["mean"], *bounds, own["not_finite"]])
     return buffer.getvalue()

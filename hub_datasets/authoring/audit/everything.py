@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ...core.examples import load_examples
 from ...core.listing import newest_build, without_network
 from ..data.pairs import Pair, has_pairs, task_pairs
 from .audit import audit, failures
-from .report import accuracy, write_audit, write_forms
+from .report import accuracy, as_json, write_audit, write_forms
 
 SCHEMA = "vl-assay/audits"
 VERSION = 1
@@ -43,13 +43,7 @@ class Outcome:
     is_damaged: bool = False
 
 
-def audit_all(
-    out: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-    **options: Any,
-) -> Iterator[Outcome]:
+def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Iterator[Outcome]:
     """Audit the tasks of all benchmarks that are scored by default and have pairs, and write each to a folder of `out`.
 
     Nothing is downloaded: texts are generated, come with the package, or are in `data_dir`, in the cache of downloads
@@ -58,7 +52,6 @@ def audit_all(
     Args:
         out: the folder; an audit is in the folder of its `Outcome.part`.
         data_dir: the user's own copies of the sources, see `sources_folder`.
-        progress: called with each part and step before it begins.
         options: `normalised`, `confidence` and `seed` of `audit`.
 
     Raises:
@@ -72,14 +65,12 @@ def audit_all(
             yield Outcome(name, problem=_NO_PAIRS)
         for task in tasks:
             part = f"{name}/{task.name}" if len(tasks) > 1 else name
-            progress(part)
             try:
-                pairs = read_here(name, task, folder)
-                result = audit(pairs, part, progress=lambda step, part=part: progress(f"{part}: {step}"), **options)
+                result = audit(read_here(name, task, folder), part, **options)
             except (VLAssayError, OSError) as error:
                 yield Outcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
-                write_audit(result, Path(out) / part)
+                write_audit(result, out / part)
                 yield Outcome(part, result.record)
 
 
@@ -111,8 +102,8 @@ def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accura
     parts = summary_parts(outcomes)
     content = {"schema": SCHEMA, "version": VERSION, "audits": [_entry(each, max_blind_accuracy) for each in outcomes]}
     title = "Audits of the benchmarks"
-    markdown = documents.to_markdown(parts, title)
-    return write_forms(Path(out) / SUMMARY_FILE, content, markdown, documents.to_page(title, parts))
+    markdown, page = documents.to_markdown(parts, title), documents.to_page(title, parts)
+    return write_forms(Path(out) / SUMMARY_FILE, json=as_json(content), md=markdown, html=page)
 
 
 def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
@@ -142,15 +133,14 @@ def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
     for each in outcomes:
         if each.record is None:
             problems.setdefault(each.part.partition("/")[0], []).append(each)
-    asking = [name for name, found in problems.items() if found[0].problem == _NO_PAIRS]
-    lines = [
-        f"{', '.join(each.part.removeprefix(f'{name}/') for each in found)} of {name} not audited: {found[0].problem}"
-        if found[0].part != name
-        else f"{name} not audited: {found[0].problem}"
-        for name, found in problems.items()
-        if name not in asking
-    ]
-    return [*lines, f"{_NO_PAIRS}: {', '.join(asking)}"] if asking else lines
+    lines, without_pairs = [], []
+    for name, found in problems.items():
+        tasks = ", ".join(each.part.removeprefix(f"{name}/") for each in found)
+        if found[0].problem == _NO_PAIRS:
+            without_pairs.append(name)
+        else:
+            lines.append(f"{name if tasks == name else f'{tasks} of {name}'} not audited: {found[0].problem}")
+    return lines + ([f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else [])
 
 
 def _best(record: Mapping[str, Any], kind: str) -> str:

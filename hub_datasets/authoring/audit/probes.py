@@ -31,10 +31,6 @@ _COUNTED: dict[str, Callable[[Sequence[str]], Features]] = {
     "parts_of_speech": tag_counts,
 }
 PROBES = (*_COUNTED, "rarity", "all")
-# A probe of another kind than those of `PROBES`, which are linear: boosted trees over few features, which see how these
-# act together. It is for pairs that were refined on linear probes.
-TREES = "trees"
-_PARTS: dict[str, tuple[str, ...]] = {"all": tuple(_COUNTED), TREES: ("formatting", "parts_of_speech")}
 _FEATURES_TOLD = 5
 _EXAMPLES = 2
 
@@ -107,12 +103,12 @@ def run_probes(
         pairs: n pairs, of at least five groups.
         groups: see `group_pairs`.
         seed: of the folds, a whole number from 0.
-        only: some of `PROBES`, or `TREES`.
+        only: some of `PROBES`.
 
     Yields:
         The name; scores of held-out pairs, float64 of shape (n, 2), of the positive caption and of the negative, in
         log-odds, of which only the difference has a meaning; and the features that contribute most to the decisions,
-        the strongest first, see `_most_telling` (none for trees).
+        the strongest first, see `_most_telling`.
 
     Raises:
         DataError: too few groups.
@@ -124,17 +120,12 @@ def run_probes(
     rows = np.array([[place[pair.positive], place[pair.negative]] for pair in pairs])
     counted: dict[str, _Sides] = {}
     texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
-    rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all", TREES} & set(only) else None
+    rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
     for name in only:
-        parts = _PARTS.get(name, (name,) if name in _COUNTED else ())
-        for part in parts:
-            if part not in counted:
-                counted[part] = _sides(_COUNTED[part](captions), rows)
+        parts = [part for part in _COUNTED if name in (part, "all")]
+        counted |= {part: _sides(_COUNTED[part](captions), rows) for part in parts if part not in counted}
         chosen = [counted[part] for part in parts]
-        if name == TREES:
-            yield name, _hold_out_trees([*map(_single_words, chosen)], rarity, folds, seed), []
-        else:
-            yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
+        yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
 class _Sides(NamedTuple):
@@ -154,14 +145,6 @@ def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
     kept = np.flatnonzero(np.diff(differing.indptr) > 1)
     names = [features.names[column] for column in kept]
     return _Sides(names, positive[:, kept], negative[:, kept], np.full(len(kept), features.scaled))
-
-
-def _joined(sides: Sequence[_Sides]) -> _Sides:
-    names, positive, negative, scaled = zip(*sides, strict=True)
-    if len(sides) == 1:
-        return sides[0]
-    first, second = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
-    return _Sides([name for each in names for name in each], first, second, np.concatenate(scaled))
 
 
 def _hold_out(
@@ -184,42 +167,16 @@ def _hold_out(
 
 
 def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n: int) -> _Sides:
-    """The features with which a fold is held out."""
+    """The features with which a fold is held out, next to one another."""
     parts = list(counted)
     if rarity is not None:
         rare = rarity.held_out(fold)
         parts.append(_Sides(rare.names, rare.values[:n], rare.values[n:], np.full(len(rare.names), True)))
-    return _joined(parts)
-
-
-def _single_words(sides: _Sides) -> _Sides:
-    """Measures, and counts of single units without those of neighbouring ones."""
-    kept = [place for place, name in enumerate(sides.names) if sides.scaled[place] or " " not in name]
-    names = [sides.names[place] for place in kept]
-    return _Sides(names, sides.positive[:, kept], sides.negative[:, kept], sides.scaled[kept])
-
-
-def _hold_out_trees(
-    counted: Sequence[_Sides], rarity: Rarity | None, folds: NDArray[np.intp], seed: int
-) -> NDArray[np.float64]:
-    """Scores of held-out pairs by boosted trees of the differences; the negative's is 0.
-
-    Each pair is trained on in both directions, and what a pair is given in one direction is subtracted from what it is
-    given in the other, so that exchanged captions exchange the prediction.
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    scores = np.zeros((len(folds), 2))
-    for fold in range(FOLDS):
-        sides, held = _with_rarity(counted, rarity, fold, len(folds)), folds == fold
-        differences = np.asarray((sides.positive - sides.negative).toarray())
-        seen = differences[~held]
-        labels = np.repeat([1, 0], len(seen))
-        model = HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=8, random_state=seed)
-        model.fit(np.concatenate([seen, -seen]), labels)
-        forward, backward = (model.decision_function(sign * differences[held]) for sign in (1, -1))
-        scores[held, 0] = forward - backward
-    return scores
+    if len(parts) == 1:
+        return parts[0]
+    names, positive, negative, scaled = zip(*parts, strict=True)
+    first, second = (sparse.hstack(matrices, format="csr") for matrices in (positive, negative))
+    return _Sides([*chain.from_iterable(names)], first, second, np.concatenate(scaled))
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

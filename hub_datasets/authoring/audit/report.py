@@ -39,15 +39,16 @@ def write_audit(result: Audit, folder: str | Path) -> list[Path]:
     Raises:
         StorageError: one of them could not be written.
     """
-    return write_forms(Path(folder) / "audit", result.record, to_markdown(result.record), to_html(result))
+    markdown, page = to_markdown(result.record), to_html(result)
+    return write_forms(Path(folder) / "audit", json=as_json(result.record), md=markdown, html=page)
 
 
-def write_forms(path: Path, record: Record, markdown: str, page: str) -> list[Path]:
-    """Write a report to files of the name `path` with ``.json``, ``.md`` and ``.html``."""
-    files = [path.with_suffix(suffix) for suffix in (".json", ".md", ".html")]
-    for file, text in zip(files, (as_json(record), markdown, page), strict=True):
+def write_forms(path: Path, **texts: str) -> list[Path]:
+    """Write the texts of a report to files of one name, each with its keyword as suffix, and return these."""
+    files = {path.with_suffix(f".{suffix}"): text for suffix, text in texts.items()}
+    for file, text in files.items():
         write_text(file, text)
-    return files
+    return [*files]
 
 
 def as_json(record: Record) -> str:

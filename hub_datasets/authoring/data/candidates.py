@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from .pairs import Pair
-from .tables import check_rows, read_rows
+from .tables import read_records
 
 CANDIDATES_FILE = "candidates.jsonl"
 
@@ -38,24 +38,20 @@ class Candidate(NamedTuple):
     kind: str
     is_positive: bool
     source: str
-    detail: Mapping[str, Any]
+    detail: Mapping[str, Any] = {}
 
 
 def read_candidates(path: str | Path) -> list[Candidate]:
     """The candidates of a file, or of ``candidates.jsonl`` in a folder, in their order.
 
     Raises:
-        DataError: there is no such file, a row is not a candidate, or an id comes twice; the message names the row.
+        DataError: there is no such file, or see `read_records`.
     """
     path = Path(path).expanduser()
-    if path.is_dir():
-        path = path / CANDIDATES_FILE
+    path = path / CANDIDATES_FILE if path.is_dir() else path
     if not path.is_file():
         raise DataError(f"there are no candidates in {path}; `vl-assay generate` writes such files")
-    found = [_candidate(path, key, row) for key, row in read_rows(path)]
-    if found:
-        check_rows(str(path), [(each.id, each.caption, each.candidate) for each in found])
-    return found
+    return read_records(path, Candidate)
 
 
 def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:
@@ -65,17 +61,3 @@ def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:
         for each in candidates
         if not each.is_positive
     ]
-
-
-_TYPES = {**dict.fromkeys(Candidate._fields, str), "is_positive": bool, "detail": dict}
-
-
-def _candidate(path: Path, key: str, row: Mapping[str, Any]) -> Candidate:
-    fields = {"detail": {}, **row}
-    for name, type_ in _TYPES.items():
-        if not isinstance(fields.get(name), type_):
-            raise DataError(
-                f"{path}: row {key} has {fields.get(name)!r} in {name!r}; expected a {type_.__name__}, as in the "
-                "candidates that `vl-assay generate` writes"
-            )
-    return Candidate(**{name: fields[name] for name in _TYPES})

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_text
 from ...core.benchmarks import Task, benchmark_names
 from ...core.repository import BUILD_FILE
 from .tables import Table, check_rows, read_tables, write_rows
@@ -95,50 +91,9 @@ def has_pairs(task: Task) -> bool:
     return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
 
 
-def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
-    """Write pairs to a file, atomically, for `read_pairs`.
-
-    Args:
-        pairs: any number of them.
-        path: ``.jsonl`` and ``.csv`` have the columns of `Pair`. ``.json`` has SugarCrepe's layout, for the pairs of
-            one category: an object of `filename`, `caption` and `negative_caption` by id, where an id that starts
-            with the file's name and ``/`` loses these.
-
-    Raises:
-        DataError: another suffix; for ``.json`` pairs of several categories, or ids that come twice.
-        StorageError: it could not be written.
-    """
-    path = Path(path)
-    if path.suffix == ".jsonl":
-        write_rows(pairs, path)
-    elif path.suffix == ".csv":
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([Pair._fields, *pairs])
-        write_text(path, buffer.getvalue())
-    elif path.suffix == ".json":
-        write_text(path, _sugarcrepe_layout(pairs, path))
-    else:
-        raise DataError(f"{path} ends in {path.suffix!r}; pairs are written as .jsonl, .csv, .json")
-
-
-def _sugarcrepe_layout(pairs: Sequence[Pair], path: Path) -> str:
-    categories = {pair.category for pair in pairs}
-    if len(categories) > 1:
-        raise DataError(
-            f"{path}: SugarCrepe's layout has no categories, and {len(categories)} came; write a file for each, or "
-            "a .jsonl file"
-        )
-    rows = {
-        pair.id.removeprefix(f"{path.stem}/"): {
-            "filename": pair.image,
-            "caption": pair.positive,
-            "negative_caption": pair.negative,
-        }
-        for pair in pairs
-    }
-    if len(rows) < len(pairs):
-        raise DataError(f"{path}: {len(pairs)} pairs came with {len(rows)} different ids; give each pair its own")
-    return json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
+    """Write pairs as JSON lines, atomically, for `read_pairs`; raises `StorageError`."""
+    write_rows(pairs, path)
 
 
 def count_positives(task: Task) -> int:

@@ -91,7 +91,7 @@ def _table_captions(table: Table, keep: Path | None, *, in_folder: bool) -> Iter
                             f"the image {image} cannot be read: {error.strerror or error}; correct its row, or give "
                             "--no-images to use captions alone"
                         ) from error
-                    image = _keep_bytes(content, image, keep)
+                    image = keep_image(content, image, keep)
         for number, caption in enumerate(captions):
             yield Captioned(f"{id}#{number}" if len(captions) > 1 else id, image, caption)
 
@@ -112,7 +112,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
             key = example.images[0]
             image = data.image_names.get(key, key.removeprefix("file:"))
             if keep and key:
-                image = _keep_bytes(data.image_bytes(key), image, keep)
+                image = keep_image(data.image_bytes(key), image, keep)
             for number, caption in enumerate(example.captions[:positives]):
                 if (key, caption) not in seen:
                     seen.add((key, caption))
@@ -128,16 +128,20 @@ def _keep_picture(reference: str, key: str, picture: Mapping[str, Any], folder: 
             content = file.read()  # pyright: ignore[reportAttributeAccessIssue]
     if content is None:
         raise DataError(f"{reference}: row {key} has no image; give --no-images, or correct the dataset")
-    return _keep_bytes(content, path or ".png", folder)
+    return keep_image(content, path or f"row {key}", folder)
 
 
-def _keep_bytes(content: bytes, name: str, folder: Path) -> str:
-    """The path of an image in the folder, written if it is not there; other files raise an error."""
+def keep_image(content: bytes, name: str, folder: Path) -> str:
+    """Copy an image to a folder under the key of its content, with the suffix of its name or ``.png``; return its path.
+
+    Raises:
+        DataError: it cannot be decoded; `name` is in the message.
+    """
     try:
         open_checked(content).close()
     except DECODING_ERRORS as error:
         raise DataError(f"{name} is not a readable image ({error}); correct the row that names it") from error
-    path = folder / (content_key(content) + Path(name).suffix.lower())
+    path = folder / (content_key(content) + (Path(name).suffix.lower() or ".png"))
     if not path.exists():
         write_atomically(path, content)
     return str(path)

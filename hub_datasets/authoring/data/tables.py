@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from ....metrics.common.errors import DataError, check_known, similar
 from ....metrics.common.storage import write_text
@@ -51,6 +51,9 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 Keyed = tuple[str, Mapping[str, Any]]
 # Of a dataset on the Hub: prefer columns of images to columns of their names, or the reverse, or do not download them.
 Pictures = Literal["first", "last", "skip"]
+
+
+_Record = TypeVar("_Record", bound=NamedTuple)
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,26 @@ def read_rows(path: Path) -> list[Keyed]:
         if not isinstance(row, Mapping):
             raise DataError(f"{path}: row {key} is {str(row)[:40]!r}; expected an object of columns")
     return keyed
+
+
+def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
+    """Read the records of a file, in their order; further fields of its rows are left out.
+
+    Raises:
+        DataError: the file cannot be read, a row lacks a field or has one of another type, a text cannot be encoded, or
+            an `id` comes twice; the message names the row.
+    """
+    types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
+    found = []
+    for key, row in read_rows(Path(path)):
+        values = kind._field_defaults | row
+        for name, type_ in types.items():
+            if not isinstance(values.get(name), type_):
+                raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")
+        found.append(kind._make(values[name] for name in types))
+    if found:
+        check_rows(str(path), [[value for value in record if isinstance(value, str)] for record in found])
+    return found
 
 
 def write_rows(rows: Iterable[Any], path: Path) -> None:

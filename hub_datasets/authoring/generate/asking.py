@@ -59,11 +59,11 @@ class Asker(JournaledCalls[Completion]):
             ModelError, StorageError, Stopped: as `call`.
         """
         messages, temperature, max_tokens, seed, _ = question
+
+        def complete() -> Completion:
+            return self._model.complete(messages, temperature, max_tokens, seed)
+
         try:
-            return self.call(
-                question.key(self._model.name),
-                question._asdict(),
-                lambda: self._model.complete(messages, temperature, max_tokens, seed),
-            ).text
+            return self.call(question.key(self._model.name), question._asdict(), complete).text
         except (Unanswered, Refused) as error:
             raise Rejected("refused" if isinstance(error, Refused) else "no answer", str(error)) from error

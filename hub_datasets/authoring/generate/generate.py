@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -39,22 +39,23 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
+from ....metrics.common.documents import Part, print_tables, simple_table
 from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
-from ...chat.calls import Stopped, Usage
+from ...chat.calls import Stopped, Usage, read_answers
 from ..data.candidates import CANDIDATES_FILE, Candidate
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, Question
+from .asking import JOURNAL_FILE, Asker, Question, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
 from .language_models import LanguageModel
-from .prompt_sets import open_prompts
-from .prompts import STEPS, PromptSet
-from .rejected import Rejected
+from .paper_prompts import PROMPT_SETS
+from .prompts import STEPS, JsonPrompts
+from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
 _SEEDS = 2**31
@@ -121,10 +122,9 @@ def plan(
 
     Arguments and errors are those of `generate`.
     """
-    _check_options(kinds, each=each, tries=tries)
+    prompt_set = _check_options(kinds, prompts, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     more = 0
-    prompt_set = open_prompts(prompts)
     # Tokens of the prompts without their captions.
     sizes = {
         step: sum(len(each["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for each in messages)
@@ -134,7 +134,9 @@ def plan(
     }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
-        if _refusal(prompt_set, kind, item.caption):
+        try:
+            prompt_set.check_caption(kind, item.caption)
+        except Rejected:
             continue
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
         for place, step in enumerate(prompt_set.steps(kind)):
@@ -192,8 +194,7 @@ def generate(
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
-    _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
-    prompt_set = open_prompts(prompts)
+    prompt_set = _check_options(kinds, prompts, each=each, tries=tries, concurrency=concurrency)
     out = Path(out)
     jobs = list(_jobs(captions, kinds, each))
     console = Console(stderr=True, quiet=not progress)
@@ -231,7 +232,7 @@ def generate_by_rule(
     """
     from .rules import make_by_rule
 
-    _check_options((), each=each)
+    _check_options((), "json", each=each)
     source = "rules"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
@@ -247,7 +248,7 @@ def generate_by_rule(
 
 
 def _make(
-    kind: str, caption: str, prompts: PromptSet, asker: Asker, rng: np.random.Generator, tries: int
+    kind: str, caption: str, prompts: JsonPrompts, asker: Asker, rng: np.random.Generator, tries: int
 ) -> tuple[str, dict[str, Any]]:
     """The text of a candidate, and what was changed in it; raises `Rejected`."""
     prompts.check_caption(kind, caption)
@@ -283,14 +284,6 @@ def _make(
         answer = ask(compose, old=concept, new=new)
     old = [text for name, text in detail.items() if name != "new"]
     return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
-
-
-def _refusal(prompts: PromptSet, kind: str, caption: str) -> Rejected | None:
-    try:
-        prompts.check_caption(kind, caption)
-    except Rejected as error:
-        return error
-    return None
 
 
 def _run(
@@ -357,11 +350,14 @@ def _key(item: Captioned, text: str) -> tuple[str, ...]:
     return item.image or f"caption:{item.caption}", *split(text).lower
 
 
-def _check_options(kinds: Sequence[str], **numbers: int) -> None:
+def _check_options(kinds: Sequence[str], prompts: str, **numbers: int) -> JsonPrompts:
+    """Return the set of prompts; raise `UnknownNameError` or `ScoresError`."""
     check_known("kind of candidates", kinds, STEPS)
+    check_known("set of prompts", [prompts], PROMPT_SETS)
     for name, value in numbers.items():
         if value < 1:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
+    return PROMPT_SETS[prompts]()
 
 
 def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[Job]:
@@ -375,3 +371,39 @@ def _relative(image: str, folder: Path) -> str:
     if not image or "://" in image or not Path(image).is_file():
         return image
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
+
+
+def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
+    """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
+    columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
+    counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
+    headings = ("kind", "calls", "tokens read", "tokens written")
+    journal = out / JOURNAL_FILE
+    answers = len(read_answers(journal, parse_answer)[1]) if journal.exists() else 0
+    note = (
+        f"At most {estimate.most_calls:,} calls, if each new concept is asked for as often as allowed; fewer where "
+        "captions offer nothing to change. Tokens are estimated at four characters each. "
+        f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
+    )
+    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, counts), note])
+
+
+def print_report(report: Report) -> None:
+    """Print a table of made and rejected candidates, and the requests."""
+    reasons = [reason for reason in REASONS if any(own[reason] for own in report.rejected.values())]
+    counts = {kind: [report.made[kind], *map(report.rejected[kind].__getitem__, reasons)] for kind in report.kinds}
+    title = f"Candidates of {report.captions:,} captions by {report.source}"
+    parts: list[Part] = [_counts_table(title, ("kind", "made", *reasons), counts)]
+    if usage := report.usage:
+        parts.append(
+            f"{usage.calls:,} calls of {usage.prompt_tokens:,} tokens read and {usage.completion_tokens:,} written; "
+            f"{usage.reused:,} answers were there already"
+        )
+    print_tables(parts)
+
+
+def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
+    """A table of the numbers of each kind, and of their sums."""
+    sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+    rows = [[name, *map("{:,}".format, numbers)] for name, numbers in (*counts.items(), ("all", sums))]
+    return simple_table(headings, [*rows[:-1], None, rows[-1]], title=title, numbers=True)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from .prompts import MOST_CHARACTERS, Messages, Prompt
+from .prompts import MOST_CHARACTERS, JsonPrompts, Messages, Prompt
 from .rejected import Rejected, check_signs
 
 FACTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -26,17 +27,15 @@ _SUGARCREPE, _POSITIVES, _KINDS = FACTS["sugarcrepe"], FACTS["hard_positives"], 
 _THREE = ("locate", "think", "compose")
 
 
-class PaperPrompts:
-    """A `prompts.PromptSet`: the steps are named ``KIND`` or ``KIND/locate``, ``KIND/think`` and ``KIND/compose``."""
-
-    name = "paper"
+class PaperPrompts(JsonPrompts):
+    """The papers' prompts: the steps are named ``KIND`` or ``KIND/locate``, ``KIND/think`` and ``KIND/compose``."""
 
     def steps(self, kind: str) -> tuple[str, ...]:
-        """The steps of a kind, in their order."""
+        """See `JsonPrompts`."""
         return tuple(f"{kind}/{step}" for step in _THREE) if len(_KINDS[kind].get("labels", ())) == 5 else (kind,)
 
     def prompt(self, step: str) -> Prompt:
-        """The temperature and the longest answer of a step."""
+        """See `JsonPrompts`."""
         kind, _, part = step.partition("/")
         if kind.startswith("positive"):
             return Prompt({"caption": str}, _POSITIVES["temperature"], _POSITIVES["max_tokens"][kind])
@@ -51,8 +50,8 @@ class PaperPrompts:
         if kind == "positive_swap" and (word not in words or len(words) >= limit):
             raise Rejected("not asked for", f"it has not the word {word!r} and fewer than {limit} words")
 
-    def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
-        """The message of a step about a caption; later steps repeat what the earlier ones answered."""
+    def write(self, step: str, caption: str, *, located: Sequence[str] = (), **texts: str) -> Messages:
+        """Return the message of a step about a caption; later steps repeat what the earlier ones answered."""
         kind = step.partition("/")[0]
         caption = " ".join(caption.split())
         facts = _KINDS[kind]
@@ -60,7 +59,7 @@ class PaperPrompts:
             lines = [facts["task"], "", *(f"Input: {old}\nOutput: {new}" for old, new in facts["shots"])]
             return _message([*lines, *([f"Input: {caption}", "Output:"] if facts["shots"] else [caption])])
         labels = facts["labels"]
-        filled = [caption, str(located or []), texts.get("old", ""), texts.get("new", "")]
+        filled = [caption, str([*located]), texts.get("old", ""), texts.get("new", "")]
         if "/" in step:
             shown = {"locate": 1, "think": 3, "compose": 4}[step.partition("/")[2]]
             question = [f"{label}: {text}" for label, text in zip(labels, filled[:shown], strict=False)]
@@ -68,7 +67,7 @@ class PaperPrompts:
         return _message([_task(kind), *_shots(kind), "", f"{labels[0]}: {caption}", labels[1]])
 
     def read(self, step: str, text: str) -> dict[str, Any]:
-        """The fields of an answer, as `prompts.JsonPrompts` gives them.
+        """Return the fields of an answer, as `JsonPrompts.read` does.
 
         Raises:
             Rejected: an answer of another form, with control characters, or No.
@@ -145,3 +144,7 @@ def _read_swap(text: str, labels: list[str]) -> dict[str, Any]:
     if not lines[1] or len(parts) != 2 or not all(parts):
         raise Rejected("missing field", f"expected two parts and an output, and got {text[:60]!r}")
     return {"first": parts[0], "second": parts[1], "caption": lines[1].strip("\"'")}
+
+
+# The sets of prompts to choose from.
+PROMPT_SETS: dict[str, type[JsonPrompts]] = {"json": JsonPrompts, "paper": PaperPrompts}

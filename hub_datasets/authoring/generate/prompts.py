@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .checks import KINDS
 from .rejected import Rejected, check_signs
@@ -55,50 +56,25 @@ for _part in ("obj", "att"):
     STEPS[f"add_{_part}"] = ("locate_obj", f"concept_add_{_part}", f"compose_add_{_part}")
 
 
-class PromptSet(Protocol):
-    """How a model is asked for candidates: ``JsonPrompts``, or ``paper_prompts.PaperPrompts``."""
-
-    name: str
-
-    def steps(self, kind: str) -> tuple[str, ...]:
-        """The steps of a kind: one that writes the candidate, or three that locate, think and compose."""
-        ...
-
-    def prompt(self, step: str) -> Prompt:
-        """The settings of a step."""
-        ...
-
-    def check_caption(self, kind: str, caption: str) -> None:
-        """Raise `Rejected` for a caption that is not asked about."""
-        ...
-
-    def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
-        """The messages of a step; `old` and `new` are the concepts, `located` all that the first step found."""
-        ...
-
-    def read(self, step: str, text: str) -> dict[str, Any]:
-        """The fields of an answer; raises `Rejected`."""
-        ...
-
-
 class JsonPrompts:
-    """The prompts of this module."""
-
-    name = "json"
+    """How a model is asked for candidates, in JSON; `paper_prompts.PaperPrompts` asks as the papers do."""
 
     def steps(self, kind: str) -> tuple[str, ...]:
-        """See `PromptSet`."""
+        """Return the steps of a kind: one that writes the candidate, or three that locate, think and compose."""
         return STEPS[kind]
 
     def prompt(self, step: str) -> Prompt:
-        """See `PromptSet`."""
+        """Return the settings of a step."""
         return PROMPTS[step]
 
     def check_caption(self, kind: str, caption: str) -> None:
-        """All captions are asked about."""
+        """Raise `Rejected` for a caption that is not asked about; here all are."""
 
-    def write(self, step: str, caption: str, *, located: list[str] | None = None, **texts: str) -> Messages:
-        """The system message, the examples as turns, the question; what was located need not be repeated."""
+    def write(self, step: str, caption: str, *, located: Sequence[str] = (), **texts: str) -> Messages:
+        """Return the messages of a step: the system message, the examples as turns, and the question.
+
+        `old` and `new` are the concepts, `located` all that the first step found, which need not be repeated here.
+        """
         system, examples, user = read_template(step)
         texts |= {"caption": caption}
         question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
@@ -106,7 +82,7 @@ class JsonPrompts:
         return [{"role": role, "content": text} for role, text in [("system", system), *turns, ("user", question)]]
 
     def read(self, step: str, text: str) -> dict[str, Any]:
-        """The fields of an answer, from the first JSON object in its text.
+        """Return the fields of an answer, from the first JSON object in its text.
 
         Raises:
             Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"``

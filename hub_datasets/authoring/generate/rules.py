@@ -35,9 +35,11 @@ OBJECTS: Lists = _WORDS["objects"]
 ATTRIBUTES: Lists = _WORDS["attributes"]
 RELATIONS: Lists = _WORDS["relations"]
 _REPLACED = {"replace_obj": OBJECTS, "replace_att": ATTRIBUTES, "replace_rel": RELATIONS}
-# The attributes that are added to objects, and nouns of places, such as "the right", that are not objects.
+# The attributes that are added to objects.
 _ADDED: Lists = {name: ATTRIBUTES[name] for name in ("colour", "size")}
-_NO_OBJECTS = frozenset(["left", "right", "top", "front", "back", "side", "middle", "center", "edge", "end", "rear"])
+_NO_OBJECTS, _OF_THE_SECOND, _REFERRING, _PICTURES = (
+    frozenset(_WORDS[name].split()) for name in ("places", "of the second", "referring", "pictures")
+)
 
 # A candidate and its detail.
 _Made = tuple[str, dict[str, Any]]
@@ -183,14 +185,6 @@ def _paraphrase(tagged: Tagged) -> Iterator[_Made]:
         yield text, {"old": old, "new": new}
 
 
-# What stands right behind two joined phrases and belongs to the second alone, as in "a bed and a desk with a lamp".
-_OF_THE_SECOND = frozenset(("with", "of", "that", "which", "who", "whose"))
-# "His dog and a man" and "another dog and a dog" lose what they refer to.
-_REFERRING = frozenset(("his", "her", "their", "its", "my", "your", "our", "another", "other", "one"))
-_BLACK_AND_WHITE = frozenset(("black", "white"))
-_PICTURES = frozenset(("photo", "photos", "photograph", "picture", "pictures", "image", "images", "portrait", "shot"))
-
-
 def _swap_joined(tagged: Tagged) -> Iterator[_Made]:
     """Exchange noun phrases, or adjectives before a noun, on both sides of "and"."""
     adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
@@ -213,7 +207,7 @@ def _means_the_same(tagged: Tagged, left: Span, right: Span, *, is_adjective: bo
     if is_adjective:
         # A black and white photograph has no colours, and nobody says it the other way round.
         return (
-            bool(after) and tags[right[1]].startswith("NN") and not (parts == _BLACK_AND_WHITE and after in _PICTURES)
+            bool(after) and tags[right[1]].startswith("NN") and not (parts == {"black", "white"} and after in _PICTURES)
         )
     if parts & _REFERRING or "POS" in tags[left[0] : right[1]] or after in _OF_THE_SECOND:
         return False

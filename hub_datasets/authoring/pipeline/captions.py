@@ -131,9 +131,8 @@ def _read(settings: Settings, folder: Path) -> Result:
 
 def _generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
-    from ..generate.generate import generate, generate_by_rule
+    from ..generate.generate import generate, generate_by_rule, print_report
     from ..generate.language_models import open_model
-    from ..generate.report import print_report
 
     captions = stage_captions(settings)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
@@ -191,8 +190,8 @@ def _audit(pairs_file: Path, settings: Settings, folder: Path) -> Result:
     from ..audit.report import print_audit, write_audit
 
     pairs = _read_kept(pairs_file)
-    with Console(stderr=True).status("audit") as status:
-        result = audit(pairs, settings.name, seed=settings.seed, progress=lambda step: status.update(f"audit: {step}"))
+    with Console(stderr=True).status("audit"):
+        result = audit(pairs, settings.name, seed=settings.seed)
     print_audit(result.record)
     write_audit(result, folder)
     name, worst = max(result.record["scorers"].items(), key=lambda item: item[1]["accuracy"])
@@ -203,12 +202,15 @@ def _audit(pairs_file: Path, settings: Settings, folder: Path) -> Result:
 
 def _refine(settings: Settings, folder: Path) -> Result:
     """Filter adversarially, and leave out kinds with too few pairs."""
+    from rich.console import Console
+
     from ..refine.refine import blind_scorers, refine
     from ..refine.report import print_refinement, write_refinement
 
     pairs = _read_kept(settings.work / "review" / KEPT_FILE)
-    scorers = blind_scorers(pairs, settings.scorer or ())
-    refined = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed, progress=True)
+    with Console(stderr=True).status("refine"):
+        scorers = blind_scorers(pairs, settings.scorer or ())
+        refined = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed)
     print_refinement(refined.record)
     write_refinement(refined, folder, settings.name)
     sizes = Counter(pair.category for pair in refined.kept)

@@ -24,13 +24,11 @@ from typing import Any
 import numpy as np
 
 from ....metrics.common.errors import DataError
-from ....metrics.common.storage import write_atomically, write_text
-from ...core.image_keys import content_key
+from ....metrics.common.storage import write_text
 from ...core.repository import BUILD_FILE
-from ..data.records import read_records
-from ..data.sources import read_captions
-from ..data.tables import read_rows, write_rows
-from ..review.construction import Group, Picture, Proposal, check_group
+from ..data.sources import keep_image, read_captions
+from ..data.tables import read_records, read_rows, write_rows
+from ..review.construction import Group, Picture, Proposal, group_problem
 from ..review.journal import SUFFIX
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
@@ -77,8 +75,7 @@ def _read(settings: Settings, folder: Path) -> Result:
     elif path.is_dir() and not (path / BUILD_FILE).is_file():
         pictures = Pictures(path)
         for name in pictures.names()[: settings.limit]:
-            pictures.load(name)
-            _keep(images, pictures.path(name).read_bytes(), Path(name).suffix)
+            keep_image(pictures.path(name).read_bytes(), name, images)
     else:
         read_captions(settings.source, **settings.reading, images=images)
     names = Pictures(images).names()
@@ -121,20 +118,12 @@ def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
             if frozenset((own.image, name)) in used or own.text.lower() in {each.text.lower() for each in fitting}:
                 continue
             groups = [Group(own.id, own.kind, own.image, own.text, name, each.text) for each in fitting]
-            group = next((g for g in groups if g.caption_1.lower() not in true_here and _is_group(g)), None)
+            group = next((g for g in groups if g.caption_1.lower() not in true_here and not group_problem(g)), None)
             if group is not None:
                 found.append(group)
                 used.add(frozenset((own.image, name)))
                 break
     return found
-
-
-def _is_group(group: Group) -> bool:
-    try:
-        check_group(group)
-    except DataError:
-        return False
-    return True
 
 
 def _sides(rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -195,7 +184,7 @@ def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
     for data in found:
         positives = (each for each in data.examples if each.positive and all(phrase.boxes for phrase in each.phrases))
         for example in islice(positives, limit and limit - len(rows)):
-            suffix = Path(data.image_names.get(example.images[0], "")).suffix or ".png"
+            name = data.image_names.get(example.images[0]) or "image"
             phrases = [
                 {"text": phrase.text, "start": phrase.start, "end": phrase.end, "boxes": _sizes(phrase.boxes)}
                 for phrase in example.phrases
@@ -203,7 +192,7 @@ def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
             kind = example.category if example.category in ("object", "relation") else ""
             row = {"id": example.id, "caption": example.captions[0], "phrases": phrases}
             row["kind"] = kind or ("relation" if len(phrases) > 1 else "object")
-            rows.append(row | {"image": _keep(images, data.image_bytes(example.images[0]), suffix)})
+            rows.append(row | {"image": Path(keep_image(data.image_bytes(example.images[0]), name, images)).name})
     if not rows:
         raise DataError(f"{settings.source} has no positive captions with boxes; leave out --no-review to draw them")
     return rows
@@ -215,11 +204,3 @@ def _sizes(boxes: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def _positives(settings: Settings) -> list[Row]:
     return [row for _, row in read_rows(settings.work / "images" / POSITIVES_FILE)]
-
-
-def _keep(images: Path, content: bytes, suffix: str) -> str:
-    """Copy an image under the key of its content and return its name."""
-    path = images / (content_key(content) + suffix.lower())
-    if not path.exists():
-        write_atomically(path, content)
-    return path.name

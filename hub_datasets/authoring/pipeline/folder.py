@@ -31,7 +31,7 @@ from ...core import benchmarks
 from ...core.build import build_with, data_errors
 from ..audit.report import accuracy, write_card
 from ..data.pairs import Pair, write_pairs
-from ..generate.prompt_sets import open_prompts
+from ..generate.paper_prompts import PROMPT_SETS
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, agreement_cells
 from .settings import MADE_FILE, Settings
@@ -39,40 +39,6 @@ from .settings import MADE_FILE, Settings
 PAIRS_FILE, IMAGES_FILE = "pairs.jsonl", "images.zip"
 _TAGS = ("compositionality", "hard-negatives", "image-text-matching", "vision-language", "benchmark")
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-_BUILDER = '''"""{title}: an image, its caption and a hard negative, with a configuration for each kind of negative."""
-
-from pathlib import Path
-from typing import ClassVar
-
-from ..core.made_pairs import MadePairs
-from ..core.source_files import SourceConfig, make_configs
-
-KINDS = ({kinds})
-
-
-class {class_name}(MadePairs):
-    """The rows are in pairs.jsonl, the images in images.zip or in `data_dir`."""
-
-    BUILDER_CONFIGS: ClassVar = make_configs(SourceConfig, "{title}", KINDS)
-    FOLDER: ClassVar = Path(__file__).parent
-    SHA256: ClassVar = "{sha256}"
-'''
-_BENCHMARK = '''"""How the rows of {name} are scored."""
-
-from .. import Benchmark, Task
-
-BENCHMARK = Benchmark(
-    tasks=(
-        Task(
-            name="itm",
-            configs=({kinds}),
-            category="category",
-            metrics={{"sugarcrepe_itm": {{}}}},
-        ),
-    ),
-    source={images_from},
-)
-'''
 
 
 def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str, Any]) -> None:
@@ -109,9 +75,9 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
         made = {"schema": "vl-assay/new-benchmark", "version": 1, "source": source, "stages": records["results"]}
         write_text(new / MADE_FILE, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
         sha256 = hashlib.sha256((new / PAIRS_FILE).read_bytes()).hexdigest()
-        write_text(new / "builder.py", _BUILDER.format(sha256=sha256, **names))
+        write_text(new / "builder.py", _render("template_builder.txt", sha256=sha256, **names))
         # Last, since a folder with it counts as a benchmark.
-        write_text(new / "benchmark.py", _BENCHMARK.format(**names))
+        write_text(new / "benchmark.py", _render("template_benchmark.txt", **names))
 
 
 def build_repository(settings: Settings) -> None:
@@ -153,12 +119,11 @@ def _class_name(name: str) -> str:
 
 def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mapping[str, Any]) -> str:
     """Return the card, without the audit."""
-    import jinja2
     import yaml
 
     made, scorers = records["results"]["generate"], records["after"]["scorers"]
     found = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
-    prompts = open_prompts(settings.prompts)
+    prompts = PROMPT_SETS[settings.prompts]()
     steps = dict.fromkeys(step for kind in made["made"] for step in prompts.steps(kind)) if made["by_model"] else ()
     metadata = {
         "pretty_name": _title(settings),
@@ -189,6 +154,13 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
             if scorer["kind"] == "probe" and scorer["accuracy_interval"][1] < 0.5
         ],
     }
+    return _render("template_card.md", **{**records, **context})
+
+
+def _render(template: str, **context: Any) -> str:
+    """Return a template of this folder, filled in."""
+    import jinja2
+
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
@@ -200,21 +172,14 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
         "plain": lambda text: " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()),
         "accuracy": accuracy,
     }
-    template = Path(__file__).with_name("template_card.md").read_text(encoding="utf-8")
-    return environment.from_string(template).render({**records, **context})
+    return environment.from_string(Path(__file__).with_name(template).read_text(encoding="utf-8")).render(context)
 
 
 def _counts(pairs: Sequence[Pair]) -> list[tuple[str, int, int, int]]:
     """Return the numbers of rows, images and distinct captions of each kind."""
-    kinds: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        kinds.setdefault(pair.category, []).append(pair)
-    return [
-        (
-            kind,
-            len(own),
-            len({pair.image for pair in own}),
-            len({caption for pair in own for caption in (pair.positive, pair.negative)}),
-        )
-        for kind, own in kinds.items()
-    ]
+    found = []
+    for kind in dict.fromkeys(pair.category for pair in pairs):
+        own = [pair for pair in pairs if pair.category == kind]
+        captions = {caption for pair in own for caption in (pair.positive, pair.negative)}
+        found.append((kind, len(own), len({pair.image for pair in own}), len(captions)))
+    return found

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import VLAssayError
 from ....metrics.common.storage import alone_in
 from .captions import STAGES, caption_stages, stage_captions
 from .detection import detection_stages
 from .settings import Settings, check_settings
-from .stages import Stage, print_states, run_stages, states_of
+from .stages import Stage, run_stages, states_of
 
 
 def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> None:
@@ -49,14 +50,13 @@ def stages_of(settings: Settings) -> list[Stage]:
 
 def print_progress(settings: Settings) -> None:
     """Print a table of the stages and, before a model is asked, an estimate of the requests; nothing is run."""
-    from ..generate.generate import plan
-    from ..generate.report import print_plan
+    from ..generate.generate import plan, print_plan
 
     stages = stages_of(settings)
-    print_states(stages, f"{settings.name}, made in {settings.work}")
-    states = {name: state for name, state, _ in states_of(stages)}
-    is_asked = not settings.rules and states.get("generate", "done").startswith("next")
-    if is_asked and not settings.detection:
+    states = states_of(stages)
+    title = f"{settings.name}, made in {settings.work}"
+    print_tables([simple_table(("stage", "state", "result"), states, title=title)])
+    if not settings.rules and any(name == "generate" and state.startswith("next") for name, state, _ in states):
         captions = stage_captions(settings)
         estimate = plan(captions, settings.kinds, each=settings.each, prompts=settings.prompts)
         print_plan(estimate, len(captions), settings.work / "generate")

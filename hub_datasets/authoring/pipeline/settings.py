@@ -16,7 +16,7 @@ from ...core import benchmarks
 from ..config import BenchmarkConfig
 from ..data.tables import write_rows
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
-from ..generate.prompt_sets import PROMPT_SETS
+from ..generate.paper_prompts import PROMPT_SETS
 from ..generate.rules import RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from ..review.desk import Desk

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.documents import print_tables, simple_table
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import new_folder, write_text
 from ....metrics.records.predictions import file_hash
@@ -148,8 +147,3 @@ def states_of(stages: Iterable[Stage]) -> list[tuple[str, str, str]]:
         found.append((stage.name, state + reason, stage.result().get("summary", "")))
         is_later = is_later or bool(why)
     return found
-
-
-def print_states(stages: Iterable[Stage], title: str) -> None:
-    """Print a table of the stages; nothing is run."""
-    print_tables([simple_table(("stage", "state", "result"), states_of(stages), title=title)])

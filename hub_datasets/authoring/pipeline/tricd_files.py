@@ -75,7 +75,10 @@ def write_tricd(
             for phrase in own[caption]:
                 phrase_id += 1
                 row["phrases"][str(phrase_id)] = [[phrase["start"], phrase["end"]]]
-                boxes += _boxes(phrase, len(boxes), row["id"], phrase_id) if row["positive"] else []
+                for box in phrase["boxes"] if row["positive"] else ():
+                    ids = {"id": len(boxes) + 1, "image_id": row["id"], "phrase_id": phrase_id, "category_id": 1}
+                    size = {"bbox": [float(value) for value in box], "area": box[2] * box[3], "iscrowd": 0}
+                    boxes.append(ids | size)
             images.append(row)
             common = {"image_id": row["id"], "coco_type": group.kind, "source": name}
             text = caption_question(captions[caption])
@@ -86,25 +89,7 @@ def write_tricd(
     if not images:
         raise DataError("no group has boxes for both of its captions; draw more, or find more groups")
     categories = [{"id": 1, "name": "object", "supercategory": "object"}]
-    _write(folder / GROUNDING_FILE, {"categories": categories, "images": images, "annotations": boxes})
-    _write(folder / VQA_FILE, {"questions": questions, "annotations": answers})
+    grounding = {"categories": categories, "images": images, "annotations": boxes}
+    for file, content in ((GROUNDING_FILE, grounding), (VQA_FILE, {"questions": questions, "annotations": answers})):
+        write_text(folder / file, json.dumps(content, ensure_ascii=False) + "\n")
     return {"groups": number, "left_out": len(groups) - number, "boxes": len(boxes)}
-
-
-def _boxes(phrase: Mapping[str, Any], before: int, image_id: int, phrase_id: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": before + number,
-            "image_id": image_id,
-            "phrase_id": phrase_id,
-            "category_id": 1,
-            "bbox": [float(value) for value in box],
-            "area": box[2] * box[3],
-            "iscrowd": 0,
-        }
-        for number, box in enumerate(phrase["boxes"], 1)
-    ]
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, ensure_ascii=False) + "\n")

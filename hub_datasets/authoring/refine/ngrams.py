@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,25 +21,10 @@ UNITS = ("word", "character")
 BLIND_SCORERS = {"words": ("word", 3), "characters": ("character", 5)}
 
 _WORD = re.compile(rf"{IDEOGRAPH}|(?:(?!{IDEOGRAPH})\w)+|[^\w\s]")
-_END = ""  # no unit is empty
+# No unit is empty.
+_START, _END = None, ""
 _FOLDS = 5
-_CHUNK = 20_000
-_Integers = NDArray[np.int64]
-
-
-class _Level(NamedTuple):
-    """The units that followed histories of one length.
-
-    `histories` are sorted keys, (index of the history without its last unit) * radix + that unit; `continuations` too,
-    (index of the history) * radix + (unit that followed), with their `counts`. `totals` are, for each history, the
-    number of units that followed it, `kinds` that of distinct ones.
-    """
-
-    histories: _Integers
-    continuations: _Integers
-    counts: _Integers
-    totals: _Integers
-    kinds: _Integers
+_Rows = NDArray[np.int64]
 
 
 class NGramModel:
@@ -73,21 +59,15 @@ class NGramModel:
         if not captions:
             raise ScoresError("no captions came; a language model is trained on at least one")
         self.unit, self.order = unit, order
-        units = {found for caption in captions for found in self._units(caption)}
-        self._vocabulary = {found: number for number, found in enumerate(sorted({_END, *units}))}
-        stream, _ = self._stream(captions)
-        radix = len(self._vocabulary) + 2
-        predicted = stream != radix - 1
-        self._levels: list[_Level] = []
-        history, histories = np.zeros(len(stream), np.int64), np.zeros(1, np.int64)
-        for length in range(order):
-            if length:
-                histories = np.unique(history * radix + stream)
-                history = _longer(history, stream, radix, histories)
-            continuations, counts = np.unique(history[predicted] * radix + stream[predicted], return_counts=True)
-            totals = np.bincount(history[predicted], minlength=len(histories))
-            kinds = np.bincount(continuations // radix, minlength=len(histories))
-            self._levels.append(_Level(histories, continuations, counts, totals, kinds))
+        followers: dict[tuple[str | None, ...], Counter[str | None]] = defaultdict(Counter)
+        for caption in captions:
+            units = self._padded(caption)
+            for place in range(order - 1, len(units)):
+                for start in range(place - order + 1, place + 1):
+                    followers[units[start:place]][units[place]] += 1
+        # The units that followed each history, and how many did.
+        self._followers = {history: (counts, counts.total()) for history, counts in followers.items()}
+        self._unknown = 1 / (len(followers[()]) + 1)
 
     def score(self, captions: Sequence[str]) -> NDArray[np.float64]:
         """Score n captions, each independently of the others.
@@ -96,49 +76,23 @@ class NGramModel:
             float64 array of shape (n,), below 0: the mean natural logarithm of the probability of each unit and of
             the end of the caption; higher is more likely.
         """
-        parts = [self._score(captions[start : start + _CHUNK]) for start in range(0, len(captions), _CHUNK)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        logarithms = ([*map(math.log, self._probabilities(self._padded(caption)))] for caption in captions)
+        # Summed exactly, so that captions of the same probabilities in another order tie.
+        return np.fromiter((math.fsum(values) / len(values) for values in logarithms), np.float64, len(captions))
 
-    def _score(self, captions: Sequence[str]) -> NDArray[np.float64]:
-        stream, lengths = self._stream(captions)
-        radix = len(self._vocabulary) + 2
-        # Every unit of the vocabulary, the end among them, and one for all that are unknown.
-        probability = np.full(len(stream), 1 / (len(self._vocabulary) + 1))
-        history = np.zeros(len(stream), np.int64)
-        for length, level in enumerate(self._levels):
-            if length:
-                history = _longer(history, stream, radix, level.histories)
-            known = np.flatnonzero((history >= 0) & (stream != radix - 1))
-            known = known[level.totals[history[known]] > 0]
-            place = history[known]
-            keys = place * radix + stream[known]
-            found = _find(level.continuations, keys)
-            count = np.where(found >= 0, level.counts[found], 0)
-            total, kinds = level.totals[place], level.kinds[place]
-            probability[known] = (count + kinds * probability[known]) / (total + kinds)
-        logarithms = np.log(probability)
-        logarithms[stream == radix - 1] = 0
-        starts = np.cumsum(lengths) - lengths
-        return np.add.reduceat(logarithms, starts) / (lengths - (self.order - 1))
+    def _padded(self, caption: str) -> tuple[str | None, ...]:
+        units = _WORD.findall(caption) if self.unit == "word" else caption
+        return *[_START] * (self.order - 1), *units, _END
 
-    def _units(self, caption: str) -> Sequence[str]:
-        return _WORD.findall(caption) if self.unit == "word" else caption
-
-    def _stream(self, captions: Sequence[str]) -> tuple[_Integers, _Integers]:
-        """The indices of all units, each caption after order - 1 start marks, and each caption's length in these.
-
-        ``len(self._vocabulary)`` is the index of unknown units, the one after it that of the start mark.
-        """
-        unknown, start = len(self._vocabulary), len(self._vocabulary) + 1
-        numbers: list[int] = []
-        lengths = []
-        for caption in captions:
-            before = len(numbers)
-            numbers += [start] * (self.order - 1)
-            numbers += [self._vocabulary.get(found, unknown) for found in self._units(caption)]
-            numbers.append(self._vocabulary[_END])
-            lengths.append(len(numbers) - before)
-        return np.array(numbers, np.int64), np.array(lengths, np.int64)
+    def _probabilities(self, units: tuple[str | None, ...]) -> Iterator[float]:
+        for place in range(self.order - 1, len(units)):
+            probability = self._unknown
+            for start in range(place, place - self.order, -1):
+                if (seen := self._followers.get(units[start:place])) is None:
+                    break
+                counts, total = seen
+                probability = (counts.get(units[place], 0) + len(counts) * probability) / (total + len(counts))
+            yield probability
 
 
 def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -171,7 +125,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
     return positive, negative
 
 
-def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Integers, _Integers]]:
+def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Rows, _Rows]]:
     """The rows of each part, and all other rows."""
     groups = group_pairs(pairs).codes
     first: dict[int, str] = {}
@@ -188,19 +142,3 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Integers, _Integers]]:
     part = part_of[groups]
     for number in range(min(_FOLDS, len(first))):
         yield np.flatnonzero(part == number), np.flatnonzero(part != number)
-
-
-def _longer(history: _Integers, stream: _Integers, radix: int, histories: _Integers) -> _Integers:
-    """The index of the history that is one unit longer, for each position; -1 where it was never seen.
-
-    The first positions, which are start marks, take theirs from the end of the stream; these are not used.
-    """
-    known = history >= 0
-    keys = np.where(known, history * radix + stream, -1)
-    return _find(histories, np.roll(keys, 1))
-
-
-def _find(among: _Integers, keys: _Integers) -> _Integers:
-    """The index of each key in a sorted array; -1 for a key that is not in it."""
-    places = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return np.where(among[places] == keys, places, -1)

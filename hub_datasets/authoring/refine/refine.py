@@ -98,7 +98,6 @@ def refine(
     by_category: bool = True,
     seed: int = 0,
     confidence: float = 0.95,
-    progress: bool = False,
 ) -> Refinement:
     """Keep pairs so that blind scorers are right as often as wrong, by adversarial filtering.
 
@@ -118,7 +117,6 @@ def refine(
             grammar model at 50.00 % in every category. Otherwise all together are at 50 %, and a category may not be.
         seed: a whole number from 0.
         confidence: level of the intervals in the record, from resampling images.
-        progress: whether to show a bar while probes are trained.
 
     Returns:
         The refinement. Its record has for each scorer the blind accuracy before and after, ties counting half; after,
@@ -145,7 +143,7 @@ def refine(
     how = _Balancing(pairs, scaled, grid, cells, by_category, seed)
     groups = group_pairs(pairs).codes
     if learned:
-        rows, gaps, rounds = _refine_in_rounds(how, groups, list(columns), learned, refining, confidence, progress)
+        rows, gaps, rounds = _refine_in_rounds(how, groups, list(columns), learned, refining, confidence)
     else:
         rows, gaps, rounds = how.choose(np.arange(len(pairs))), {}, {}
 
@@ -232,7 +230,6 @@ def _refine_in_rounds(
     most: int,
     refining: Sequence[str],
     confidence: float,
-    progress: bool,
 ) -> tuple[NDArray[np.intp], dict[str, Gaps], dict[str, Any]]:
     """The rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
     watching = tuple(name for name in WATCHING if name not in refining)
@@ -241,7 +238,7 @@ def _refine_in_rounds(
     rounds: list[dict[str, Any]] = []
     before: dict[str, NDArray[np.float64]] = {}
     while True:
-        gaps = _probe_gaps([how.pairs[row] for row in rows], (*refining, *watching), how.seed + len(rounds), progress)
+        gaps = _probe_gaps([how.pairs[row] for row in rows], (*refining, *watching), how.seed + len(rounds))
         before = before or {name: column[np.argsort(rows)] for name, column in gaps.items()}
         probes: dict[str, Any] = {}
         for name, column in gaps.items():
@@ -265,23 +262,10 @@ def _refine_in_rounds(
     return rows[order], found, {"learned": {**record, "ended": ended, "rounds": rounds}}
 
 
-def _probe_gaps(
-    pairs: Sequence[Pair], names: Sequence[str], seed: int, progress: bool
-) -> dict[str, NDArray[np.float64]]:
+def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[str, NDArray[np.float64]]:
     """The held-out gaps of each probe."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
     try:
-        found = track(
-            run_probes(pairs, group_pairs(pairs), seed, names),
-            f"probes of {len(pairs):,} pairs",
-            len(names),
-            console=console,
-            transient=True,
-            disable=not (progress and console.is_terminal),
-        )
+        found = run_probes(pairs, group_pairs(pairs), seed, names)
         return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in found}
     except DataError as error:
         raise DataError(f"too few pairs for another round of probes: {error}; or give fewer rounds") from error

@@ -12,7 +12,7 @@ import numpy as np
 from ....metrics.common import documents
 from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
 from ....metrics.common.formatting import percent, words
-from ..audit.report import accuracy, write_forms
+from ..audit.report import accuracy, as_json, write_forms
 from ..data.pairs import write_pairs
 from .refine import Gaps, Refinement
 
@@ -27,10 +27,10 @@ def write_refinement(refinement: Refinement, folder: str | Path, dataset: str) -
     Raises:
         StorageError: a file could not be written.
     """
-    pairs, page = Path(folder) / "pairs.jsonl", to_html(refinement, dataset)
+    pairs, record = Path(folder) / "pairs.jsonl", {"dataset": dataset, **refinement.record}
     write_pairs(refinement.kept, pairs)
-    record, text = {"dataset": dataset, **refinement.record}, to_markdown(refinement.record, dataset)
-    return [pairs, *write_forms(pairs.with_name("report"), record, text, page)]
+    markdown, page = to_markdown(record, dataset), to_html(refinement, dataset)
+    return [pairs, *write_forms(pairs.with_name("report"), json=as_json(record), md=markdown, html=page)]
 
 
 def to_markdown(record: Mapping[str, Any], dataset: str) -> str:

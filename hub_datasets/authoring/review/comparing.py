@@ -8,6 +8,7 @@ of each kind, two questions, a tie allowed.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +19,9 @@ from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError
 from ....metrics.common.formatting import percent
 from ....metrics.statistics.bootstrap import mean_intervals
-from ..audit.comparison import joined_pairs
+from ..audit.comparison import joined_pairs, with_interval
 from ..data.pairs import Pair
-from ..data.records import read_records
-from ..data.tables import write_rows
+from ..data.tables import read_records, write_rows
 from .agreement import agree_on, agreement_parts
 from .page import Option, Question, ReviewPage, Shown, Standing, plain
 from .pictures import Pictures
@@ -132,27 +132,22 @@ def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
     answers = _answers(items, standing)
     first, second = sorted({name for item in items for name in (item.set_a, item.set_b)})
     names = (first, TIE, second)
-    header = ["which one", "kind", "answers", "captions", *names, "unanswered"]
     rows = []
     for question in QUESTIONS:
-        for kind in dict.fromkeys(item.kind for item in items):
+        for kind, of_kind in Counter(item.kind for item in items).items():
             own = [each for each in answers if (each.question, each.kind) == (question, kind)]
-            answered, of_kind = len({each.id for each in own}), sum(item.kind == kind for item in items)
+            answered = len({each.id for each in own})
             counts = [f"{len(own):,}", f"{answered:,}", *_shares(items, own, names), f"{of_kind - answered:,}"]
             rows.append([question, kind, *counts])
     parts: list[Part] = [
-        simple_table(header, rows, numbers=True),
+        simple_table(["which one", "kind", "answers", "captions", *names, "unanswered"], rows, numbers=True),
         "Shares of answers in per cent, with 95 % intervals from resampling captions.",
     ]
     if len(standing) < 2:
         return [*parts, "Agreement needs two annotators."]
-    votes = {
-        question: {
-            name: {each.id: each.chosen for each in answers if (each.annotator, each.question) == (name, question)}
-            for name in standing
-        }
-        for question in QUESTIONS
-    }
+    votes: dict[str, dict[str, dict[str, str]]] = {question: {name: {} for name in standing} for question in QUESTIONS}
+    for each in answers:
+        votes[each.question][each.annotator][each.id] = each.chosen
     return [*parts, *agreement_parts([agree_on(question, own) for question, own in votes.items()])]
 
 
@@ -164,10 +159,10 @@ def _shares(items: Sequence[Comparison], answers: Sequence[_Answer], names: Sequ
     clusters = np.unique([row_of[each.id] for each in answers], return_inverse=True)[1]
     columns = [np.array([each.chosen == name for each in answers], np.float64) for name in names]
     intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
-    return [
-        percent(float(values.mean())) + (f" [{percent(bounds[0])}, {percent(bounds[1])}]" if bounds else "")
-        for values, bounds in zip(columns, intervals, strict=True)
+    figures = [
+        {"mean": float(values.mean()), "interval": bounds} for values, bounds in zip(columns, intervals, strict=True)
     ]
+    return [with_interval(figure, percent) for figure in figures]
 
 
 # The names of the two sets are not shown.

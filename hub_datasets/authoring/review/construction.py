@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ....metrics.common.errors import DataError, check_known
-from ..data.records import read_records
+from ..data.tables import read_records
 from ..text.phrases import differing_parts
 from .journal import Answers
 from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on, plain
@@ -55,19 +55,24 @@ class Group(NamedTuple):
     caption_1: str
 
 
-def check_group(group: Group) -> None:
-    """Raise `DataError` if images or captions are equal, or relations differ in more than one part.
+def group_problem(group: Group) -> str:
+    """Return why images and captions make no group, "" if they do.
 
     Of relations "only one of the Subject, Verb, or Object differs" (section 4.1.1, step 3).
     """
     if group.image_0 == group.image_1:
-        raise DataError("both images are the same; choose another")
+        return "both images are the same; choose another"
     if group.caption_0.lower() == group.caption_1.lower():
-        raise DataError("both captions are the same; write one that is not true of the first image")
-    if group.kind == "relation" and (number := differing_parts(group.caption_0, group.caption_1)) > 1:
-        raise DataError(
-            f"the captions differ in {number} parts; of a relation change only the subject, the verb or the object"
-        )
+        return "both captions are the same; write one that is not true of the first image"
+    parts = differing_parts(group.caption_0, group.caption_1) if group.kind == "relation" else 1
+    advice = "of a relation change only the subject, the verb or the object"
+    return f"the captions differ in {parts} parts; {advice}" if parts > 1 else ""
+
+
+def check_group(group: Group) -> None:
+    """Raise `DataError` if images or captions are equal, or relations differ in more than one part."""
+    if problem := group_problem(group):
+        raise DataError(problem)
 
 
 def is_kept(ratings: Sequence[str]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -100,17 +99,6 @@ def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
     return np.stack([_histogram(image) for image in images])
 
 
-@contextmanager
-def _loading_errors(checkpoint: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"{checkpoint} cannot be loaded as an image model: {error}. Name a checkpoint of one, such as "
-            f"facebook/dinov2-small, or {HISTOGRAM}, which needs no weights"
-        ) from error
-
-
 def load_embedder(checkpoint: str) -> Embedder:
     """Embeddings by an image model of ``transformers``: the mean of its last hidden states.
 
@@ -130,20 +118,23 @@ def load_embedder(checkpoint: str) -> Embedder:
         from transformers import AutoConfig, AutoImageProcessor, AutoModel
     except ModuleNotFoundError as error:
         raise DataError(f"an image model needs {error.name}: pip install 'vl-assay[models]'") from error
-    with _loading_errors(checkpoint):
+    try:
         config = load_part(AutoConfig, checkpoint)
-    kind = str(config.model_type)
-    if hasattr(config, "text_config") or kind.endswith("_vision_model"):
-        raise ModelError(
-            f"{checkpoint} is a {kind} model, which was trained with text. The benchmark would inherit its blind "
-            "spots (TRICD, section 4.1.1). Give an image-only model, such as facebook/dinov2-small or "
-            "facebook/convnext-tiny-224"
-        )
-    with _loading_errors(checkpoint):
+        kind = str(config.model_type)
+        if hasattr(config, "text_config") or kind.endswith("_vision_model"):
+            raise ModelError(
+                f"{checkpoint} is a {kind} model, which was trained with text. The benchmark would inherit its blind "
+                "spots (TRICD, section 4.1.1). Give an image-only model, such as facebook/dinov2-small or "
+                "facebook/convnext-tiny-224"
+            )
         processor = load_part(AutoImageProcessor, checkpoint, backend="pil")
-        model, loading = load_part(
-            AutoModel, checkpoint, dtype=torch.float32, weights_only=True, output_loading_info=True
-        )
+        options = {"dtype": torch.float32, "weights_only": True, "output_loading_info": True}
+        model, loading = load_part(AutoModel, checkpoint, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"{checkpoint} cannot be loaded as an image model: {error}. Name a checkpoint of one, such as "
+            f"facebook/dinov2-small, or {HISTOGRAM}, which needs no weights"
+        ) from error
     missing = [name for name in loading["missing_keys"] if not name.startswith("pooler.")]
     if missing:
         raise ModelError(

@@ -12,7 +12,10 @@ import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from ....metrics.common.errors import DataError, ModelError, check_known
 from ....metrics.functional.checks import name_rows
@@ -31,29 +34,6 @@ _HAVE_OR_DO = frozenset(["has", "have", "had", "do", "does", "did"])
 _TOKEN = re.compile(
     r"(?:(?!n['’]t\b)[^\W_])+(?=n['’]t\b)|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\d+(?:[.,:]\d+)+|[^\W_]+|\S", re.IGNORECASE
 )
-
-# Applied in this order to a caption written as " word/TAG word/TAG ", in lower case.
-_OPEN = r"(/(?:DT|JJ|CD|PRP\$|POS|VBN|VBG) )"
-_CORRECTIONS = [
-    (re.compile(pattern), correct)
-    for pattern, correct in (
-        (r" (that)/IN(?= \S+/(?:VB|MD))", r" \1/WDT"),
-        (r" next/JJ(?= to/)", " next/RB"),
-        (r" close/VB(?= up/)", " close/NN"),
-        (r" close/VB", " close/RB"),
-        (r"/DT back/RB", "/DT back/NN"),
-        (r" down/RB", " down/RP"),
-        (r" (top|remote)/JJ", r" \1/NN"),
-        (r" (living|cutting|serving|vending)/VBG(?= \S+/NN)", r" \1/NN"),
-        (r" (drinking|skiing|cooking|petting|surfing|smoking|reading)/NN", r" \1/VBG"),
-        (r" (bear|sink|stop|skate|curb|monitor|cross|sail|handle)/VB", r" \1/NN"),
-        (r" (bear|sink|track|stop|mirror|handle|leave)s/VBZ", r" \1s/NNS"),
-        (r" (silver|giant|neon|half|round|square|stuffed)/\S+(?= \S+/NN)", r" \1/JJ"),
-        (_OPEN + r"(?!are|have)(\w+)/VBP?(?= )", r"\1\2/NN"),
-        (_OPEN + r"(?!is|has)(\w+)/VBZ(?= )", r"\1\2/NNS"),
-        (r"/(NN|CC) (\w+s)/NNS(?= \S+/(?:DT|PRP))", r"/\1 \2/VBZ"),
-    )
-]
 
 
 class Tagged(NamedTuple):
@@ -159,6 +139,12 @@ def _load_spacy() -> Any:
     return importlib.import_module("spacy").load(SPACY_MODEL, exclude=["ner", "lemmatizer"])
 
 
+@functools.cache
+def _load_corrections() -> list[tuple[re.Pattern[str], str]]:
+    rows = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return [(re.compile(pattern), correct) for pattern, correct in rows]
+
+
 def _tag_with_spacy(captions: Sequence[str]) -> Iterator[Tagged]:
     model = _load_spacy()
     document = importlib.import_module("spacy.tokens").Doc
@@ -172,13 +158,13 @@ def _tag_with_spacy(captions: Sequence[str]) -> Iterator[Tagged]:
 
 
 def _tag_with_textblob(captions: Sequence[str]) -> Iterator[Tagged]:
-    model = importlib.import_module("textblob.en.taggers").PatternTagger()
+    model, corrections = importlib.import_module("textblob.en.taggers").PatternTagger(), _load_corrections()
     for text in captions:
         spans = _split(text)
         # Capitals would make names of the first words of sentences.
         words = " ".join(text[start:end].lower().replace("’", "'") for start, end in spans)
         tagged = " ".join(["", *(f"{word}/{name}" for word, name in model.tag(words, tokenize=False) if word), ""])
-        for pattern, correct in _CORRECTIONS:
+        for pattern, correct in corrections:
             tagged = pattern.sub(correct, tagged)
         tags = tuple(token.rpartition("/")[2] for token in tagged.split())
         yield Tagged(text, spans, tags, _noun_phrases(text, spans, tags))

@@ -170,14 +170,14 @@ def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole,
 
 
 def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
-    write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.csv")
-    command = "audit leaky.csv --out report --normalise --max-blind-accuracy 0.55"
+    write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.jsonl")
+    command = "audit leaky.jsonl --out report --normalise --max-blind-accuracy 0.55"
     result = invoke(*command.split(), folder=tmp_path)
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
     assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.html", "audit.json", "audit.md"]
-    assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.csv"
+    assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.jsonl"
 
 
 def test_the_command_passes_a_clean_set_with_columns_named(tmp_path):

@@ -202,7 +202,7 @@ def test_items_and_answers_of_another_page_are_refused(tmp_path, scenes):
             decide(desk, "ana", "0", decision="something", object=lines, relation="")
     with pytest.raises(UnknownNameError, match="page"):
         open_review(items, page="spots")
-    with pytest.raises(DataError, match="expected text as text, kind"):
+    with pytest.raises(DataError, match="has None in 'text'; expected a str"):
         open_review(items, page="rate", images=scenes.folder)
     write_rows([Proposal("0", "0.png", "a cup", "thing")], items)
     with pytest.raises(UnknownNameError, match="thing"):

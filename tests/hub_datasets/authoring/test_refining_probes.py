@@ -1,14 +1,14 @@
-"""Refinement on chosen probes, and a probe of trees, which is of another kind than those."""
+"""Refinement on chosen probes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from audit_support import clean_pairs, leaking_pairs
+from audit_support import leaking_pairs
 from console import invoke
 
-from vl_assay.hub_datasets.authoring.audit.probes import PROBES, TREES, group_pairs, run_probes
-from vl_assay.hub_datasets.authoring.data.pairs import Pair, write_pairs
+from vl_assay.hub_datasets.authoring.audit.probes import PROBES, group_pairs, run_probes
+from vl_assay.hub_datasets.authoring.data.pairs import write_pairs
 from vl_assay.hub_datasets.authoring.refine.refine import refine
 from vl_assay.metrics.common.errors import UnknownNameError
 
@@ -17,37 +17,6 @@ def accuracy(pairs, probe, seed=0):
     [(_, scores, _)] = run_probes(pairs, group_pairs(pairs), seed, only=(probe,))
     gaps = scores[:, 0] - scores[:, 1]
     return np.where(gaps == 0, 0.5, gaps > 0).mean()
-
-
-def joint_pairs(n=600):
-    """The true caption has a comma in two of three pairs; in the others the false one, and one of them a hyphen."""
-    rng = np.random.default_rng(0)
-    pairs = []
-    for row in range(n):
-        word = "".join(rng.choice(list("bdfgklmn"), 6))
-        if row % 3:
-            true, false = f"a dog, {word}", f"a dog {word}"
-        else:
-            first, second = rng.permutation(["-", ""])
-            true, false = f"a dog {word}{first}a", f"a dog, {word}{second}a"
-        pairs.append(Pair(str(row), f"{row}.jpg", true, false, "swap"))
-    return pairs
-
-
-def test_trees_see_what_features_tell_together_and_a_linear_probe_does_not():
-    # A comma alone is right in two of three pairs; where exactly one caption has a hyphen, it is wrong.
-    pairs = joint_pairs()
-    assert accuracy(pairs, TREES) > 0.97
-    assert accuracy(pairs, "formatting") < 0.75
-
-
-def test_trees_are_at_chance_where_nothing_tells_and_turn_with_the_pairs():
-    assert accuracy(clean_pairs(400, seed=1), TREES) == pytest.approx(0.5, abs=0.08)
-    pairs = leaking_pairs("formatting", 300, 0.5, seed=0)
-    [(_, one, _)] = run_probes(pairs, group_pairs(pairs), 0, only=(TREES,))
-    turned = [pair._replace(positive=pair.negative, negative=pair.positive) for pair in pairs]
-    [(_, other, _)] = run_probes(turned, group_pairs(pairs), 0, only=(TREES,))
-    np.testing.assert_allclose((one[:, 0] > 0).mean(), (other[:, 0] > 0).mean(), atol=0.02)
 
 
 def test_rounds_refine_on_the_probes_that_are_named_until_none_of_them_is_better_than_chance():
