@@ -51,10 +51,8 @@ COMMANDS = (
         "review",
         "run",
         "skills",
-        "study",
     ),
-    *("submit", "leaderboard import", "study hard-positives", "study order"),
-    *("corpus", "corpus statistics", "corpus generate", "corpus audit", "corpus contamination"),
+    *("submit", "leaderboard import", "corpus", "corpus generate", "corpus contamination"),
 )
 
 

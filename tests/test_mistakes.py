@@ -106,7 +106,8 @@ def test_without_a_connection_to_the_hub_nothing_waits_for_retries(monkeypatch):
 def test_a_run_without_any_answer_fails_and_does_not_ask_for_judgement(tmp_path, monkeypatch):
     monkeypatch.setattr("vl_assay.hub_datasets.chat.calls.FIRST_WAIT", 0.001)
     (tmp_path / "a.csv").write_text("caption\na dog on a cat\n")
-    words = ("--model", "m", "--base-url", "http://127.0.0.1:9", "--kind", "swap_obj", "--timeout", 1)
+    (tmp_path / "c.yaml").write_text("timeout: 1\n")
+    words = ("--model", "m", "--base-url", "http://127.0.0.1:9", "--kind", "swap_obj", "--config", tmp_path / "c.yaml")
     result = invoke("generate", tmp_path / "a.csv", *words, "--out", tmp_path / "made")
     assert isinstance(result.exception, ModelError)
     assert "nothing was made, 1 without an answer" in str(result.exception)
@@ -120,7 +121,8 @@ def test_images_that_the_review_would_not_show_are_spoken_of_and_its_command_can
     words = ("generate", tmp_path / "a.csv", "--rules", "--kind", "swap_obj", "--out")
     invoke(*words, tmp_path / "shown")
     assert check_images(open_review(tmp_path / "shown")) == ""
-    result = invoke(*words, tmp_path / "my judges", "--no-images")
+    (tmp_path / "c.yaml").write_text("images: false\n")
+    result = invoke(*words, tmp_path / "my judges", "--config", tmp_path / "c.yaml")
     review = f"vl-assay review '{tmp_path / 'my judges'}'"
     assert f"{review} --no-images" in result.output.replace("\n", "")
     assert "the images were left out, so the review shows captions alone" in result.output

@@ -97,7 +97,7 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
 
     ARO takes these from the caption, too; with them in the caption alone no word is needed to tell a negative.
     """
-    made = perturb(captions, SHUFFLES, seed, tagger="plain", max_words=None)
+    made = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
     return [
         [(conform(caption, texts[place]), name) for name, texts in made.perturbed.items() if texts[place] is not None]
         for place, caption in enumerate(captions)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...metrics.common.command_line import data_option
+from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
 from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
 from ..corpora.commands import app as corpora_app
+from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
@@ -24,10 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
-_making_option, _request_option, _stage_option, _result_option = (
-    partial(typer.Option, rich_help_panel=title)
-    for title in ("How candidates are made", "Requests to the model", "Review and filters", "The result")
-)
+_making_option = partial(typer.Option, rich_help_panel="How candidates are made")
 
 PairColumns = Annotated[
     list[str] | None,
@@ -52,24 +51,10 @@ BaseUrl = Annotated[
     str | None,
     _making_option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."),
 ]
-KeyVariable = Annotated[str, _making_option(help="Environment variable with the endpoint's API key, if it needs one.")]
-Prompts = Annotated[
-    str,
-    _making_option(help="json, or paper: in the form of SugarCrepe and Hard Positives, with their limits."),
-]
 Rules = Annotated[
-    bool,
-    _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle."),
+    bool, _making_option("--rules", help="Make candidates by rule, without a model; also negate, shuffle.")
 ]
-Lexicon = Annotated[str, _making_option(help="Words for --rules: builtin, or wordnet (needs nltk).")]
 Limit = Annotated[int | None, typer.Option(help="Read at most so many captions.", min=1)]
-Each = Annotated[int, _making_option(help="At most so many candidates of each kind for a caption.", min=1)]
-Concurrency = Annotated[int, _request_option(help="Requests under way at once.", min=1)]
-PerMinute = Annotated[
-    float | None,
-    _request_option(help="At most so many requests a minute; by default no limit.", min=0.1),
-]
-Split = Annotated[str | None, data_option(help="Split of a dataset on the Hub; by default test.")]
 
 
 @app.command()
@@ -329,34 +314,34 @@ def _read_with_notes(
 
 @app.command()
 def review(
-    candidates: Annotated[
+    items: Annotated[
         Path,
-        typer.Argument(help="Candidates of `vl-assay generate`, the file or its folder; with --boxes a file of items."),
+        typer.Argument(help="What is reviewed: for candidates the file of `vl-assay generate`, or its folder."),
     ],
     *,
-    boxes: Annotated[
-        bool, typer.Option("--boxes", help="Draw boxes for phrases instead of judging candidates.")
-    ] = False,
     page: Annotated[
-        str | None,
-        typer.Option(help="Of a detection benchmark: spot, rate, cross, check or boxes; by default candidates."),
-    ] = None,
+        str, typer.Option(help="candidates, boxes, or of a detection benchmark spot, rate, cross or check.")
+    ] = "candidates",
     compare: Annotated[
         str | None,
         typer.Option(
             metavar="DATASET", help="Compare the negatives of this dataset with those of another, named in first place."
         ),
     ] = None,
-    sample: Annotated[int, typer.Option(help="With --compare: captions of each kind.")] = 100,
-    seed: Annotated[int, typer.Option(help="With --compare: of the sample, and of which negative is A.")] = 0,
     data_dir: DataDir = None,
-    option: Options = None,
-    column: PairColumns = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the candidates.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the items.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
+    per_item: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How many annotators decide on an item, 0 for everybody; by default 3 for rate and boxes, 1 for spot, "
+            "cross and check, else everybody.",
+        ),
+    ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder of the images, by default that of the candidates; none outside it is shown."),
+        typer.Option(help="Folder of the images, by default that of the items; none outside it is shown."),
     ] = None,
     no_images: Annotated[
         bool, typer.Option("--no-images", help="Judge captions alone, although they have no image that can be shown.")
@@ -365,20 +350,20 @@ def review(
         str, typer.Option(help="Search for similar images by histogram (no weights), or by an image-only checkpoint.")
     ] = "histogram",
     summary: Annotated[bool, typer.Option("--summary", help="Print the agreement of annotators, and stop.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Write the decisions to this .jsonl file, and stop.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the results to this .jsonl file, and stop.")] = None,
     host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 makes it public.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7861,
+    config: Annotated[Path | None, config_option(ReviewConfig)] = None,
 ) -> None:
-    """Judge candidates, or draw boxes, in the browser.
+    """Judge candidates, compare captions, or draw boxes, in the browser.
 
-    Each decision is written to DECISIONS.jsonl in `--out` (BOXES.jsonl with --boxes) before the next item is shown:
-    after a kill the same command continues where everybody was. `--export` writes all candidates with their decisions,
-    and the kept pairs to NAME.pairs.jsonl: those that more than half of their annotators keep or fix.
+    Each decision is written to PAGE.decisions.jsonl in `--out` before the next item is shown: after a kill the same
+    command continues where everybody was. `--export` writes all candidates with their decisions, and the kept pairs to
+    NAME.pairs.jsonl: those that more than half of their annotators keep or fix.
 
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
-    "a cat", "start": 0, "end": 5}]}`.
-
-    `--page` opens a page of `vl-assay new-benchmark --detection`, which prints the command.
+    "a cat", "start": 0, "end": 5}]}`. The pages spot, rate, cross and check are those of `vl-assay new-benchmark
+    --detection`, which prints the command.
 
     `--compare` asks, for sampled captions that two datasets share, which of their two negatives makes more sense, and
     which is better English: A, B or a tie (SugarCrepe, appendix D.2). Which dataset is A is drawn for each caption and
@@ -386,7 +371,7 @@ def review(
 
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
     `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
-    `vl-assay review items.jsonl --boxes --image-model facebook/dinov2-small` ·
+    `vl-assay review items.jsonl --page boxes --image-model facebook/dinov2-small` ·
     `vl-assay review sugarcrepe --compare aro_crepe --data-dir sugarcrepe --out compared`
     """
     from ...metrics.common.documents import print_tables
@@ -394,22 +379,24 @@ def review(
     from .review.review import check_images, open_review, serve
 
     if compare is not None:
-        names = (str(candidates), compare)
-        out = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
-        check_writable(out)
-        folder = out
-        candidates = prepare(
-            lambda: [_read_with_notes(name, folder, column, data_dir, option) for name in names],
+        settings = read_config(config, ReviewConfig)
+        names = (str(items), compare)
+        folder = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
+        check_writable(folder)
+        items = prepare(
+            lambda: [_read_with_notes(name, folder, settings.column, data_dir, settings.option) for name in names],
             names,
             folder,
-            sample=sample,
-            seed=seed,
+            sample=settings.sample,
+            seed=settings.seed,
         )
-        page, no_images = "compare", True
-    opening = {"boxes": boxes, "page": page, "annotators": _names(annotators), "image_model": image_model}
-    desk = open_review(candidates, out=out, images=images, **opening)
+        page, out, no_images = "compare", folder, True
+    elif config is not None:
+        raise VLAssayError("the settings of --config are for --compare; leave it out, or give --compare")
+    options = {"annotators": _names(annotators), "per_item": per_item, "image_model": image_model}
+    desk = open_review(items, page=page, out=out, images=images, **options)
     if summary:
-        print_tables(desk.agreement())
+        print_tables(desk.report())
     if export is not None:
         typer.echo(desk.export(export))
     if summary or export is not None:
@@ -436,27 +423,13 @@ def generate(
     ] = None,
     model: Model = None,
     base_url: BaseUrl = None,
-    key_variable: KeyVariable = "VL_ASSAY_API_KEY",
-    prompts: Prompts = "json",
     plan: Annotated[bool, typer.Option("--plan", help="Estimate calls and tokens, and stop.")] = False,
     rules: Rules = False,
-    lexicon: Lexicon = "builtin",
     limit: Limit = None,
-    each: Each = 1,
-    tries: Annotated[int, _request_option(help="Attempts at a new concept until it can be used.", min=1)] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the choice of concepts and of the model's sampling.")] = 0,
-    concurrency: Concurrency = 8,
-    requests_per_minute: PerMinute = None,
-    timeout: Annotated[float, _request_option(help="Seconds to wait for an answer.", min=0.1)] = 120,
     column: CaptionColumns = None,
-    split: Split = None,
-    images: Annotated[
-        bool,
-        typer.Option(
-            "--images/--no-images", help="Copy the images to OUT/images for `vl-assay review`, or use captions alone."
-        ),
-    ] = True,
     data_dir: DataDir = None,
+    config: Annotated[Path | None, config_option(GenerateConfig)] = None,
 ) -> None:
     """Make hard negatives and hard positives of captions, by a language model or by rule.
 
@@ -469,10 +442,8 @@ def generate(
     --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made` ·
     `vl-assay generate toy_scenes/itm --rules --out made`
     """
-    from .data.candidates import CANDIDATES_FILE
     from .data.sources import read_captions
     from .generate import generate as making
-    from .generate.asking import JOURNAL_FILE
     from .generate.language_models import open_model
     from .generate.prompt_sets import PROMPT_SETS
     from .generate.report import print_plan, print_report
@@ -482,46 +453,59 @@ def generate(
         raise VLAssayError("--rules makes no requests; leave out --model and --plan")
     if not rules and model is None and not plan:
         raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
+    settings = read_config(config, GenerateConfig)
+    each, prompts = settings.each, settings.prompts
     kinds = kind or making.KINDS
     check_known("kind of candidates", kinds, RULE_KINDS if rules else making.KINDS)
     check_known("set of prompts", [prompts], PROMPT_SETS)
     check_writable(out)
     # First, so that a wrong address is reported before anything is read.
-    opened = None if model is None or plan else open_model(model, base_url, key_variable=key_variable, timeout=timeout)
-    captions = read_captions(
-        source,
-        columns=parse_columns(column),
-        split=split,
-        limit=limit,
-        images=out / "images" if images and not plan else None,
-        data_dir=data_dir,
-    )
+    endpoint = {"key_variable": settings.key_variable, "timeout": settings.timeout}
+    opened = None if model is None or plan else open_model(model, base_url, **endpoint)
+    images = out / "images" if settings.images and not plan else None
+    reading = {"columns": parse_columns(column), "split": settings.split, "limit": limit, "data_dir": data_dir}
+    captions = read_captions(source, **reading, images=images)
     if plan:
-        print_plan(making.plan(captions, kinds, each=each, tries=tries, prompts=prompts), len(captions), out)
+        print_plan(making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts), len(captions), out)
         return
     if opened is None:
-        report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed, lexicon=lexicon)
+        report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
     else:
-        sampling = {"each": each, "tries": tries, "seed": seed, "prompts": prompts}
-        asking = {"concurrency": concurrency, "per_minute": requests_per_minute}
+        sampling = {"each": each, "tries": settings.tries, "seed": seed, "prompts": prompts}
+        asking = {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
     print_report(report)
-    made = report.made.total()
-    with_images = images and any(item.image for item in captions)
-    review_of = f"vl-assay review {shlex.quote(str(out))}{'' if with_images else ' --no-images'}"
-    advice = f"; review them with `{review_of}`" if made else ""
-    typer.echo(f"written to {out}: {CANDIDATES_FILE}, {making.REPORT_FILE}{advice}")
+    _advise(report, out, source, named=any(item.image for item in captions), copied=settings.images)
+
+
+def _advise(report: Any, out: Path, source: str, *, named: bool, copied: bool) -> None:
+    """Print what was written and how to review it; raise `ModelError` if a model answered nothing.
+
+    Args:
+        report: of `generate`.
+        out: its folder.
+        source: the source of the captions.
+        named: whether captions name images.
+        copied: whether images were to be copied.
+    """
+    from .data.candidates import CANDIDATES_FILE
+    from .generate.asking import JOURNAL_FILE
+    from .generate.generate import REPORT_FILE
+
+    made, with_images = report.made.total(), named and copied
+    command = f"vl-assay review {shlex.quote(str(out))}{'' if with_images else ' --no-images'}"
+    advice = f"; review them with `{command}`" if made else ""
+    typer.echo(f"written to {out}: {CANDIDATES_FILE}, {REPORT_FILE}{advice}")
     if made and not with_images:
-        why = "the images were left out" if any(item.image for item in captions) else f"{source} names no images"
+        why = "the images were left out" if named else f"{source} names no images"
         typer.echo(f"{why}, so the review shows captions alone")
     unanswered = sum(own["no answer"] for own in report.rejected.values())
-    if unanswered:
-        message = (
-            f"{unanswered:,} without an answer, see the errors in {out / JOURNAL_FILE}; the same command asks again"
-        )
-        if not made:
-            raise ModelError(f"nothing was made, {message}")
-        typer.echo(message)
+    if not unanswered:
+        return
+    message = f"{unanswered:,} without an answer, see the errors in {out / JOURNAL_FILE}; the same command asks again"
+    if not made:
+        raise ModelError(f"nothing was made, {message}")
+    typer.echo(message)
 
 
 @app.command("new-benchmark")
@@ -545,46 +529,19 @@ def new_benchmark(
         list[str] | None, typer.Option(help="Such as replace_obj; repeatable, by default SugarCrepe's seven.")
     ] = None,
     rules: Rules = False,
-    lexicon: Lexicon = "builtin",
     model: Model = None,
     base_url: BaseUrl = None,
-    key_variable: KeyVariable = "VL_ASSAY_API_KEY",
-    prompts: Prompts = "json",
     limit: Limit = None,
-    each: Each = 1,
-    concurrency: Concurrency = 8,
-    requests_per_minute: PerMinute = None,
-    column: CaptionColumns = None,
-    split: Split = None,
-    data_dir: DataDir = None,
-    no_review: Annotated[bool, _stage_option("--no-review", help="Continue without people; the card says so.")] = False,
+    no_review: Annotated[bool, typer.Option("--no-review", help="Continue without people; the card says so.")] = False,
     annotators: Annotated[
-        str,
-        _stage_option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once."),
+        str, typer.Option(metavar="A,B,…", help="Who judges every candidate; by default anybody, once.")
     ] = "",
-    raters: Annotated[
-        int, _stage_option(help="With --detection: people who rate each proposal and draw each box.", min=1)
-    ] = 3,
-    image_model: Annotated[
-        str, _stage_option(help="With --detection: finds similar images, as for `vl-assay review`.")
-    ] = "histogram",
-    scorer: Annotated[
-        list[str] | None,
-        _stage_option(help="words or characters: also refine on a language model of these; repeatable."),
-    ] = None,
-    learned: Annotated[int, _stage_option(help="Rounds of learned probes to refine on; 0 for none.", min=0)] = 3,
-    grid: Annotated[int, _stage_option(help="Cells for each --scorer over [-1, 1].", min=1)] = 100,
-    max_blind_accuracy: Annotated[
-        float,
-        _stage_option(help="If the final audit finds more, build nothing and exit with 1."),
-    ] = 0.55,
-    licence: Annotated[str | None, _result_option(help="Licence of captions and images, such as cc0-1.0.")] = None,
-    copy_images: Annotated[bool, _result_option("--copy-images", help="Include the images.")] = False,
+    licence: Annotated[str | None, typer.Option(help="Licence of captions and images, such as cc0-1.0.")] = None,
     into: Annotated[
         Path | None,
-        _result_option(help="Parent of the benchmark's folder, such as hub_datasets; by default --work."),
+        typer.Option(help="Parent of the benchmark's folder, such as hub_datasets; by default --work."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 0,
+    config: Annotated[Path | None, config_option(BenchmarkConfig)] = None,
 ) -> None:
     """Make a benchmark of captions with images: generate, review, audit, refine, audit again, build.
 
@@ -593,8 +550,8 @@ def new_benchmark(
     the candidates; `--no-review` skips this. If the final audit fails, nothing is built.
 
     The result is a folder NAME with builder.py, benchmark.py and README.md, in `--work` or `--into`, and the dataset
-    repository WORK/repository for `vl-assay publish`, which includes images only with `--copy-images`. A benchmark in
-    `hub_datasets` is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
+    repository WORK/repository for `vl-assay publish`, which includes images only with `copy_images` in `--config`. A
+    benchmark in `hub_datasets` is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
 
     `--detection` makes a benchmark of contextual phrase detection: images, spot, rate, cross, check, boxes, export.
     People list what surprises in images, rate it, find a similar image with a contrasting caption, check both
@@ -603,89 +560,64 @@ def new_benchmark(
 
     Examples: `vl-assay new-benchmark photos_swapped photos --work work --model Qwen/Qwen2.5-7B-Instruct --base-url
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
-    --rules --no-review --licence cc0-1.0 --copy-images` · `vl-assay new-benchmark surprises photos --work work
-    --detection --annotators ana,ben,cleo,dan`
+    --rules --no-review --licence cc0-1.0` · `vl-assay new-benchmark surprises photos --work work --detection
+    --annotators ana,ben,cleo,dan`
     """
     from .generate.checks import NEGATIVE_KINDS
-    from .pipeline.folder import IMAGES, Settings
+    from .pipeline.captions import AuditFailed
     from .pipeline.new_benchmark import new_benchmark as make_benchmark
     from .pipeline.new_benchmark import print_progress
+    from .pipeline.settings import Settings
+    from .pipeline.stages import Waiting
 
-    reading = {"columns": parse_columns(column), "split": split, "limit": limit, "data_dir": data_dir}
-    people = _names(annotators)
-    if detection:
-        taken = {"--kind": kind, "--rules": rules, "--model": model, "--scorer": scorer, "--into": into}
-        if odd := [option for option, value in taken.items() if value]:
-            raise VLAssayError(f"--detection makes no candidates of captions; leave out {', '.join(odd)}")
-        detecting = {"review": not no_review, "annotators": people, "raters": raters, "drawers": raters}
-        _new_detection_benchmark(
-            name, source, work, plan, reading, {**detecting, "image_model": image_model, "seed": seed}
-        )
-        return
+    options = read_config(config, BenchmarkConfig)
+    parse_columns(options.column)
+    needless = {"--kind": kind, "--rules": rules, "--model": model, "--into": into}
+    if detection and (odd := [option for option, value in needless.items() if value]):
+        raise VLAssayError(f"--detection makes no candidates of captions; leave out {', '.join(odd)}")
     settings = Settings(
         name=name,
         source=source,
         work=work,
-        reading=reading,
+        detection=detection,
         kinds=tuple(dict.fromkeys(kind or NEGATIVE_KINDS)),
-        rules=lexicon if rules else None,
+        rules=rules,
         model=model,
         base_url=base_url,
-        key_variable=key_variable,
-        prompts=prompts,
-        each=each,
-        asking={"concurrency": concurrency, "per_minute": requests_per_minute},
+        limit=limit,
         review=not no_review,
-        annotators=people,
-        scorers=tuple(dict.fromkeys(scorer or ())),
-        learned=learned,
-        grid=grid,
-        max_blind_accuracy=max_blind_accuracy,
-        seed=seed,
-        into=into,
+        annotators=_names(annotators),
         licence=licence,
-        copy_images=copy_images,
+        into=into,
+        **vars(options),
     )
     if plan:
         print_progress(settings)
         return
-    outcome = make_benchmark(settings)
-    if outcome.failures:
-        for sentence in outcome.failures:
+    try:
+        make_benchmark(settings)
+    except Waiting as waiting:
+        typer.echo(str(waiting))
+        return
+    except AuditFailed as failed:
+        for sentence in str(failed).split("\n"):
             typer.echo(f"fails: {sentence}", err=True)
         typer.echo(
-            "nothing was built; leave out a kind with --kind, refine more with --learned or --scorer, give more "
-            "captions, or raise --max-blind-accuracy",
+            "nothing was built; leave out a kind with --kind, give more captions, or, in --config, refine more with "
+            "learned or scorer, or raise max_blind_accuracy",
             err=True,
         )
-        raise typer.Exit(1)
-    if outcome.waiting:
-        typer.echo(outcome.waiting)
+        raise typer.Exit(1) from None
+    if detection:
+        folder = shlex.quote(str(settings.folder))
+        typer.echo(f"evaluate it with `vl-assay run demo-owlvit tricd --data-dir {folder} --option verify=false`")
         return
-    images = "" if copy_images else f" --data-dir {work / 'captions' / IMAGES}"
     typer.echo(f"publish it with `vl-assay publish {settings.repository} OWNER/{name}`")
     if into:
+        images = "" if settings.copy_images else f" --data-dir {settings.images}"
         typer.echo(f"try it with `vl-assay run demo-clip {name}{images}`")
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """ "ana, ben" → ("ana", "ben")."""
+    """Split "ana, ben" into ("ana", "ben")."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _new_detection_benchmark(
-    name: str, source: str, work: Path, plan: bool, reading: dict[str, Any], options: dict[str, Any]
-) -> None:
-    from .pipeline.detection import new_detection_benchmark, print_detection_progress
-    from .pipeline.detection_steps import DetectionSettings
-
-    settings = DetectionSettings(name, source, work, reading, **options)
-    if plan:
-        print_detection_progress(settings)
-    elif waiting := new_detection_benchmark(settings):
-        typer.echo(waiting)
-    else:
-        typer.echo(
-            f"evaluate it with `vl-assay run demo-owlvit tricd --data-dir {shlex.quote(str(settings.result))} "
-            "--option verify=false`"
-        )

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: that of ``RAY_ADDRESS`` or, without it, one on this machine for the time."""
+"""Run work on a Ray cluster: the cluster of ``RAY_ADDRESS`` or, without it, a temporary one on this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import importlib
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ...metrics.common.errors import VLAssayError
+from ...metrics.common.errors import DataError, VLAssayError
+
+_STORE_BYTES, _RETRIES = 256 << 20, 3
 
 
 @contextmanager
@@ -43,6 +45,30 @@ def cluster(store: int) -> Iterator[Any]:
             ) from error
         held.callback(ray.shutdown)
         yield ray
+
+
+def run_tasks(function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> Iterator[Any]:
+    """Call ``function(item, *shared)`` for each item, one on each CPU of the cluster; yield the results as they come.
+
+    Ray repeats the calls of a node that is lost. `shared` is sent once to each node.
+
+    Raises:
+        DataError: Ray failed, or the process of a call died.
+        VLAssayError: as `cluster`, or raised by `function`.
+    """
+    with cluster(_STORE_BYTES) as ray:
+        task = ray.remote(function).options(num_cpus=1, max_retries=_RETRIES)
+        references = [ray.put(each) for each in shared]
+        pending = [task.remote(item, *references) for item in items]
+        try:
+            while pending:
+                done, pending = ray.wait(pending)
+                yield from map(result_of, done)
+        except ray.exceptions.RayError as error:
+            raise DataError(
+                f"Ray failed: {str(error).strip()}. Finished work is kept: check the cluster (`ray status`) and run "
+                "the same command again, or leave out --engine ray"
+            ) from error
 
 
 def result_of(reference: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Training sets of up to 10⁹ captions, shard by shard: statistics, audits, candidates and contamination."""
+"""Training sets shard by shard: which examples of benchmarks they contain, and candidates made by rule."""

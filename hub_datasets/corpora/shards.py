@@ -1,7 +1,7 @@
-"""Shards of a corpus, Parquet or WebDataset: finding them, and reading their captions and images in batches.
+"""From shard to shard: read the rows of a training set, and write one Parquet file for each of its shards.
 
-A WebDataset shard is a ``.tar`` whose consecutive members with one name, up to the first dot of the last part, are a
-row: ``.txt`` is its caption, ``.json`` has its other columns, and a file of an image is its image.
+Shards are Parquet files or WebDataset tars. In a tar, consecutive members with the same name up to its first dot form a
+row: ``.txt`` is the caption, and an image file is the image.
 """
 
 from __future__ import annotations
@@ -9,198 +9,224 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from importlib.metadata import version
+from itertools import groupby, islice
+from multiprocessing import get_context
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import replacing
+from ..core.ray_cluster import run_tasks
 
-SUFFIXES = (".parquet", ".tar")
-ROWS_AT_ONCE = 4096
-_IMAGES_AT_ONCE = 64
 _IMAGE_SUFFIXES = ("bmp", "gif", "jpeg", "jpg", "png", "ppm", "tif", "tiff", "webp")
-# A member or a cell of a shard may have so many bytes.
-_MOST_BYTES = {"image": 1 << 26, "text": 1 << 20}
-# What a file system tells of a file's version: the Hub, object stores, a disk.
-_VERSIONS = ("blob_id", "ETag", "etag", "mtime", "created")
+_MAX_BYTES = {"image": 1 << 26, "text": 1 << 20}
+# Entries of a file's fsspec info that change with its content: on the Hub, in object stores, on a disk.
+_VERSION_KEYS = ("blob_id", "ETag", "etag", "mtime", "created")
+_METADATA_KEY, _FORMAT = b"vl_assay", 2
+# A caption and an image file, each None if there is none.
+Row = tuple[str | None, bytes | None]
 
 
-class CorpusShard(NamedTuple):
-    """A shard by its path or address, and what changes when the file does."""
-
-    path: str
-    version: str
-
-    @property
-    def name(self) -> str:
-        """A file name that no other path has."""
-        return f"{PurePosixPath(self.path).stem}-{hashlib.sha256(self.path.encode()).hexdigest()[:8]}"
-
-
-class Batch(NamedTuple):
-    """Consecutive rows of a shard.
+class Step(NamedTuple):
+    """A computation on the rows of one shard.
 
     Attributes:
-        first: the number of the first row in the shard.
-        texts: for each column that was asked for, the text of each row; None where there is none.
-        images: the image file of each row; None where there is none, and empty if images were not asked for.
+        process: yields the rows of the output, and adds to the counts; pickled to worker processes.
+        schema: the Arrow schema of the output.
+        settings: everything else that the output depends on, as JSON values.
+        caption, image: the columns of the shard, as in `read_rows`.
     """
 
-    first: int
-    texts: dict[str, list[str | None]]
-    images: list[bytes | None]
+    process: Callable[[Iterator[Row], Counter[str]], Iterator[dict[str, Any]]]
+    schema: Any
+    settings: Mapping[str, Any]
+    caption: str
+    image: str | None = None
 
 
-def find_shards(patterns: Sequence[str]) -> list[CorpusShard]:
-    """The shards that paths, globs and folders name, on this machine or at any address of fsspec (``hf://``).
+class Outcome(NamedTuple):
+    """The output file of a shard and its counts, or the `problem` with it; `is_kept` if an earlier run wrote it."""
+
+    shard: str
+    file: Path
+    counts: Mapping[str, int]
+    problem: str = ""
+    is_kept: bool = False
+
+
+def find_shards(patterns: Sequence[str]) -> dict[str, str]:
+    """Find the shards that paths, globs and folders name, local or at any fsspec address such as ``hf://``.
+
+    Returns:
+        The path or address of each shard, in order, with a text that changes when the file does.
 
     Raises:
-        DataError: nothing is there, a file is neither Parquet nor tar, a folder has both, or it cannot be reached.
+        DataError: nothing matches, a file is neither Parquet nor tar, a folder has both, or it cannot be reached.
     """
-    found: dict[str, CorpusShard] = {}
-    for pattern in patterns:
-        for path, info in _matching(pattern):
-            version = next((f"{key} {info[key]}" for key in _VERSIONS if info.get(key) is not None), "")
-            found[path] = CorpusShard(path, f"{info['size']} bytes, {version}")
-    return [found[path] for path in sorted(found)]
-
-
-def _matching(pattern: str) -> list[tuple[str, dict[str, Any]]]:
     import fsspec
 
-    try:
-        fs, path = fsspec.url_to_fs(pattern)
-        if is_folder := fs.isdir(path):
-            infos = [info for info in fs.find(path, detail=True).values() if info["name"].endswith(SUFFIXES)]
-        else:
-            infos = [fs.info(name) for name in (fs.glob(path) if any(sign in path for sign in "*?[") else [path])]
-    except (OSError, ValueError, ImportError) as error:
-        raise DataError(f"cannot open {pattern}: {error or type(error).__name__}; check the path or address") from error
-    if is_folder and len({PurePosixPath(info["name"]).suffix for info in infos}) > 1:
-        raise DataError(
-            f"{pattern} has Parquet and tar shards, which may be the same rows; give one kind, such as "
-            f"'{pattern.rstrip('/')}/*.tar'"
-        )
-    if not infos:
-        raise DataError(f"{pattern} names no shards; give .parquet or .tar files, a folder of them, or a glob")
-    local = "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
-    paths = [str(info["name"]) if local else str(fs.unstrip_protocol(info["name"])) for info in infos]
-    if odd := [each for each in paths if not each.endswith(SUFFIXES)]:
-        raise DataError(f"{odd[0]} is no shard; give files that end in {' or '.join(SUFFIXES)}")
-    return list(zip(paths, infos, strict=True))
+    shards = {}
+    for pattern in patterns:
+        try:
+            fs, path = fsspec.url_to_fs(pattern)
+            if is_folder := fs.isdir(path):
+                names = [name for name in fs.find(path) if name.endswith((".parquet", ".tar"))]
+            else:
+                names = fs.glob(path) if any(sign in path for sign in "*?[") else [path]
+            infos = [fs.info(name) for name in names]
+        except (OSError, ValueError, ImportError) as error:
+            raise DataError(f"cannot open {pattern}: {error or type(error).__name__}; check the address") from error
+        suffixes = {PurePosixPath(name).suffix for name in names}
+        if not names or suffixes - {".parquet", ".tar"}:
+            raise DataError(f"{pattern} names no shards; give .parquet or .tar files, a folder of them, or a glob")
+        if is_folder and len(suffixes) > 1:  # img2dataset writes the captions of a tar to a Parquet file as well
+            raise DataError(f"{pattern} has Parquet and tar shards, perhaps of the same rows; give '{pattern}/*.tar'")
+        for info in infos:
+            path = fs.unstrip_protocol(info["name"]).removeprefix("file://")
+            changing = (f"{key} {info[key]}" for key in _VERSION_KEYS if info.get(key) is not None)
+            shards[path] = f"{info['size']} bytes, {next(changing, '')}"
+    return dict(sorted(shards.items()))
 
 
-def read_batches(shard: CorpusShard, columns: dict[str, str], image: str | None = None) -> Iterator[Batch]:
-    """The rows of a shard, in their order, with bounded memory.
+def read_rows(shard: str, caption: str, image: str | None = None) -> Iterator[Row]:
+    """Yield the rows of a shard in order, in bounded memory.
 
     Args:
-        shard: from `find_shards`.
-        columns: for each name in `Batch.texts` the column of the shard.
-        image: the column of the images, bytes or ``{"bytes": …}``; of a tar any image is taken. None: not read.
+        shard: its path or address.
+        caption: the Parquet column of the captions.
+        image: the Parquet column of the images, bytes or ``{"bytes": …}``; None if images are not read.
 
     Raises:
-        DataError: the shard is damaged, or lacks a column.
+        DataError: the shard is damaged, has no such column, or a cell of another type or of too many bytes.
     """
     import fsspec
     import pyarrow as pa
 
-    read = _read_parquet if shard.path.endswith(".parquet") else _read_tar
     try:
-        with fsspec.open(shard.path, "rb") as file:
-            yield from read(file, columns, image)  # pyright: ignore[reportArgumentType]
+        with fsspec.open(shard, "rb") as file:
+            yield from _read_tar(file, image) if shard.endswith(".tar") else _read_parquet(file, caption, image)
     except (OSError, ValueError, EOFError, pa.ArrowException, tarfile.TarError) as error:
         raise DataError(str(error) or type(error).__name__) from error
 
 
-def _read_parquet(file: BinaryIO, columns: dict[str, str], image: str | None) -> Iterator[Batch]:
+def _read_parquet(file: Any, caption: str, image: str | None) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
-    first = 0
     with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as parquet:
-        wanted = [*columns.values(), *([image] if image else [])]
-        names = parquet.schema_arrow.names
-        if lacking := [column for column in wanted if column not in names]:
-            raise DataError(f"it has no column {lacking[0]!r}; it has {', '.join(names)}. Name it with --column")
-        size = _IMAGES_AT_ONCE if image else ROWS_AT_ONCE
-        for part in parquet.iter_batches(size, columns=list(dict.fromkeys(wanted)), use_threads=False):
-            texts = {
-                ours: [_text(cell, theirs) for cell in part[theirs].to_pylist()] for ours, theirs in columns.items()
-            }
-            yield Batch(first, texts, [_file(cell) for cell in part[image].to_pylist()] if image else [])
-            first += part.num_rows
+        columns, names = [caption, image] if image else [caption], parquet.schema_arrow.names
+        if missing := [column for column in columns if column not in names]:
+            raise DataError(f"it has no column {missing[0]!r}; it has {', '.join(names)}. Name it with --column")
+        for part in parquet.iter_batches(64 if image else 4096, columns=columns, use_threads=False):
+            images = part[image].to_pylist() if image else [None] * part.num_rows
+            for text, content in zip(part[caption].to_pylist(), images, strict=True):
+                yield _checked(text, "text", str), _checked(content, "image", bytes)
 
 
-def _text(cell: Any, column: str) -> str | None:
-    if cell is not None and not isinstance(cell, str):
-        raise DataError(f"column {column!r} holds {type(cell).__name__}, not text; name another with --column")
-    return _bounded(cell, "text")
-
-
-def _file(cell: Any) -> bytes | None:
+def _checked(cell: Any, kind: str, expected: type) -> Any:
     content = cell.get("bytes") if isinstance(cell, dict) else cell
-    if content is not None and not isinstance(content, bytes):
-        raise DataError(f"the images are {type(content).__name__}, not files; name another column with --column image=")
-    return _bounded(content, "image")
-
-
-def _bounded(content: Any, kind: str) -> Any:
-    if content is not None and len(content) > _MOST_BYTES[kind]:
-        raise DataError(f"{kind} of {len(content):,} bytes; {_MOST_BYTES[kind]:,} are allowed")
+    if content is not None and not isinstance(content, expected):
+        raise DataError(f"a cell holds {type(content).__name__}, not {kind}; name another column with --column")
+    _check_size(kind, len(content or ""))
     return content
 
 
-def _read_tar(file: BinaryIO, columns: dict[str, str], image: str | None) -> Iterator[Batch]:
-    size, first = _IMAGES_AT_ONCE if image else ROWS_AT_ONCE, 0
-    rows: list[dict[str, Any]] = []
-    for row in _samples(file, image is not None):
-        rows.append(row)
-        if len(rows) == size:
-            yield _batch(first, rows, columns, image)
-            first, rows = first + size, []
-    if rows:
-        yield _batch(first, rows, columns, image)
+def _check_size(kind: str, size: int) -> None:
+    if size > _MAX_BYTES[kind]:
+        raise DataError(f"{kind} of {size:,} bytes; {_MAX_BYTES[kind]:,} are allowed")
 
 
-def _batch(first: int, rows: list[dict[str, Any]], columns: dict[str, str], image: str | None) -> Batch:
-    texts = {ours: [_text(row.get(theirs), theirs) for row in rows] for ours, theirs in columns.items()}
-    return Batch(first, texts, [row.get("") for row in rows] if image else [])
-
-
-def _samples(file: BinaryIO, with_images: bool) -> Iterator[dict[str, Any]]:
-    """The columns of each row of a tar; the image's name is empty."""
+def _read_tar(file: Any, image: str | None) -> Iterator[Row]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
-        last, row = None, {}
-        while (member := archive.next()) is not None:
-            archive.members = []  # pyright: ignore[reportAttributeAccessIssue] (tarfile would keep all)
-            if not member.isfile():
-                continue
-            folder, _, name = member.name.rpartition("/")
-            key, _, suffix = name.partition(".")
-            if last not in (None, (folder, key)):
-                yield row
-                row = {}
-            last, suffix = (folder, key), suffix.lower()
-            kind = "image" if suffix in _IMAGE_SUFFIXES else "text"
-            if suffix not in ("txt", "json") and not (kind == "image" and with_images):
-                continue
-            if member.size > _MOST_BYTES[kind]:
-                raise DataError(f"{member.name} has {member.size:,} bytes; {_MOST_BYTES[kind]:,} are allowed")
-            content = archive.extractfile(member).read()  # pyright: ignore[reportOptionalMemberAccess]
-            row |= _columns(suffix, content)
-        # After a damaged header tarfile ends as if the archive did.
+        for _, members in groupby(_members(archive), lambda member: member[0]):
+            row = {}
+            for _, kind, member in members:
+                if kind == "text" or (kind == "image" and image):
+                    _check_size(kind, member.size)
+                    row[kind] = archive.extractfile(member).read()  # pyright: ignore[reportOptionalMemberAccess]
+            yield row["text"].decode().strip() if "text" in row else None, row.get("image")
+        # tarfile takes a damaged header for the end of the archive.
         file.seek(archive.offset)
         if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
             raise DataError(f"damaged at byte {archive.offset:,}")
-        if last is not None:
-            yield row
 
 
-def _columns(suffix: str, content: bytes) -> dict[str, Any]:
-    if suffix == "txt":
-        return {"caption": content.decode().strip()}
-    if suffix == "json":
-        found = json.loads(content)
-        if not isinstance(found, dict):
-            raise DataError("a .json member is no object; it should have the columns of a row")
-        return {key: value for key, value in found.items() if key}
-    return {"": content}
+def _members(archive: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarInfo]]:
+    """Yield the files of a tar with the part of their name that a row's files share, and their kind."""
+    while (member := archive.next()) is not None:
+        archive.members = []  # pyright: ignore[reportAttributeAccessIssue] (tarfile would keep all)
+        folder, _, name = member.name.rpartition("/")
+        key, _, suffix = name.partition(".")
+        if member.isfile():
+            kind = "image" if suffix.lower() in _IMAGE_SUFFIXES else "text" if suffix.lower() == "txt" else ""
+            yield f"{folder}/{key}", kind, member
+
+
+def run(
+    shards: Mapping[str, str], step: Step, out: Path, *, workers: int = 1, on_ray: bool = False
+) -> Iterator[Outcome]:
+    """Write the output of each shard to ``out/shards``, and yield the outcomes as they come.
+
+    Args:
+        shards: from `find_shards`; a damaged one does not stop the others.
+        step: computes the outputs.
+        out: a folder, which several machines may share.
+        workers: the number of processes on this machine.
+        on_ray: use a Ray cluster instead; see `run_tasks`, also for errors.
+
+    Raises:
+        StorageError: an output could not be written.
+        DataError: a process was killed, for example for lack of memory.
+    """
+    shared = step, (out / "shards").absolute()
+    if on_ray:
+        yield from run_tasks(process_shard, shards.items(), *shared)
+    elif workers == 1:
+        yield from (process_shard(shard, *shared) for shard in shards.items())
+    else:
+        # Spawned: a forked process could inherit a lock that a thread of this one holds.
+        pool = ProcessPoolExecutor(workers, get_context("spawn"))
+        try:
+            for future in as_completed([pool.submit(process_shard, shard, *shared) for shard in shards.items()]):
+                yield future.result()
+        except BrokenProcessPool as error:
+            reason = "a process was killed, perhaps for lack of memory"
+            raise DataError(f"{reason}; run the same command again with fewer --workers") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> Outcome:
+    """Write the output of a path and its version, complete or not at all; raise `StorageError` if that fails.
+
+    An output is kept if its metadata record the same shard, settings and version of this package.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, counts = shard[0], Counter()
+    digest = hashlib.sha256(path.encode()).hexdigest()[:8]
+    file = folder / f"{PurePosixPath(path).stem}-{digest}.parquet"
+    code = f"{version('vl-assay')}.{_FORMAT}"
+    identity = json.loads(json.dumps([shard, step.caption, step.image, step.settings, code]))
+    with suppress(OSError, KeyError, ValueError, pa.ArrowException):  # missing, damaged, or another program's file
+        record = json.loads((pq.read_metadata(file).metadata or {})[_METADATA_KEY])
+        if record["identity"] == identity:
+            return Outcome(path, file, record["counts"], is_kept=True)
+    try:
+        with replacing(file) as target, pq.ParquetWriter(target, step.schema, compression="zstd") as writer:
+            rows = step.process(read_rows(path, step.caption, step.image), counts)
+            while part := list(islice(rows, 1 << 16)):
+                writer.write_table(pa.Table.from_pylist(part, step.schema))
+            writer.add_key_value_metadata({_METADATA_KEY: json.dumps({"identity": identity, "counts": counts})})
+    except StorageError:
+        raise
+    except Exception as error:  # whatever one row triggers must not stop the other shards
+        reason = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
+        return Outcome(path, file, {}, problem=reason)
+    return Outcome(path, file, counts)

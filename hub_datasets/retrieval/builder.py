@@ -16,7 +16,7 @@ from ..authoring.text.perturb import clean_caption, shuffle_image
 from ..core.columns import columns
 from ..core.crops import open_image, to_png
 from ..core.source_files import ImagePaths, make_configs
-from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, UNSHUFFLED
+from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
 from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, perturb
 
 # The data set and the condition of each configuration.
@@ -59,6 +59,10 @@ class Retrieval(KarpathyBuilder):
     @property
     def _is_shuffled(self) -> bool:
         return self._condition != UNSHUFFLED
+
+    @property
+    def _text_shuffles(self) -> list[str]:
+        return [self._condition] if self._condition in TEXT_SHUFFLES else []
 
     @property
     def _split(self) -> str:

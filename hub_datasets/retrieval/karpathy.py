@@ -119,7 +119,7 @@ class ShuffleConfig(VerifiedConfig):
     """How captions are shuffled.
 
     Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
-    "spacy", "plain" (which comes with the package) or "auto", spaCy if it is installed and else "plain". `units` are
+    "spacy", "textblob" or "auto", spaCy if it and its model are installed and TextBlob otherwise. `units` are
     what is permuted: "words" without their punctuation, or "tokens", which include punctuation. With `allow_identity`
     a permutation that changes nothing may be drawn. The authors' code has ``units="tokens"`` and
     ``allow_identity=True``.
@@ -136,6 +136,7 @@ class KarpathyBuilder(SourceBuilder):
 
     config: Any  # a `ShuffleConfig`
     _is_shuffled = True
+    _text_shuffles: Sequence[str] = SHUFFLES
 
     @property
     @abstractmethod
@@ -154,8 +155,8 @@ class KarpathyBuilder(SourceBuilder):
     def _read_rows(self, dl_manager: Any) -> list[Entry]:
         config = self.config
         if self._is_shuffled:
-            # Refuses an unknown tagger or kind of units now.
-            shuffling.perturb([], SHUFFLES, tagger=config.tagger, units=config.units)
+            # Refuses an unknown or missing tagger and an unknown kind of units now.
+            shuffling.perturb([], self._text_shuffles, tagger=config.tagger, units=config.units)
         entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
         self._note("captions", origin, self._folder)
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]

@@ -49,7 +49,7 @@ class SugarCrepe(ReleasedRows):
             return kept
         problem = f"{NAME} was made from another release of SugarCrepe: this one {found} of {NAME}"
         if self.config.verify or not kept:
-            raise DataError(f"{problem}. Use the release at {ANNOTATIONS_URL}, or make {NAME} again (see the card).")
+            raise DataError(f"{problem}. Use the release at {ANNOTATIONS_URL}.")
         warnings.warn(problem, UserWarning, stacklevel=2)
         return kept
 

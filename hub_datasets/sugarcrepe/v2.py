@@ -1,4 +1,4 @@
-"""The rows of `sugarcrepe/v2`: ``v2.json``, which ``tests/make_sugarcrepe_v2.py`` wrote from the release.
+"""The rows of `sugarcrepe/v2`, in ``v2.json``.
 
 ``{"texts": their `texts_hash` in the release, "keys": {category: keys of its released file, separated by spaces}}``
 """

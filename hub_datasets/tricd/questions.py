@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from ...metrics.common.errors import DataError
+from ..authoring.text.articles import article
 from ..authoring.text.tagging import Tagged, tag
+from ..authoring.text.words import engine, singular
 
 _ARTICLES = {"a", "an", "the", "another", "one", "no", "his", "her", "its", "their", "this", "that", "each", "every"}
 _PLURAL = {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "many", "several", "these", "those"}
@@ -17,15 +19,12 @@ _PREPOSITIONS = {
     "toward", "towards", "under", "underneath", "up", "upon", "with", "within", "without",
 }  # fmt: skip
 _BREAKS = _PREPOSITIONS | {"and", "or", "but", "that", "which", "who", "while", "is", "are", "was", "were"}
-_IRREGULAR = {"people", "men", "women", "children", "mice", "geese", "feet", "teeth", "oxen", "wolves", "leaves"}
-_SINGULAR_ENDINGS = ("ss", "us", "is")
+_SINGULAR_ENDINGS = ("ss", "us", "is", "a")
 _BE = ("is", "are", "was", "were")
 _FINITE = ("VBZ", "VBP")
 # What joins two sentences: after these both are asked about, after the others the second stays a statement.
 _JOINED = r"(?:,\s*)?\b(?:and|but|or)\b|;"
 _SUBORDINATE = r"(?:,\s*)?\b(?:while|as|because|before|after|when|whereas)\b"
-_A_BEFORE_VOWEL = ("uni", "use", "usu", "eu", "one", "ukulele", "utensil")
-_AN_BEFORE_H = ("hour", "honest", "heir", "honor", "honour")
 
 
 def caption_question(caption: str) -> str:
@@ -37,8 +36,8 @@ def caption_question(caption: str) -> str:
     "and", "but" or "or" joins; what follows "while" or "as" stays a statement. The release has no such captions: there
     the authors wrote 184 questions by hand.
 
-    The rules know no dictionary: mass nouns get an article, too ("is there a water"), and verbs are found by the plain
-    tagger of `authoring`. The authors checked their questions by hand; do the same.
+    The rules know no dictionary: mass nouns get an article, too ("is there a water"), and verbs are found by TextBlob,
+    which needs the extra ``authoring``. The authors checked their questions by hand; do the same.
 
     Args:
         caption: a noun phrase or a sentence in English; outer white space is left out.
@@ -72,7 +71,7 @@ def caption_question(caption: str) -> str:
     is_plural = words[0] in _PLURAL or _is_plural(_head(words))
     if is_plural or words[0] in _ARTICLES | _SOME:
         return f"{'are' if is_plural else 'is'} there {text}"
-    return f"is there {_article(words[0])} {text}"
+    return f"is there {article(words[0])} {text}"
 
 
 def _sentence_question(text: str) -> str | None:
@@ -90,7 +89,7 @@ def _sentence_question(text: str) -> str | None:
 
 def _clause_question(text: str) -> str | None:
     """ "The dog sits" → "does the dog sit"; None where no verb in the present follows the first noun phrase."""
-    [tagged] = tag([text.strip()], "plain")
+    [tagged] = tag([text.strip()], "textblob")
     if not tagged.noun_phrases or tagged.noun_phrases[0][0] != 0:
         return None
     verb = _first_verb(tagged)
@@ -108,8 +107,8 @@ def _clause_question(text: str) -> str | None:
     for place in range(len(words) - 1, verb, -1):
         if tagged.tags[place] == "VBZ" and words[place - 1].lower() in ("and", "or", "then"):
             first, last = (number - end for number in tagged.spans[place])
-            rest = rest[:first] + _base(words[place]) + rest[last:]
-    return f"{help_verb} {subject} {_base(words[verb])}{rest}"
+            rest = rest[:first] + engine().plural_verb(words[place]) + rest[last:]
+    return f"{help_verb} {subject} {engine().plural_verb(words[verb].lower())}{rest}"
 
 
 def _first_verb(tagged: Tagged) -> int | None:
@@ -118,21 +117,11 @@ def _first_verb(tagged: Tagged) -> int | None:
     for place, name in enumerate(tagged.tags):
         if name in ("VBG", "VBN", "VBD", "WP", "WDT") or tagged.words[place].lower() in ("that", "which", "who"):
             return None
-        if name in _FINITE and place in ends:
+        # TextBlob tags the verb of a plural as a base form.
+        is_plural = tagged.tags[place - 1].startswith("NNS") or "and" in tagged.words[:place]
+        if place in ends and (name in _FINITE or (name == "VB" and is_plural)):
             return place
     return None
-
-
-def _base(verb: str) -> str:
-    """The base form of a verb in -s: sits, watches, flies, has, goes."""
-    word = verb.lower()
-    if word in ("has", "does", "goes"):
-        return {"has": "have", "does": "do", "goes": "go"}[word]
-    if word.endswith("ies") and len(word) > 4:
-        return f"{word[:-3]}y"
-    if re.search("(?:ch|sh|ss|x|zz)es$", word):
-        return word[:-2]
-    return word.removesuffix("s") if not word.endswith("ss") else word
 
 
 def _head(words: list[str]) -> str:
@@ -146,9 +135,4 @@ def _head(words: list[str]) -> str:
 
 
 def _is_plural(noun: str) -> bool:
-    return noun in _IRREGULAR or (len(noun) > 3 and noun.endswith("s") and not noun.endswith(_SINGULAR_ENDINGS))
-
-
-def _article(word: str) -> str:
-    starts_with_vowel = word[0] in "aeiou" and not word.startswith(_A_BEFORE_VOWEL)
-    return "an" if starts_with_vowel or word.startswith(_AN_BEFORE_H) else "a"
+    return singular(noun) != noun and len(noun) > 2 and not noun.endswith(_SINGULAR_ENDINGS)

@@ -119,15 +119,11 @@ def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
 
 
 class Sample(NamedTuple):
-    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0.
-
-    With `weights`, of shape (n,), whole numbers, each value counts so often.
-    """
+    """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0."""
 
     values: NDArray[np.float64]
     left: str
     right: str
-    weights: NDArray[np.int64] | None = None
 
 
 def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.float64], *, mirrored: bool = False) -> str:
@@ -139,9 +135,7 @@ def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.floa
         edges: equidistant, ascending, of shape (bins + 1,).
         mirrored: whether a line shows the mirror image of the first sample.
     """
-    counts = [
-        np.histogram(np.clip(each.values, edges[0], edges[-1]), edges, weights=each.weights)[0] for each in samples
-    ]
+    counts = [np.histogram(np.clip(each.values, edges[0], edges[-1]), edges)[0] for each in samples]
     top = max(int(each.max()) for each in counts) or 1
     bins = len(edges) - 1
     shapes = []

@@ -1,1 +1,1 @@
-"""Fine-tune a dual encoder for composition: losses, training data, mining, recipes, the trainer and a study."""
+"""Fine-tune a dual encoder for composition: losses, training data, mining, recipes and the trainer."""

@@ -6,7 +6,7 @@ import numpy as np
 from language_model_stand_in import COLOURS, NOUNS
 from PIL import Image
 
-from vl_assay.hub_datasets.authoring.pipeline.folder import Settings
+from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 
 
 def photos(folder, number=120):
@@ -24,5 +24,5 @@ def photos(folder, number=120):
 
 def quick(source, work, **changes):
     """Swapped attributes, unseen by people, one round of refinement and a lenient audit."""
-    told = {"rules": "builtin", "review": False, "kinds": ("swap_att",), "learned": 1, "max_blind_accuracy": 0.7}
-    return Settings("swapped", source, work, **told | changes)
+    options = {"rules": True, "review": False, "kinds": ("swap_att",), "learned": 1, "max_blind_accuracy": 0.7}
+    return Settings(**{"name": "swapped", "source": source, "work": work, **options, **changes})

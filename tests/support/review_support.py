@@ -1,4 +1,4 @@
-"""What the tests of the review page share: candidates with images, items for boxes, a page that is served."""
+"""Helpers of the tests of the review page: candidates with images, items for boxes, a page that is served."""
 
 from __future__ import annotations
 
@@ -71,12 +71,35 @@ def write_items(folder, count=2, size=(1600, 1000)):
 
 
 @contextmanager
-def served(source, **options):
-    """The review of a source, and the address where it is served."""
-    review = open_review(source, **options)
-    blocks = build(review)
+def served(source, new_page=None, **options):
+    """The desk of a review that is served, and a function that opens its page; pages are closed before the server."""
+    desk, pages = open_review(source, **options), []
+    blocks = build(desk)
     _, address, _ = launch(blocks, TOKEN, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+
+    def visit(annotator="", width=1440, theme="light"):
+        page = new_page(width)
+        pages.append(page)
+        query = f"token={TOKEN}&__theme={theme}" + (f"&annotator={annotator}" if annotator else "")
+        page.goto(f"{address}?{query}", wait_until="domcontentloaded")
+        return page
+
     try:
-        yield review, f"{address}?token={TOKEN}".rstrip("/")
+        yield desk, visit if new_page else address.rstrip("/")
     finally:
+        for page in pages:
+            page.close()
         blocks.close(verbose=False)
+
+
+def wait_for(page, text):
+    """Wait until the page is at rest and has a text."""
+    page.wait_for_function(
+        "text => { const root = document.querySelector('.assay-review'); return root !== null && "
+        "!root.hasAttribute('aria-busy') && root.innerText.includes(text); }",
+        arg=text,
+    )
+
+
+def decide(desk, annotator, id, **answers):
+    return desk.decide({"annotator": annotator, "id": id, "answers": answers})

@@ -134,7 +134,7 @@ def audit(
             "held_out_by": groups.by,
             "groups": int(groups.codes.max()) + 1,
             "resamples": _RESAMPLES,
-            "tagger": tagger_name("plain"),
+            "tagger": tagger_name("textblob"),
         },
         "degenerate": find_degenerate(pairs),
         "scorers": scorers,

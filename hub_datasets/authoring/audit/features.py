@@ -56,8 +56,8 @@ def character_counts(captions: Sequence[str]) -> Features:
 
 
 def tag_counts(captions: Sequence[str]) -> Features:
-    """Parts of speech and pairs of neighbouring ones, by the plain tagger."""
-    return _counted(_named_grams(list(tagged.tags)) for tagged in tag(captions, "plain"))
+    """Count parts of speech and pairs of neighbouring ones, by TextBlob."""
+    return _counted(_named_grams(list(tagged.tags)) for tagged in tag(captions, "textblob"))
 
 
 class Rarity:

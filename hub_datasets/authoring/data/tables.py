@@ -234,8 +234,9 @@ def read_rows(path: Path) -> list[Keyed]:
 
 
 def write_rows(rows: Iterable[Any], path: Path) -> None:
-    """Write named tuples as JSON lines, atomically; `read_rows` reads them again."""
-    write_text(path, "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows))
+    """Write dictionaries or named tuples as JSON lines, atomically; `read_rows` reads them again."""
+    plain = (row if isinstance(row, dict) else row._asdict() for row in rows)
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain))
 
 
 def choose_columns(

@@ -10,10 +10,15 @@ from ..text.words import BE, find, split
 from .rejected import Rejected, check_signs
 
 MOST_CONCEPT_WORDS = 6
+_PARTS = {
+    "obj": ("NN", "NNS", "NNP", "NNPS"),
+    "att": ("JJ", "JJR", "JJS", "VBN", "VBD", "VBG", "CD", "RB"),
+    "rel": ("IN", "TO", "RP", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ"),
+}
 
 
 def check_concept(caption: str, old: str, new: str) -> str:
-    """A new concept, cleaned; raises `Rejected` if it is empty, long, not plain words, or in the caption already."""
+    """Clean a new concept; raise `Rejected` if it is empty, long, not plain words, or in the caption already."""
     check_signs(new)
     new = " ".join(new.split())
     words = split(new)
@@ -27,30 +32,23 @@ def check_concept(caption: str, old: str, new: str) -> str:
 
 
 def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
-    """The concepts that occur in the caption and are of the right part of speech, deduplicated.
+    """Return the concepts that occur in the caption and are of the right part of speech, deduplicated.
 
     For the part ``"obj"``, ``"att"`` or ``"rel"`` a concept must have a noun, an attribute, or a preposition or verb,
-    according to the plain tagger of `tagging`.
+    according to TextBlob.
     """
-    [tagged] = tag([caption], "plain")
+    [tagged] = tag([caption], "textblob")
     before = split(caption)
-    found = []
+    located = []
     for concept in concepts:
         words = split(concept)
-        places = list(find(before.lower, words.lower))
-        right = any(
-            _is_part(part, tagged, before.spans[at][0], before.spans[at + len(words.lower) - 1][1]) for at in places
-        )
-        if right and words.content and len(words.lower) <= MOST_CONCEPT_WORDS:
-            found.append(" ".join(concept.split()))
-    return list(dict.fromkeys(found))
-
-
-_PARTS = {
-    "obj": ("NN", "NNS", "NNP", "NNPS"),
-    "att": ("JJ", "JJR", "JJS", "VBN", "VBG", "CD", "RB"),
-    "rel": ("IN", "TO", "RP", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ"),
-}
+        places = [
+            (before.spans[at][0], before.spans[at + len(words.lower) - 1][1]) for at in find(before.lower, words.lower)
+        ]
+        is_part = any(_is_part(part, tagged, *place) for place in places)
+        if is_part and words.content and len(words.lower) <= MOST_CONCEPT_WORDS:
+            located.append(" ".join(concept.split()))
+    return list(dict.fromkeys(located))
 
 
 def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
@@ -59,6 +57,6 @@ def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
         return True
     if part != "att" or not inside or tagged.tags[inside[-1]] != "NN":
         return False
-    # The tagger takes unknown words for nouns. One before a noun, or after "is", is an attribute.
+    # Unknown words are tagged as nouns. One before a noun, or after "is", is an attribute.
     before, following = tagged.words[: inside[0]][-1:], tagged.tags[inside[-1] + 1 :][:1]
     return (bool(before) and before[0].lower() in BE) or (bool(following) and following[0].startswith("NN"))

@@ -224,7 +224,6 @@ def generate_by_rule(
     *,
     each: int = 1,
     seed: int = 0,
-    lexicon: str = "builtin",
 ) -> Report:
     """Make candidates by rule, without a model, and write them to ``out/candidates.jsonl``.
 
@@ -233,9 +232,9 @@ def generate_by_rule(
     from .rules import make_by_rule
 
     _check_options((), each=each)
-    source = f"rules ({lexicon})"
+    source = "rules"
     texts = [item.caption for item in captions]
-    by_kind = {kind: make_by_rule(kind, texts, seed, most=each, lexicon=lexicon) for kind in dict.fromkeys(kinds)}
+    by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
     made: list[tuple[Job, Candidate | Rejected]] = []
     for place, item in enumerate(captions):
         for kind, found in by_kind.items():

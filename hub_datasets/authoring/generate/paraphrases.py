@@ -2,7 +2,7 @@
 
 A word of a caption is replaced only where its sense is known:
 
-- nouns and adjectives by the plain tagger's tags: nouns not within a compound ("fire truck"), and adjectives before a
+- nouns and adjectives by TextBlob's tags: nouns not within a compound ("fire truck"), and adjectives before a
   noun; nouns that come twice would seem to name two things;
 - a guarded word only between the words that its guard names. ``previous`` and ``next`` are the words around it,
   ``subject`` is the last noun before it, past clothes ("a man in a suit sitting"), and ``object`` the head of the noun
@@ -103,7 +103,7 @@ def paraphrases(tagged: Tagged) -> Iterator[tuple[str, str, str]]:
     """Each caption in which one word or phrase is replaced, with what was replaced and by what.
 
     Args:
-        tagged: a caption with the plain tagger's tags.
+        tagged: a caption with TextBlob's tags.
     """
     words = _Words(tagged, [word.lower() for word in tagged.words])
     taken = [(at, at + len(phrase)) for phrase in _EXCEPT for at in find(words.lower, phrase)]

@@ -2,27 +2,24 @@
 
 Rules know neither the image nor what makes sense, so such candidates can often be told from what people write
 (SugarCrepe, section 3 and Table 5). Words are exchanged within the lists of ``lexicon.yaml``. If at least two terms of
-a list occur in the captions, only those are used, so that no candidate has a word that no caption has. With the lexicon
-``wordnet``, new objects are the sisters of a noun (other hyponyms of its hypernym), and synonyms those of the first
-sense; that needs nltk and its corpus.
+a list occur in the captions, only those are used, so that no candidate has a word that no caption has.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
-from ....metrics.common.errors import ModelError, check_known
+from ....metrics.common.errors import ScoresError, check_known
 from ..text.articles import adapt_articles, article
-from ..text.negatives import Negative, crepe_negations, crepe_replacements, crepe_swaps, exchange, put_in
+from ..text.negatives import NEGATIONS, choose, exchange, negations, replacements, swaps
 from ..text.perturb import caption_rng, perturb
-from ..text.tagging import Tagged, tag
+from ..text.tagging import Span, Tagged, tag
 from ..text.words import split
 from .checks import KINDS
 from .formatting import accept, conform
@@ -31,7 +28,6 @@ from .rejected import Rejected
 
 # SugarCrepe's Table 5 has negated and shuffled captions, too.
 RULE_KINDS = (*KINDS, "negate", "shuffle")
-LEXICONS = ("builtin", "wordnet")
 
 _WORDS = yaml.safe_load(Path(__file__).with_name("lexicon.yaml").read_text(encoding="utf-8"))
 Lists = Mapping[str, Sequence[str]]
@@ -40,88 +36,97 @@ ATTRIBUTES: Lists = _WORDS["attributes"]
 RELATIONS: Lists = _WORDS["relations"]
 _REPLACED = {"replace_obj": OBJECTS, "replace_att": ATTRIBUTES, "replace_rel": RELATIONS}
 # The attributes that are added to objects, and nouns of places, such as "the right", that are not objects.
-_ADDED = ("colour", "size")
+_ADDED: Lists = {name: ATTRIBUTES[name] for name in ("colour", "size")}
 _NO_OBJECTS = frozenset(["left", "right", "top", "front", "back", "side", "middle", "center", "edge", "end", "rear"])
-_WORDNET_POS = {"NN": "n", "JJ": "a"}
 
 # A candidate and its detail.
-_Found = tuple[str, dict[str, Any]]
+_Made = tuple[str, dict[str, Any]]
 
 
-def make_by_rule(
-    kind: str, captions: Sequence[str], seed: int = 0, *, most: int = 1, lexicon: str = "builtin"
-) -> list[list[_Found | Rejected]]:
-    """The candidates of one kind that rules make of captions.
+def make_by_rule(kind: str, captions: Sequence[str], seed: int = 0, *, most: int = 1) -> list[list[_Made | Rejected]]:
+    """Make the candidates of one kind of captions by rule, with TextBlob's tags.
 
     Args:
         kind: one of ``RULE_KINDS``.
         captions: n texts.
         seed: any integer; a caption's candidates depend on it and on the words of the other captions.
         most: at most so many candidates for a caption, at least 1.
-        lexicon: ``"builtin"`` or ``"wordnet"``.
 
     Returns:
         For each caption one to `most` candidates with their details, or the reason why there are none.
 
     Raises:
-        UnknownNameError: an unknown kind or lexicon.
-        ModelError: ``"wordnet"`` without nltk or its corpus; the message says how to get it.
+        DataError: a caption that is not text.
+        UnknownNameError: an unknown kind.
+        ScoresError: ``most`` below 1.
+        ModelError: TextBlob or inflect is not installed.
     """
     check_known("kind of candidates", [kind], RULE_KINDS)
-    check_known("lexicon", [lexicon], LEXICONS)
-    wordnet = _open_wordnet() if lexicon == "wordnet" else None
-    made = _make(kind, captions, seed, most, wordnet)
-    return [_checked(kind, caption, found) for caption, found in zip(captions, made, strict=True)]
+    if most < 1:
+        raise ScoresError(f"most is {most}; expected at least 1 candidate of a caption")
+    made = _make(kind, captions, seed, most)
+    return [_checked(kind, caption, candidates) for caption, candidates in zip(captions, made, strict=True)]
 
 
-def _make(kind: str, captions: Sequence[str], seed: int, most: int, wordnet: Any) -> list[list[_Found]]:
-    """The candidates of each caption."""
-    match kind:
-        case "replace_obj" if wordnet is not None:
-            rule, texts = "a sister in WordNet", partial(_sisters, wordnet)
-        case "replace_obj" | "replace_att" | "replace_rel":
-            found = crepe_replacements(captions, _in_use(_REPLACED[kind], captions), seed, most=most)
-            return _described("replaced by another {}", found)
-        case "swap_obj" | "swap_att":
-            element = "noun" if kind == "swap_obj" else "adjective"
-            found = crepe_swaps(captions, seed, kinds=[element], most=most, tagger="plain")
-            # To the tagger words of place are nouns, but "a ring of a left" is not a swap of objects.
-            kept = [
-                [each for each in own if _directions(each.caption) == _directions(caption)]
-                for caption, own in zip(captions, found, strict=True)
+def _make(kind: str, captions: Sequence[str], seed: int, most: int) -> list[list[_Made]]:
+    """Make the candidates of each caption, unchecked."""
+    if kind == "shuffle":
+        [shuffled] = perturb(captions, ["shuffle_all_words"], seed=seed, max_words=None).perturbed.values()
+        return [[] if text is None else [(text, {"rule": "words shuffled"})] for text in shuffled]
+    if kind in _REPLACED:
+        lists = _in_use(_REPLACED[kind], captions)
+        groups = ({name: replacements(caption, terms) for name, terms in lists.items()} for caption in captions)
+        return _draw("replaced by another {}", "replace", groups, captions, seed, most)
+    all_tagged = tag(captions, "textblob")
+    if kind in ("swap_obj", "swap_att"):
+        element = "noun" if kind == "swap_obj" else "adjective"
+        groups = ({element: swaps(tagged, element)} for tagged in all_tagged)
+        swapped = _draw("two {}s exchanged", "negclip", groups, captions, seed, most)
+        # To the tagger words of place are nouns, but "a ring of a left" is not a swap of objects.
+        return [
+            [
+                (adapt_articles(text, caption), detail)
+                for text, detail in made
+                if _directions(text) == _directions(caption)
             ]
-            return _described("two {}s exchanged", kept)
-        case "negate":
-            return _described("{} negated", crepe_negations(captions, seed, most=most, tagger="plain"))
-        case "shuffle":
-            [shuffled] = perturb(captions, ["shuffle_all_words"], seed=seed, max_words=None).perturbed.values()
-            return [[] if text is None else [(text, {"rule": "words shuffled"})] for text in shuffled]
-        case "add_obj":
-            rule, texts = "an object added", partial(_add_objects, _in_use(OBJECTS, captions))
-        case "add_att":
-            lists = _in_use({name: ATTRIBUTES[name] for name in _ADDED}, captions)
-            rule, texts = "an attribute added", partial(_add_attributes, lists)
-        case "positive_replace":
-            rule, texts = "a synonym", partial(_paraphrase, wordnet)
-        case _:
-            rule, texts = "order around 'and'", _swap_joined
+            for made, caption in zip(swapped, captions, strict=True)
+        ]
+    if kind == "negate":
+        groups = ({each: negations(tagged, each) for each in NEGATIONS} for tagged in all_tagged)
+        return _draw("{} negated", "negate", groups, captions, seed, most)
+    rule, texts = {
+        "add_obj": ("an object added", partial(_add_objects, _in_use(OBJECTS, captions))),
+        "add_att": ("an attribute added", partial(_add_attributes, _in_use(_ADDED, captions))),
+        "positive_replace": ("a synonym", _paraphrase),
+        "positive_swap": ("order around 'and'", _swap_joined),
+    }[kind]
     made = []
-    for tagged in tag(captions, "plain"):
-        found = list(dict(texts(tagged)).items())
-        order: np.ndarray = caption_rng(seed, kind, tagged.text).permutation(len(found))[:most]
-        made.append([(found[place][0], {"rule": rule, **found[place][1]}) for place in order.tolist()])
+    for tagged in all_tagged:
+        candidates = list(dict(texts(tagged)).items())
+        order = caption_rng(seed, kind, tagged.text).permutation(len(candidates))[:most]
+        made.append([(candidates[place][0], {"rule": rule, **candidates[place][1]}) for place in order.tolist()])
     return made
 
 
-def _described(rule: str, found: list[list[Negative]]) -> list[list[_Found]]:
-    return [[(each.caption, {"rule": rule.format(each.kind)}) for each in own] for own in found]
+def _draw(
+    rule: str,
+    purpose: str,
+    groups: Iterable[Mapping[str, Sequence[str]]],
+    captions: Sequence[str],
+    seed: int,
+    most: int,
+) -> list[list[_Made]]:
+    return [
+        [(each.caption, {"rule": rule.format(each.kind)}) for each in choose(texts, caption, purpose, seed, most)]
+        for texts, caption in zip(groups, captions, strict=True)
+    ]
 
 
-def _checked(kind: str, caption: str, found: list[_Found]) -> list[_Found | Rejected]:
-    if not found:
+def _checked(kind: str, caption: str, candidates: list[_Made]) -> list[_Made | Rejected]:
+    if not candidates:
         return [Rejected("not possible", "no rule fits")]
-    outcomes: list[_Found | Rejected] = []
-    for text, detail in found:
+    outcomes: list[_Made | Rejected] = []
+    for text, detail in candidates:
         try:
             old, new = [detail["old"]] if "old" in detail else [], detail.get("new", "")
             outcomes.append(
@@ -133,7 +138,7 @@ def _checked(kind: str, caption: str, found: list[_Found]) -> list[_Found | Reje
 
 
 def _in_use(lists: Lists, captions: Sequence[str]) -> Lists:
-    """The terms of each list that occur in captions, if at least two do; else all of them."""
+    """Return the terms of each list that occur in captions, if at least two do; else all of them."""
     grams = {
         " ".join(words[at : at + length])
         for words in (split(caption).lower for caption in captions)
@@ -148,7 +153,7 @@ def _directions(caption: str) -> list[tuple[int, str]]:
     return [(place, word) for place, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
 
 
-def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
+def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
     """ "and a dog" after a noun phrase with a noun of the same list."""
     words = [word.lower() for word in tagged.words]
     for first, end in tagged.noun_phrases:
@@ -160,7 +165,7 @@ def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
                 yield f"{tagged.text[:place]} and {article(term)} {term}{tagged.text[place:]}", {"new": term}
 
 
-def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
+def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
     """A colour or size right after an article: a dog becomes a red dog."""
     for first, end in tagged.noun_phrases:
         inside = [word.lower() for word in tagged.words[first:end]]
@@ -173,15 +178,9 @@ def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Found]:
             yield tagged.text[:start] + own + rest, {"new": term}
 
 
-def _paraphrase(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
+def _paraphrase(tagged: Tagged) -> Iterator[_Made]:
     for text, old, new in paraphrases(tagged):
         yield text, {"old": old, "new": new}
-    if wordnet is not None:
-        for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
-            senses = wordnet.synsets(word.lower(), pos=_WORDNET_POS[name])[:1] if name in _WORDNET_POS else ()
-            for new in _lemmas(senses):
-                if new != word.lower():
-                    yield put_in(tagged.text, span, new), {"old": word, "new": new}
 
 
 # What stands right behind two joined phrases and belongs to the second alone, as in "a bed and a desk with a lamp".
@@ -192,7 +191,7 @@ _BLACK_AND_WHITE = frozenset(("black", "white"))
 _PICTURES = frozenset(("photo", "photos", "photograph", "picture", "pictures", "image", "images", "portrait", "shot"))
 
 
-def _swap_joined(tagged: Tagged) -> Iterator[_Found]:
+def _swap_joined(tagged: Tagged) -> Iterator[_Made]:
     """Exchange noun phrases, or adjectives before a noun, on both sides of "and"."""
     adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
     for at, word in enumerate(tagged.words):
@@ -203,8 +202,8 @@ def _swap_joined(tagged: Tagged) -> Iterator[_Found]:
                 yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
 
 
-def _means_the_same(tagged: Tagged, left: tuple[int, int], right: tuple[int, int], *, is_adjective: bool) -> bool:
-    """Whether nothing else hangs on one of two joined parts alone, as far as the words beside them tell.
+def _means_the_same(tagged: Tagged, left: Span, right: Span, *, is_adjective: bool) -> bool:
+    """Return whether nothing else belongs to only one of two joined parts, as far as the words around them tell.
 
     "A man in a hat and a dog" joins the man and the dog; "a horse and a dog running" says something of the dog.
     """
@@ -222,32 +221,3 @@ def _means_the_same(tagged: Tagged, left: tuple[int, int], right: tuple[int, int
         return True
     follows = tags[left[0] - 1].startswith("VB") or words[left[0] - 1] == "with"
     return follows and not any(tag.startswith("VB") for tag in tags[right[1] :])
-
-
-def _sisters(wordnet: Any, tagged: Tagged) -> Iterator[_Found]:
-    for span, word, name in zip(tagged.spans, tagged.words, tagged.tags, strict=True):
-        for sense in wordnet.synsets(word.lower(), pos="n")[:1] if name == "NN" else ():
-            own = {lemma.lower() for lemma in _lemmas([sense])}
-            sisters = [sister for parent in sense.hypernyms() for sister in parent.hyponyms() if sister != sense]
-            for new in _lemmas(sisters):
-                if new not in own:
-                    yield put_in(tagged.text, span, new), {"old": word, "new": new}
-
-
-def _lemmas(synsets: Sequence[Any]) -> list[str]:
-    """The words of synsets, without names and longer phrases."""
-    names = [name.replace("_", " ") for synset in synsets for name in synset.lemma_names()]
-    return [name for name in names if name == name.lower() and len(name.split()) < 3]
-
-
-def _open_wordnet() -> Any:
-    try:
-        from nltk.corpus import wordnet  # pyright: ignore[reportMissingImports]
-
-        wordnet.synsets("dog", pos="n")
-    except (ImportError, LookupError) as error:
-        raise ModelError(
-            "the lexicon 'wordnet' needs nltk and its corpus; run 'pip install nltk' and 'python -m nltk.downloader "
-            f"wordnet', or choose the lexicon 'builtin' ({type(error).__name__})"
-        ) from error
-    return wordnet

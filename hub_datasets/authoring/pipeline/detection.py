@@ -1,89 +1,225 @@
-"""A new benchmark of contextual phrase detection, made as TRICD was, in stages that wait for people.
+"""The stages of a benchmark of contextual phrase detection, made as TRICD was; most wait for people.
 
     images → spot → rate → cross → check → boxes → export
 
-Each stage but the first and the last has a page of `vl-assay review` (`review.proposals`, `review.crossing`,
-`review.boxes`), and a folder in the work folder with its journal. The same command continues with the first stage that
-is not finished, or whose settings or inputs changed. The result is a folder in the layout of TRICD's release, which the
-benchmark `tricd` reads.
+Each stage but the first and the last has a page of `vl-assay review`. The result is a folder in the layout of TRICD's
+release, which the benchmark `tricd` reads.
 
-Without people (``review=False``) a source with boxes is needed, such as ``toy_scenes/detection``: its positive captions
-are the proposals, all are kept, each is crossed with the nearest image that has a fitting caption, and the boxes are
-the source's. Then nobody has seen whether a caption is false of the other image, and the result says so.
+Without people a source with boxes is needed, such as ``toy_scenes/detection``: its positive captions are the proposals,
+all are kept, each is crossed with the nearest image that has a fitting caption, and the boxes are the source's. Then
+nobody has seen whether a caption is false of the other image, and the result says so.
 
 Source: TRICD (Kamath, Price et al., 2023), section 4.1.1, Figures 3, 9, 11 and 12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
-from ....metrics.common.storage import alone_in
-from ..review.boxes import JOURNAL_FILE as BOXES_FILE
-from ..review.crossing import CHECKED_FILE, CROSSED_FILE
-from ..review.proposals import RATINGS_FILE, SPOTS_FILE
-from .detection_steps import (
-    IMAGES_FILE,
-    KEPT_FILE,
-    DetectionSettings,
-    do_boxes,
-    do_check,
-    do_cross,
-    do_export,
-    do_images,
-    do_rate,
-    do_spot,
-)
-from .workflow import Result, Stage, print_progress, progress_of, run_stages
+import numpy as np
+
+from ....metrics.common.errors import DataError
+from ....metrics.common.storage import write_atomically, write_text
+from ...core.image_keys import content_key
+from ...core.repository import BUILD_FILE
+from ..data.records import read_records
+from ..data.sources import read_captions
+from ..data.tables import read_rows, write_rows
+from ..review.construction import Group, Picture, Proposal, check_group
+from ..review.journal import SUFFIX
+from ..review.pictures import Pictures
+from ..review.similar import SimilarImages, load_embedder
+from ..text.phrases import noun_phrases
+from .captions import source_settings
+from .settings import IMAGES, Settings, reviewed
+from .stages import Result, Stage
+from .tricd_files import write_tricd
 
 STAGES = ("images", "spot", "rate", "cross", "check", "boxes", "export")
+POSITIVES_FILE, ITEMS_FILE, KEPT_FILE = "positives.jsonl", "items.jsonl", "kept.jsonl"
+Row = Mapping[str, Any]
 
 
-def new_detection_benchmark(settings: DetectionSettings, say: Callable[[str], None] = print) -> str:
-    """Make a detection benchmark, or continue one.
-
-    Args:
-        settings: the settings.
-        say: receives a line when a stage begins and ends.
-
-    Returns:
-        What people have to do before it continues; "" when ``settings.result`` is there.
-
-    Raises:
-        DataError: the source has no images, or nothing is left at a stage; or, without people, no boxes.
-        ModelError: the image model cannot be used.
-        StorageError: a folder cannot be written, or another run uses it.
-    """
-    with alone_in(settings.work):
-        return run_stages(detection_stages(settings), say)
-
-
-def print_detection_progress(settings: DetectionSettings) -> None:
-    """Print a table of the stages: done, next or later."""
-    print_progress(progress_of(detection_stages(settings)), f"{settings.name}, made in {settings.work}")
-
-
-def detection_stages(settings: DetectionSettings) -> list[Stage]:
-    """The stages, in their order."""
-    work, review = settings.work, {"review": settings.review}
-    reading = {**settings.reading, "data_dir": str(settings.reading.get("data_dir") or "")}
-    rating, crossing = {"raters": settings.raters}, {"image_model": settings.image_model}
-    drawing = {"drawers": settings.drawers}
-    kept = {name: work / name / KEPT_FILE for name in STAGES[1:-1]}
-    shown = work / "images" / IMAGES_FILE
-    stage = partial(Stage, work)
-
-    def step(do: Callable[[DetectionSettings, Path], Result]) -> Callable[[Path], Result]:
-        return partial(do, settings)
-
-    return [
-        stage("images", {"source": settings.source, "seed": settings.seed, **reading, **review}, (), step(do_images)),
-        stage("spot", review, (shown, work / "spot" / SPOTS_FILE), step(do_spot), keeps=True),
-        stage("rate", review | rating, (kept["spot"], work / "rate" / RATINGS_FILE), step(do_rate), keeps=True),
-        stage("cross", review | crossing, (kept["rate"], work / "cross" / CROSSED_FILE), step(do_cross), keeps=True),
-        stage("check", review, (kept["cross"], work / "check" / CHECKED_FILE), step(do_check), keeps=True),
-        stage("boxes", review | drawing, (kept["check"], work / "boxes" / BOXES_FILE), step(do_boxes), keeps=True),
-        stage("export", {"name": settings.name}, (kept["check"], kept["boxes"]), step(do_export)),
+def detection_stages(settings: Settings) -> list[Stage]:
+    """Return the stages, in their order."""
+    work = settings.work
+    kept = {name: work / name / KEPT_FILE for name in STAGES}
+    review = {"review": settings.review}
+    raters = {"raters": settings.raters}
+    own = {"cross": {"image_model": settings.image_model}, "rate": raters, "boxes": raters}
+    steps = [
+        Stage(
+            work / name,
+            review | own.get(name, {}),
+            (kept[before], work / name / f"{name}{SUFFIX}"),
+            partial(_do_step, name, before, settings),
+            keeps=True,
+        )
+        for before, name in pairwise(STAGES[:-1])
     ]
+    reading = source_settings(settings) | review | {"seed": settings.seed}
+    first = Stage(work / "images", reading, (), partial(_read, settings))
+    last = Stage(work / "export", {"name": settings.name}, (kept["check"], kept["boxes"]), partial(_export, settings))
+    return [first, *steps, last]
+
+
+def _read(settings: Settings, folder: Path) -> Result:
+    """Copy the images, in random order; without people also the source's positive captions with their boxes."""
+    images, path = folder / IMAGES, Path(settings.source).expanduser()
+    images.mkdir(parents=True, exist_ok=True)
+    if not settings.review:
+        write_rows(_read_positives(settings, images), folder / POSITIVES_FILE)
+    elif path.is_dir() and not (path / BUILD_FILE).is_file():
+        pictures = Pictures(path)
+        for name in pictures.names()[: settings.limit]:
+            pictures.load(name)
+            _keep(images, pictures.path(name).read_bytes(), Path(name).suffix)
+    else:
+        read_captions(settings.source, **settings.reading, images=images)
+    names = Pictures(images).names()
+    if not names:
+        raise DataError(f"{settings.source} has no images; name a folder with some, or captions with images")
+    order = np.random.default_rng(settings.seed).permutation(len(names)).tolist()
+    write_rows((Picture(Path(names[place]).stem, names[place]) for place in order), folder / KEPT_FILE)
+    return {"summary": f"{len(names):,} images"}
+
+
+def _do_step(name: str, before: str, settings: Settings, folder: Path) -> Result:
+    """Write what people kept of the rows of the stage before; without people, what the source says."""
+    source = settings.work / before / KEPT_FILE
+    rows = [row for _, row in read_rows(source)]
+    if settings.review:
+        items = _phrases_to_draw(rows) if name == "boxes" else map(dict, rows)
+        per_item = settings.raters if name in ("rate", "boxes") else None
+        kept = reviewed(settings, name, items, folder / ITEMS_FILE, per_item).results()
+    else:
+        kept = _WITHOUT_PEOPLE[name](settings, rows)
+    summary = f"{len(kept):,} rows of {len(rows):,}" + ("" if settings.review else ", not seen by people")
+    if not kept:
+        raise DataError(f"nothing is left after {name}: {summary}; give more images, or decide again")
+    write_rows(kept, folder / KEPT_FILE)
+    return {"summary": summary}
+
+
+def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
+    """Group each proposal with one of the nearest image that fits; use each pair of images once."""
+    proposals = [Proposal(**row) for row in rows]
+    similar = SimilarImages(Pictures(settings.images), load_embedder(settings.image_model))
+    by_image: dict[str, list[Proposal]] = {}
+    for each in proposals:
+        by_image.setdefault(each.image, []).append(each)
+    found, used = list[Group](), set[frozenset[str]]()
+    for own in proposals:
+        true_here = {each.text.lower() for each in by_image[own.image]}
+        for name, _ in similar.nearest(own.image):
+            fitting = [each for each in by_image.get(name, ()) if each.kind == own.kind]
+            if frozenset((own.image, name)) in used or own.text.lower() in {each.text.lower() for each in fitting}:
+                continue
+            groups = [Group(own.id, own.kind, own.image, own.text, name, each.text) for each in fitting]
+            group = next((g for g in groups if g.caption_1.lower() not in true_here and _is_group(g)), None)
+            if group is not None:
+                found.append(group)
+                used.add(frozenset((own.image, name)))
+                break
+    return found
+
+
+def _is_group(group: Group) -> bool:
+    try:
+        check_group(group)
+    except DataError:
+        return False
+    return True
+
+
+def _sides(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Return both positive captions of each group with their images."""
+    return [
+        {"id": f"{row['id']}#{side}", "image": row[f"image_{side}"], "caption": row[f"caption_{side}"]}
+        for row in rows
+        for side in (0, 1)
+    ]
+
+
+def _phrases_to_draw(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the captions of groups with their noun phrases."""
+    sides = _sides(rows)
+    spans = noun_phrases([side["caption"] for side in sides])
+    return [
+        side | {"phrases": [{"text": side["caption"][start:end], "start": start, "end": end} for start, end in own]}
+        for side, own in zip(sides, spans, strict=True)
+    ]
+
+
+def _proposals(settings: Settings, rows: Sequence[Row]) -> list[Proposal]:
+    return [Proposal(row["id"], row["image"], row["caption"], row["kind"]) for row in _positives(settings)]
+
+
+def _boxes_of_source(settings: Settings, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    known = {(row["image"], row["caption"]): row["phrases"] for row in _positives(settings)}
+    return [{"id": side["id"], "phrases": known[side["image"], side["caption"]]} for side in _sides(rows)]
+
+
+_WITHOUT_PEOPLE: dict[str, Callable[[Settings, Sequence[Row]], Sequence[Any]]] = {
+    "spot": _proposals,
+    "rate": lambda settings, rows: [dict(row) for row in rows],
+    "cross": cross_by_similarity,
+    "check": lambda settings, rows: [dict(row) for row in rows],
+    "boxes": _boxes_of_source,
+}
+
+
+def _export(settings: Settings, folder: Path) -> Result:
+    """Write TRICD's files, and copy the images."""
+    groups = read_records(settings.work / "check" / KEPT_FILE, Group)
+    phrases = {row["id"]: row["phrases"] for _, row in read_rows(settings.work / "boxes" / KEPT_FILE)}
+    counts = write_tricd(groups, phrases, Pictures(settings.images), folder, settings.name)
+    seen = "" if settings.review else ". Nobody has checked that captions are false of the other images"
+    note = {"made_by": "vl-assay new-benchmark --detection", "name": settings.name, "reviewed": settings.review}
+    write_text(folder / "made.json", json.dumps(note | counts, indent=1) + "\n")
+    summary = f"{counts['groups']:,} groups with {counts['boxes']:,} boxes in {settings.folder}{seen}"
+    return {"summary": summary, **counts}
+
+
+def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
+    """Return the positive captions of annotated detection rows, with phrases and boxes (x, y, width, height)."""
+    from ...core.examples import load_examples
+
+    found = load_examples(settings.source, task_types=("detection",), data_dir=settings.data_dir)
+    rows, limit = [], settings.limit
+    for data in found:
+        positives = (each for each in data.examples if each.positive and all(phrase.boxes for phrase in each.phrases))
+        for example in islice(positives, limit and limit - len(rows)):
+            suffix = Path(data.image_names.get(example.images[0], "")).suffix or ".png"
+            phrases = [
+                {"text": phrase.text, "start": phrase.start, "end": phrase.end, "boxes": _sizes(phrase.boxes)}
+                for phrase in example.phrases
+            ]
+            kind = example.category if example.category in ("object", "relation") else ""
+            row = {"id": example.id, "caption": example.captions[0], "phrases": phrases}
+            row["kind"] = kind or ("relation" if len(phrases) > 1 else "object")
+            rows.append(row | {"image": _keep(images, data.image_bytes(example.images[0]), suffix)})
+    if not rows:
+        raise DataError(f"{settings.source} has no positive captions with boxes; leave out --no-review to draw them")
+    return rows
+
+
+def _sizes(boxes: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[x, y, right - x, bottom - y] for x, y, right, bottom in boxes]
+
+
+def _positives(settings: Settings) -> list[Row]:
+    return [row for _, row in read_rows(settings.work / "images" / POSITIVES_FILE)]
+
+
+def _keep(images: Path, content: bytes, suffix: str) -> str:
+    """Copy an image under the key of its content and return its name."""
+    path = images / (content_key(content) + suffix.lower())
+    if not path.exists():
+        write_atomically(path, content)
+    return path.name

@@ -15,7 +15,7 @@ from typing import Any
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...tricd.questions import caption_question
-from ..review.crossing import Group
+from ..review.construction import Group
 from ..review.pictures import Pictures
 
 GROUNDING_FILE, VQA_FILE, IMAGES_FOLDER = "TRICD_grounding_val.json", "TRICD_VQA_val.json", "val2017"

@@ -1,1 +1,1 @@
-"""Human review of candidates in a browser, with agreement between annotators."""
+"""The review page: people judge captions, compare them, and draw boxes, in the browser."""

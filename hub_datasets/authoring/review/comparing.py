@@ -1,5 +1,5 @@
-"""People compare two sets of hard negatives: of two negatives of one caption, which one makes more sense, and which one
-is better English?
+"""The page on which people compare two sets of hard negatives: of two negatives of one caption, which one makes more
+sense, and which one is better English?
 
 Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), appendix D.2 and Table 9: 100 sampled captions
 of each kind, two questions, a tie allowed.
@@ -8,9 +8,9 @@ of each kind, two questions, a tie allowed.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,12 @@ from ..audit.comparison import joined_pairs
 from ..data.pairs import Pair
 from ..data.records import read_records
 from ..data.tables import write_rows
-from .agreement import agree_on, cells, remarks
-from .desk import Desk
-from .journal import Entry, Key
+from .agreement import agree_on, agreement_parts
+from .page import Option, Question, ReviewPage, Shown, Standing, plain
+from .pictures import Pictures
 
-ITEMS_FILE, JOURNAL_FILE = "COMPARISONS.jsonl", "COMPARED.jsonl"
-SIDES, TIE = ("A", "B"), "tie"
-DECISIONS = (*SIDES, TIE)
+ITEMS_FILE = "comparisons.jsonl"
+TIE = "tie"
 QUESTIONS = {"makes more sense": "Which one makes more sense?", "is better English": "Which one is better English?"}
 SAMPLE = 100
 _RESAMPLES = 2_000
@@ -44,17 +43,24 @@ class Comparison(NamedTuple):
     b: str
     set_a: str
     set_b: str
-    image: str = ""
 
     def chosen(self, decision: str) -> str:
-        """The name of the set whose negative was chosen, or ``"tie"``."""
+        """Return the name of the set whose negative was chosen, or ``"tie"``."""
         return {"A": self.set_a, "B": self.set_b}.get(decision, TIE)
+
+
+class _Answer(NamedTuple):
+    id: str
+    kind: str
+    annotator: str
+    question: str
+    chosen: str
 
 
 def draw_comparisons(
     first: Sequence[Pair], second: Sequence[Pair], names: tuple[str, str], *, sample: int = SAMPLE, seed: int = 0
 ) -> list[Comparison]:
-    """Comparisons of two sets' negatives of the same captions, in random order and on random sides.
+    """Draw comparisons of two sets' negatives of the same captions, in random order and on random sides.
 
     Args:
         first, second: the pairs of both sets, joined as by `audit.comparison.compare`.
@@ -86,7 +92,7 @@ def draw_comparisons(
 def prepare(
     pairs: Callable[[], Sequence[Sequence[Pair]]], names: tuple[str, str], folder: Path, *, sample: int, seed: int
 ) -> Path:
-    """The file of comparisons in a folder, drawn at the first call and kept from then on.
+    """Return the file of comparisons in a folder, which is drawn at the first call and kept from then on.
 
     Args:
         pairs: a function without arguments that reads the pairs of both sets; not called if the file is there.
@@ -106,121 +112,73 @@ def prepare(
 
 
 def read_comparisons(path: str | Path) -> list[Comparison]:
-    """The comparisons of a file, or of `ITEMS_FILE` in a folder; raises `DataError`."""
+    """Read the comparisons of a file, or of `ITEMS_FILE` in a folder; raises `DataError`."""
     path = Path(path)
     return read_records(path / ITEMS_FILE if path.is_dir() else path, Comparison)
 
 
-class CompareDesk(Desk):
-    """The requests of the page on which two negatives are compared; see `Desk`.
+def _answers(items: Sequence[Comparison], standing: Standing, pictures: Pictures | None = None) -> list[_Answer]:
+    return [
+        _Answer(item.id, item.kind, name, question, item.chosen(decisions[item.id].answer(question)))
+        for name, decisions in standing.items()
+        for item in items
+        if item.id in decisions
+        for question in QUESTIONS
+    ]
 
-    A view has the caption, both negatives, the questions and this annotator's answers, not the sets' names.
-    """
 
-    title, script = "Compare two negatives", "review_compare.js"
-
-    def __init__(self, items: Sequence[Comparison], *args: Any) -> None:
-        shown = {(item.id, number): f"{item.a}\n{item.b}" for item in items for number in range(len(QUESTIONS))}
-        super().__init__(items, shown, *args)
-
-    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Record ``{"annotator", "id", "question", "decision"}``; after the last question the next item is shown.
-
-        Raises:
-            UnknownNameError, DataError: another decision or question.
-        """
-        annotator, index, item, decision = self._asked(request, DECISIONS)
-        question = request.get("question")
-        if type(question) is not int or question not in range(len(QUESTIONS)):
-            raise DataError(f"there are questions 0 to {len(QUESTIONS) - 1}, and {question!r} came")
-        self.journal.decide(Entry("", annotator, item.id, decision, shown=f"{item.a}\n{item.b}", phrase=question))
-        is_done = self._is_done(self._entries(annotator), index)
-        return self._next(annotator, index) if is_done else self._view(annotator, index)
-
-    def agreement(self) -> list[Part]:
-        """Which set's negatives people prefer, by kind and question, and how far the annotators agree."""
-        standing = self.journal.standing(self._shown)
-        people = ", ".join(f"{name} ({len(own):,})" for name, own in standing.items()) or "nobody yet"
-        parts: list[Part] = [
-            f"Answers by annotator: {people}; {len(QUESTIONS)} for each of {len(self.items):,} captions."
-        ]
-        first, second = sorted({name for item in self.items for name in (item.set_a, item.set_b)})
-        rows = [
-            self._shares(standing, number, kind, (first, TIE, second))
-            for number in range(len(QUESTIONS))
-            for kind in dict.fromkeys(item.kind for item in self.items)
-        ]
-        header = ["which one", "kind", "answers", "captions", first, TIE, second, "unanswered"]
-        parts.append(simple_table(header, rows, numbers=True))
-        parts.append("Shares of answers in per cent, with 95 % intervals from resampling captions.")
-        if len(standing) < 2:
-            return [*parts, "Agreement needs two annotators."]
-        found = [
-            agree_on(question, {name: self._votes(own, number) for name, own in standing.items()})
-            for number, question in enumerate(QUESTIONS)
-        ]
-        titles, *lines = cells(found)
-        return [*parts, simple_table(titles, lines, numbers=True), *remarks(found)]
-
-    def _votes(self, entries: Mapping[Key, Entry], number: int) -> dict[str, str]:
-        return {
-            item.id: item.chosen(entries[item.id, number].decision)
-            for item in self.items
-            if (item.id, number) in entries
+def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
+    """Return which set's negatives people prefer, by kind and question, and how far the annotators agree."""
+    answers = _answers(items, standing)
+    first, second = sorted({name for item in items for name in (item.set_a, item.set_b)})
+    names = (first, TIE, second)
+    header = ["which one", "kind", "answers", "captions", *names, "unanswered"]
+    rows = []
+    for question in QUESTIONS:
+        for kind in dict.fromkeys(item.kind for item in items):
+            own = [each for each in answers if (each.question, each.kind) == (question, kind)]
+            answered, of_kind = len({each.id for each in own}), sum(item.kind == kind for item in items)
+            counts = [f"{len(own):,}", f"{answered:,}", *_shares(items, own, names), f"{of_kind - answered:,}"]
+            rows.append([question, kind, *counts])
+    parts: list[Part] = [
+        simple_table(header, rows, numbers=True),
+        "Shares of answers in per cent, with 95 % intervals from resampling captions.",
+    ]
+    if len(standing) < 2:
+        return [*parts, "Agreement needs two annotators."]
+    votes = {
+        question: {
+            name: {each.id: each.chosen for each in answers if (each.annotator, each.question) == (name, question)}
+            for name in standing
         }
-
-    def _shares(
-        self, standing: Mapping[str, Mapping[Key, Entry]], number: int, kind: str, names: Sequence[str]
-    ) -> list[str]:
-        places = {item.id: place for place, item in enumerate(self.items) if item.kind == kind}
-        votes = [
-            (places[id], vote)
-            for own in standing.values()
-            for id, vote in self._votes(own, number).items()
-            if id in places
-        ]
-        answered = len({place for place, _ in votes})
-        title = [list(QUESTIONS)[number], kind, f"{len(votes):,}", f"{answered:,}"]
-        shares = ["–"] * len(names)
-        if votes:
-            columns = [np.array([vote == name for _, vote in votes], np.float64) for name in names]
-            clusters = np.unique([place for place, _ in votes], return_inverse=True)[1]
-            intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
-            shares = [
-                percent(float(each.mean())) + (f" [{percent(bounds[0])}, {percent(bounds[1])}]" if bounds else "")
-                for each, bounds in zip(columns, intervals, strict=True)
-            ]
-        return [*title, *shares, f"{len(places) - answered:,}"]
-
-    def _export(self, path: Path) -> str:
-        rows = [
-            _Answer(item.id, item.kind, name, question, item.chosen(own[item.id, number].decision))
-            for name, own in self.journal.standing(self._shown).items()
-            for item in self.items
-            for number, question in enumerate(QUESTIONS)
-            if (item.id, number) in own
-        ]
-        write_rows(rows, path)
-        return f"{len(rows):,} answers written to {path}"
-
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        return all((self.items[index].id, number) in entries for number in range(len(QUESTIONS)))
-
-    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
-        item = self.items[index]
-        found = [entries.get((item.id, number)) for number in range(len(QUESTIONS))]
-        return {
-            "caption": item.caption,
-            "a": item.a,
-            "b": item.b,
-            "questions": list(QUESTIONS.values()),
-            "answers": [entry.decision if entry else "" for entry in found],
-        }
+        for question in QUESTIONS
+    }
+    return [*parts, *agreement_parts([agree_on(question, own) for question, own in votes.items()])]
 
 
-class _Answer(NamedTuple):
-    id: str
-    kind: str
-    annotator: str
-    question: str
-    chosen: str
+def _shares(items: Sequence[Comparison], answers: Sequence[_Answer], names: Sequence[str]) -> list[str]:
+    """Return the share of each name among the answers, with its interval."""
+    if not answers:
+        return ["–"] * len(names)
+    row_of = {item.id: row for row, item in enumerate(items)}
+    clusters = np.unique([row_of[each.id] for each in answers], return_inverse=True)[1]
+    columns = [np.array([each.chosen == name for each in answers], np.float64) for name in names]
+    intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
+    return [
+        percent(float(values.mean())) + (f" [{percent(bounds[0])}, {percent(bounds[1])}]" if bounds else "")
+        for values, bounds in zip(columns, intervals, strict=True)
+    ]
+
+
+# The names of the two sets are not shown.
+PAGE = ReviewPage(
+    title="Compare two negatives",
+    read=read_comparisons,
+    show=lambda item: Shown((plain("Two changed versions of", item.caption), plain("A", item.a), plain("B", item.b))),
+    questions=lambda item: [
+        Question(name, title, (Option("A", "A", "a"), Option("B", "B", "b"), Option(TIE, "Tie", "t")))
+        for name, title in QUESTIONS.items()
+    ],
+    results=_answers,
+    report=_report,
+)

@@ -1,238 +1,312 @@
-"""Requests of the review pages and their answers, plain objects as in JSON: an item, a decision to keep, undo."""
+"""Requests of a review page and their answers, plain objects as in JSON: an item, a decision, undo, images."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError, check_known
-from ....metrics.common.wording import mark_changes
-from ..data.tables import write_rows
-from . import decisions
-from .agreement import report
-from .journal import DecisionJournal, Entry, Key
+from .journal import SUFFIX, Answers, DecisionJournal
+from .page import Question, ReviewPage, Standing, decisions_on
 from .pictures import Pictures
 from .similar import Embedder, SimilarImages, histograms
 
 _LONGEST_NAME = 40
-ADDRESSES = ("http://", "https://")
+_LONGEST_TEXT = 2_000
 
 
-class Desk(ABC):
-    """Serves items to annotators, each at their own position.
+class Desk:
+    """Serves the items of a page to annotators, each at their own position.
 
     A request names the annotator and an item: by `index` to look at it, by `id` to decide on it, so that a page opened
-    before the items changed cannot decide on an item that it did not show. An answer is a view of an item: `index`,
-    `id`, `done` of `total`, `decided` (this item), `finished` (all items), `has_image`, and the fields of `_content`.
+    before the items changed cannot decide on an item that it did not show. An item is offered to as many annotators as
+    it needs, and not while it is on the screens of as many others.
 
     Args:
-        items: what is judged, each with an `id` and an `image`: a path, an address, or "" without one.
-        shown: the texts that are judged, by the journal's keys; decisions on other texts do not count.
+        page: the declaration.
+        items: the items, each with an `id`.
         journal: the decisions.
         pictures: the images.
         annotators: who may decide; anybody if empty.
+        per_item: how many annotators decide on an item, 0 for everybody; None for the page's number.
+        reviewed: the file of the items, which no export may replace.
         embed: finds similar images.
-    """
 
-    title: ClassVar[str]
-    script: ClassVar[str]
+    Raises:
+        DataError: a decision in the journal is not an answer to the page's questions; or an image is needed and
+            missing.
+    """
 
     def __init__(
         self,
+        page: ReviewPage,
         items: Sequence[Any],
-        shown: Mapping[Key, str],
         journal: DecisionJournal,
         pictures: Pictures,
         annotators: Sequence[str] = (),
+        per_item: int | None = None,
+        reviewed: Path | None = None,
         embed: Embedder = histograms,
     ) -> None:
-        self.items, self.journal, self.pictures, self.annotators = items, journal, pictures, list(annotators)
-        self._shown, self._similar = shown, SimilarImages(pictures, embed)
+        self.page, self.items, self.journal, self.pictures = page, items, journal, pictures
+        self.annotators = list(annotators)
+        self.per_item = page.per_item if per_item is None else per_item
+        self._reviewed, self._similar = reviewed, SimilarImages(pictures, embed)
         self._index_of = {item.id: index for index, item in enumerate(items)}
+        self._shown = {item.id: _shown_hash(page, item) for item in items}
+        self._on_screen: dict[str, int] = {}
+        if page.needs_images:
+            for item in items:
+                pictures.path(page.show(item).images[0])
+        for name, decisions in self.standing().items():
+            for id, decision in decisions.items():
+                try:
+                    self._choices(items[self._index_of[id]], decision.answers)
+                except (DataError, UnknownNameError) as error:
+                    raise DataError(
+                        f"{journal.path}: the decision of {name!r} on {id!r} is invalid: {error}"
+                    ) from error
 
-    @abstractmethod
-    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Record a decision, and answer with the view to show next."""
+    def standing(self) -> Standing:
+        """Return the decisions that count, by annotator and item: on texts and images that have not changed since."""
+        found = {
+            name: {id: decision for id, decision in decisions.items() if self._shown.get(id) == decision.shown}
+            for name, decisions in self.journal.standing().items()
+        }
+        return {name: decisions for name, decisions in found.items() if decisions}
 
-    @abstractmethod
-    def agreement(self) -> list[Part]:
-        """The agreement of the annotators so far, and how to read it, as a document."""
+    def missing(self) -> int:
+        """Return how many decisions are missing: of each annotator on each item if all decide, else `per_item`."""
+        standing = self.standing()
+        if self.annotators and not self.per_item:
+            return sum(item.id not in standing.get(name, ()) for name in self.annotators for item in self.items)
+        needed = self.per_item or 1
+        return sum(max(0, needed - len(decisions_on(item.id, standing))) for item in self.items)
 
-    def _is_done(self, entries: Mapping[Key, Entry], index: int) -> bool:
-        """Whether an annotator with these decisions has decided an item; by default, if one is on the whole item."""
-        return (self.items[index].id, -1) in entries
+    def results(self) -> Sequence[Any]:
+        """Return the rows of the export."""
+        return self.page.results(self.items, self.standing(), self.pictures)
 
-    @abstractmethod
-    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
-        """The fields of a view that depend on the kind of page."""
-
-    @abstractmethod
-    def _export(self, path: Path) -> str:
-        """Export the decisions; the result in a sentence."""
+    def report(self) -> list[Part]:
+        """Return who decided how much, what comes of it, and how far the annotators agree, as a document."""
+        standing = self.standing()
+        people = ", ".join(f"{name} ({len(own):,})" for name, own in standing.items()) or "nobody yet"
+        decided = sum(bool(decisions_on(item.id, standing)) for item in self.items)
+        return [
+            f"Decisions by annotator: {people}",
+            f"{decided:,} of {len(self.items):,} items are decided; their results have {len(self.results()):,} rows.",
+            *self.page.report(self.items, standing),
+        ]
 
     def export(self, path: str | Path) -> str:
-        """Export the decisions to a ``.jsonl`` file; the result in a sentence.
+        """Write the results to a ``.jsonl`` file and return a summary.
 
         Raises:
-            DataError: another suffix, the path of a journal or of what is reviewed, or a missing image.
+            DataError: another suffix, the path of a journal or of the items, or a missing image.
             StorageError: a file could not be written.
         """
-        self.journal.check_export(Path(path))
-        text = self._export(Path(path))
-        stale = self.journal.count_stale(self._shown)
-        return text + (f"; {stale:,} decisions are on texts that have changed, and do not count" if stale else "")
+        path = Path(path)
+        if path.suffix != ".jsonl":
+            raise DataError(f"{path} ends in {path.suffix!r}; decisions are exported as .jsonl")
+        for written in (path, pairs_path(path)):
+            is_reviewed = self._reviewed is not None and written.resolve() == self._reviewed.resolve()
+            if is_reviewed or written.name.endswith(SUFFIX) or written.name == "journal.jsonl":
+                raise DataError(
+                    f"{written} is a journal or a file of items and would be overwritten; name another file"
+                )
+        summary = self.page.export(self.results(), path)
+        stale = sum(map(len, self.journal.standing().values())) - sum(map(len, self.standing().values()))
+        undecided = sum(not decisions_on(item.id, self.standing()) for item in self.items)
+        summary += f"; {undecided:,} of {len(self.items):,} items are undecided" if undecided else ""
+        return summary + (f"; {stale:,} decisions do not count, as texts or images have changed" if stale else "")
 
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The item at `index`; without it, the first undecided item behind `after`, or else from the start."""
+        """Return the item at `index`; without it, the first open item behind `after`, or else from the start."""
         annotator, after = self._annotator(request), request.get("after")
         if request.get("index") is not None:
             return self._view(annotator, self._index(request))
         return self._next(annotator, after if isinstance(after, int) else -1)
 
+    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Record ``{"annotator", "id", "answers"}`` and return the next open item.
+
+        Raises:
+            UnknownNameError: an answer is not an option of its question.
+            DataError: an answer is missing or invalid, or enough others have decided on the item.
+            StorageError: it could not be written.
+        """
+        annotator, id = self._annotator(request), request.get("id")
+        if not isinstance(id, str) or id not in self._index_of:
+            raise DataError(f"there is no item {id!r}; reload the page")
+        index = self._index_of[id]
+        others = [decision.annotator for decision in decisions_on(id, self.standing())]
+        if annotator not in others and self.per_item and len(others) >= self.per_item:
+            raise DataError(f"{' and '.join(others)} decided on this item; go on to the next")
+        if annotator == self.page.author(self.items[index]):
+            raise DataError("this item is your own proposal, and others decide on it; go on to the next")
+        answers = self._checked(self.items[index], request.get("answers"))
+        self.journal.record(annotator, id, self._shown[id], answers)
+        return self._next(annotator, index)
+
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Take back the annotator's last decision, and answer with its item."""
+        """Take back the annotator's last decision and return its item."""
         annotator = self._annotator(request)
-        entry = self.journal.undo(annotator)
-        if entry is None:
+        decision = self.journal.undo(annotator)
+        if decision is None:
             raise DataError("there is nothing to undo")
-        return self._view(annotator, self._index_of.get(entry.id, 0))
+        return self._view(annotator, self._index_of.get(decision.id, 0))
 
     def picture(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The image of the item at `index`, as an address for the browser."""
-        image = self.items[self._index(request)].image
-        return {"src": image if image.startswith(ADDRESSES) else self.pictures.shown(image)}
+        """Return the image `name` of the folder as a ``data:`` address."""
+        return {"src": self.pictures.shown(str(request.get("name")))}
 
     def similar(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The images most similar to the image `name` of the folder, or to that of the item at `index`."""
-        name = request.get("name") or self.items[self._index(request)].image
-        if not isinstance(name, str) or name.startswith(ADDRESSES):
-            raise DataError(f"only images in {self.pictures.folder} can be compared, and this one is at {name}")
+        """Return the images most similar to the image `name` of the folder."""
+        name = self.pictures.name(str(request.get("name")))
         images = [
             {"name": other, "similarity": similarity, "src": self.pictures.thumbnail(other)}
             for other, similarity in self._similar.nearest(name)
         ]
-        return {"name": self.pictures.name(name), "src": self.pictures.thumbnail(name), "images": images}
+        return {"name": name, "src": self.pictures.thumbnail(name), "images": images}
 
     def _annotator(self, request: dict[str, Any]) -> str:
-        """The name in a request; raises `DataError` or `UnknownNameError`."""
         given = request.get("annotator")
         name = given.strip() if isinstance(given, str) else ""
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
             raise DataError(f"expected a name of 1 to {_LONGEST_NAME} printable characters, and got {given!r}")
-        if self.annotators and name not in self.annotators:
-            raise UnknownNameError("annotator", name, self.annotators)
+        if self.annotators:
+            check_known("annotator", [name], self.annotators)
         return name
 
     def _index(self, request: dict[str, Any]) -> int:
-        """The `index` of a request; `DataError` where there is no such item."""
         index = request.get("index")
         if not isinstance(index, int) or not 0 <= index < len(self.items):
-            raise DataError(f"there are items 0 to {len(self.items) - 1}, and {index!r} came")
+            raise DataError(f"there are items 0 to {len(self.items) - 1}, not {index!r}")
         return index
 
-    def _index_of_id(self, request: dict[str, Any]) -> int:
-        id = request.get("id")
-        if not isinstance(id, str) or id not in self._index_of:
-            raise DataError(f"there is no item {id!r}; reload the page")
-        return self._index_of[id]
+    def _choices(self, item: Any, given: Any) -> Answers:
+        """Return the chosen options; raise `DataError` or `UnknownNameError`."""
+        if not isinstance(given, dict):
+            raise DataError(f"expected an object of answers, and got {given!r}")
+        choices = {}
+        for question in self.page.questions(item):
+            if question.options:
+                choices[question.name] = str(given.get(question.name))
+                values = [option.value for option in question.options]
+                check_known(f"answer to {question.name!r}", [choices[question.name]], values)
+        return choices
+
+    def _checked(self, item: Any, given: Any) -> Answers:
+        """Return the choices and the fields that they need, valid; raise `DataError` or `UnknownNameError`."""
+        answers = self._choices(item, given)
+        chosen = {*answers.values()}
+        for question in self.page.questions(item):
+            if chosen & {*question.needed_for}:
+                answers[question.name] = self._field(item, question, given.get(question.name))
+        self.page.check(item, answers)
+        return answers
+
+    def _field(self, item: Any, question: Question, value: Any) -> Any:
+        if question.kind == "image":
+            if not isinstance(value, str) or not value:
+                raise DataError("choose a second image first")
+            return self.pictures.name(value)
+        if question.kind == "boxes":
+            size = self.pictures.size(self.page.show(item).images[0])
+            boxes = [clipped for box in value or () if (clipped := clip(box, *size))]
+            if not boxes:
+                raise DataError("draw a box first; it needs a width and a height of at least a pixel")
+            return boxes
+        lines = [" ".join(line.split()) for line in value.split("\n")] if isinstance(value, str) else [""]
+        lines = [" ".join(lines)] if question.lines == 1 else [line for line in lines if line]
+        text = "\n".join(lines)
+        if len(text) > _LONGEST_TEXT or len(lines) > question.lines or (question.lines == 1 and not text.strip()):
+            found = f"{len(text):,} characters in {len(lines):,} lines" if text.strip() else "none"
+            raise DataError(
+                f"{question.title}: expected a text of up to {_LONGEST_TEXT:,} characters in {question.lines} lines, "
+                f"and got {found}"
+            )
+        return text.strip()
+
+    def _is_open(self, annotator: str, index: int, standing: Standing) -> bool:
+        """Return whether an annotator has still to decide on an item, wherever it is on a screen."""
+        item = self.items[index]
+        if item.id in standing.get(annotator, ()) or self.page.author(item) == annotator:
+            return False
+        return not self.per_item or len(decisions_on(item.id, standing)) < self.per_item
 
     def _next(self, annotator: str, after: int) -> dict[str, Any]:
-        """The next undecided item; where all are decided, the item `after`."""
-        entries = self._entries(annotator)
-        order = [*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))]
-        undecided = (index for index in order if not self._is_done(entries, index))
-        return self._view(annotator, next(undecided, max(after, 0)))
+        standing = self.standing()
+        self._on_screen.pop(annotator, None)
+        shown = list(self._on_screen.values())
+        for index in (*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))):
+            others = len(decisions_on(self.items[index].id, standing)) + shown.count(index)
+            is_free = not self.per_item or others < self.per_item
+            if is_free and self._is_open(annotator, index, standing):
+                self._on_screen[annotator] = index
+                return self._view(annotator, index)
+        view = self._view(annotator, max(after, 0))
+        return view | {"waiting": not view["finished"]}
 
     def _view(self, annotator: str, index: int) -> dict[str, Any]:
-        entries = self._entries(annotator)
-        done = [self._is_done(entries, each) for each in range(len(self.items))]
+        standing, item = self.standing(), self.items[index]
+        shown = self.page.show(item)
+        is_open = [self._is_open(annotator, each, standing) for each in range(len(self.items))]
+        own = standing.get(annotator, {}).get(item.id)
+        answers = (own.answers if own else None) or {}
+        questions = [
+            asdict(question) | {"value": answers.get(question.name, question.start)}
+            for question in self.page.questions(item)
+        ]
         return {
             "index": index,
-            "id": self.items[index].id,
-            "total": len(done),
-            "done": sum(done),
-            "decided": done[index],
-            "finished": all(done),
-            "has_image": bool(self.items[index].image),
-            **self._content(entries, index),
+            "id": item.id,
+            "total": len(self.items),
+            "done": is_open.count(False),
+            "decided": not is_open[index],
+            "finished": not any(is_open),
+            "texts": shown.texts,
+            "images": shown.images,
+            "questions": questions,
         }
 
-    def _decisions_on(self, id: str) -> list[Entry]:
-        """The standing decisions of all annotators on a whole item."""
-        return [own[id, -1] for own in self.journal.standing(self._shown).values() if (id, -1) in own]
 
-    def _entries(self, annotator: str) -> dict[Key, Entry]:
-        return self.journal.standing(self._shown).get(annotator, {})
-
-    def _asked(self, request: dict[str, Any], known: Collection[str]) -> tuple[str, int, Any, str]:
-        """Annotator, index, item and decision of a request; `UnknownNameError` for a decision that is not known."""
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        decision = str(request.get("decision"))
-        check_known("decision", [decision], known)
-        return annotator, index, self.items[index], decision
+def pairs_path(path: Path) -> Path:
+    """Return where the kept pairs of an export go."""
+    return path.with_name(f"{path.stem}.pairs.jsonl")
 
 
-class StepDesk(Desk):
-    """A desk whose results are the items of the next step; see `Desk`."""
+def clip(box: Sequence[float], width: int, height: int) -> tuple[float, ...] | None:
+    """Clip a box to the image; return None if a side becomes shorter than a pixel.
 
-    @abstractmethod
-    def results(self) -> list[Any]:
-        """What the decisions so far make of the items, as named tuples."""
+    Args:
+        box: x, y, width, height in pixels of the image, finite; with a negative size, x or y is the other end.
+        width, height: the image's size.
 
-    def undecided(self) -> int:
-        """The number of items on which nobody has decided."""
-        return sum(not self._decisions_on(item.id) for item in self.items)
+    Returns:
+        x, y, width, height, rounded to hundredths of a pixel.
 
-    def _export(self, path: Path) -> str:
-        found = self.results()
-        write_rows(found, path)
-        return f"{len(found):,} results of {len(self.items):,} items written to {path}"
+    Raises:
+        DataError: not four finite numbers.
+    """
+    is_list = isinstance(box, list | tuple)
+    if not is_list or len(box) != 4 or not all(isinstance(n, int | float) and math.isfinite(n) for n in box):
+        raise DataError(f"expected a box as finite x, y, width and height, and got {box!r}")
+    x, y, wide, high = box
+    left, right = (min(max(end, 0), width) for end in sorted((x, x + wide)))
+    top, bottom = (min(max(end, 0), height) for end in sorted((y, y + high)))
+    if right - left < 1 or bottom - top < 1:
+        return None
+    return tuple(round(float(value), 2) for value in (left, top, right - left, bottom - top))
 
 
-class ReviewDesk(Desk):
-    """The requests of the page on which candidates are judged; see `Desk`."""
-
-    title, script = "Review candidates", "review_review.js"
-
-    def __init__(self, candidates: Sequence[Any], *args: Any) -> None:
-        super().__init__(candidates, decisions.shown_texts(candidates), *args)
-
-    def decide(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Record ``{"annotator", "id", "decision", "text"}``, and answer with the next undecided item.
-
-        Raises:
-            UnknownNameError, DataError, StorageError: see `decisions.decide`; or the request is invalid.
-        """
-        annotator, index = self._annotator(request), self._index_of_id(request)
-        decision, text = str(request.get("decision")), str(request.get("text") or "")
-        decisions.decide(self.journal, self.items[index], annotator, decision, text)
-        return self._next(annotator, index)
-
-    def agreement(self) -> list[Part]:
-        """See `Desk`."""
-        return report(self.journal.standing(self._shown))
-
-    def _export(self, path: Path) -> str:
-        statuses, pairs, pairs_path = decisions.export(self.items, self.journal, path)
-        counts = ", ".join(f"{count:,} {status}" for status, count in statuses.items())
-        return f"{counts}; written to {path}, and {pairs:,} kept pairs to {pairs_path}"
-
-    def _content(self, entries: Mapping[Key, Entry], index: int) -> dict[str, Any]:
-        """See `Desk`; a corrected candidate is shown with the annotator's own correction."""
-        each = self.items[index]
-        entry = entries.get((each.id, -1))
-        text = (entry.text if entry else "") or each.candidate
-        caption, candidate = mark_changes(each.caption, text)
-        return {
-            "caption": caption,
-            "candidate": candidate,
-            "text": text,
-            "kind": each.kind,
-            "is_positive": each.is_positive,
-            "source": each.source,
-            "choices": [*decisions.labels(each).items()],
-            "decision": entry.decision if entry else "",
-        }
+def _shown_hash(page: ReviewPage, item: Any) -> str:
+    shown = page.show(item)
+    content = json.dumps([[segments for _, segments in shown.texts], shown.images])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

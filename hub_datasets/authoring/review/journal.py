@@ -1,8 +1,8 @@
-"""The journal of annotators' decisions."""
+"""The journal of annotators' decisions, in one format for every page."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,37 +10,29 @@ from typing import Any, NamedTuple
 from ....metrics.common.errors import DataError
 from ....metrics.common.journal import Journal
 
-UNDO = "undo"
-Key = tuple[str, int]
+SUFFIX = ".decisions.jsonl"
+Answers = dict[str, Any]
 
 
-class Entry(NamedTuple):
-    """A decision, one line of the journal.
+class Decision(NamedTuple):
+    """An annotator's answers to the questions about one item, one line of the journal.
 
     Attributes:
-        time: when, UTC, ISO 8601.
-        annotator: who.
-        id: of which item.
-        decision: the decision; ``"undo"`` takes back the annotator's last decision that stands.
-        text: the corrected text, with the decision ``"fix"``.
-        shown: the text that was judged: the candidate, or the phrase.
-        phrase: the index of the phrase; -1 for a decision on a whole item.
-        boxes: boxes of the phrase: x, y, width, height in pixels of the image.
+        time: UTC, ISO 8601.
+        annotator, id: the names of the annotator and of the item.
+        shown: a hash of the texts and images that the annotator saw.
+        answers: by question a text, or boxes as [x, y, width, height]; None takes back the annotator's last decision.
     """
 
     time: str
     annotator: str
     id: str
-    decision: str
-    text: str = ""
-    shown: str = ""
-    phrase: int = -1
-    boxes: tuple[tuple[float, ...], ...] = ()
+    shown: str
+    answers: Answers | None
 
-    @property
-    def key(self) -> Key:
-        """The item, or the phrase of it, that was judged."""
-        return self.id, self.phrase
+    def answer(self, question: str) -> Any:
+        """Return the answer to a question, "" if it was not asked."""
+        return (self.answers or {}).get(question, "")
 
 
 class DecisionJournal:
@@ -48,87 +40,64 @@ class DecisionJournal:
 
     Args:
         path: the file; it need not exist.
-        decisions: the possible decisions.
-        others: further files that an export may not replace.
 
     Raises:
         DataError: an invalid line; the message has its number.
         StorageError: the file cannot be read or written.
     """
 
-    def __init__(self, path: str | Path, decisions: Collection[str], others: Iterable[Path] = ()) -> None:
-        self._known = {UNDO, *decisions}
-        self._journal = Journal(path, self._parse)
+    def __init__(self, path: str | Path) -> None:
+        self._journal = Journal(path, _parse)
         self.path = self._journal.path
-        self._written = {each.resolve() for each in (self.path, *others)}
 
-    def decide(self, entry: Entry) -> Entry:
-        """Append a decision and wait until it is on the disk; a time of "" means now.
+    def record(self, annotator: str, id: str, shown: str, answers: Answers | None) -> Decision:
+        """Append a decision and wait until it is on the disk.
 
         Raises:
-            DataError: a text holds half of a character.
+            DataError: a text cannot be encoded.
             StorageError: it could not be written; the journal is as it was.
         """
-        entry = entry._replace(time=entry.time or datetime.now(UTC).isoformat(timespec="milliseconds"))
-        defaults = Entry._field_defaults
-        row = {name: value for name, value in entry._asdict().items() if value != defaults.get(name)}
+        decision = Decision(datetime.now(UTC).isoformat(timespec="milliseconds"), annotator, id, shown, answers)
         try:
-            "".join(value for value in row.values() if isinstance(value, str)).encode()
+            json.dumps(answers, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            raise DataError("the text holds half of a character, which no page can show; type it again") from error
-        self._journal.append(row)
-        return entry
+            raise DataError("the text has half a character, which no page can show; type it again") from error
+        self._journal.append(decision._asdict())
+        return decision
 
-    def undo(self, annotator: str) -> Entry | None:
-        """Take back the last decision of an annotator that stands, and return it; None if there is none."""
+    def undo(self, annotator: str) -> Decision | None:
+        """Take back the last decision of an annotator and return it; None if there is none."""
         with self._journal.locked():
-            entries = self._history().get(annotator)
-            if not entries:
+            decisions = self._history().get(annotator)
+            if not decisions:
                 return None
-            self.decide(Entry("", annotator, entries[-1].id, UNDO, phrase=entries[-1].phrase))
-            return entries[-1]
+            self.record(annotator, decisions[-1].id, "", None)
+            return decisions[-1]
 
-    def standing(self, shown: Mapping[Key, str] | None = None) -> dict[str, dict[Key, Entry]]:
-        """The last decision of each annotator on each item that was not taken back.
+    def standing(self) -> dict[str, dict[str, Decision]]:
+        """Return the last decision of each annotator on each item, without those that were taken back."""
+        last = {
+            name: {decision.id: decision for decision in decisions}
+            for name, decisions in sorted(self._history().items())
+        }
+        return {name: decisions for name, decisions in last.items() if decisions}
 
-        Args:
-            shown: the current texts; decisions on other texts or items are left out.
-        """
-        last = {name: {entry.key: entry for entry in entries} for name, entries in sorted(self._history().items())}
-        if shown is not None:
-            last = {
-                name: {key: entry for key, entry in entries.items() if shown.get(key) == entry.shown}
-                for name, entries in last.items()
-            }
-        return {name: entries for name, entries in last.items() if entries}
-
-    def count_stale(self, shown: Mapping[Key, str]) -> int:
-        """The number of decisions that `standing` leaves out since their texts have changed."""
-        return sum(map(len, self.standing().values())) - sum(map(len, self.standing(shown).values()))
-
-    def check_export(self, path: Path) -> None:
-        """Raise `DataError` unless a path is that of a ``.jsonl`` file that holds nothing of the annotators'."""
-        if path.suffix != ".jsonl":
-            raise DataError(f"{path} ends in {path.suffix!r}; decisions and boxes are exported as .jsonl")
-        if path.resolve() in self._written:
-            raise DataError(f"{path} is a journal, or what is reviewed, and would be overwritten; name another file")
-
-    def _history(self) -> dict[str, list[Entry]]:
-        """The decisions of each annotator that were not taken back, in their order."""
-        history: dict[str, list[Entry]] = {}
-        for entry in self._journal.entries():
-            own = history.setdefault(entry.annotator, [])
-            if entry.decision != UNDO:
-                own.append(entry)
+    def _history(self) -> dict[str, list[Decision]]:
+        history: dict[str, list[Decision]] = {}
+        for decision in self._journal.entries():
+            own = history.setdefault(decision.annotator, [])
+            if decision.answers is not None:
+                own.append(decision)
             elif own:
                 own.pop()
         return history
 
-    def _parse(self, row: Any) -> Entry:
-        entry = Entry(**row)
-        texts = (entry.time, entry.annotator, entry.id, entry.decision, entry.text, entry.shown)
-        if not all(isinstance(text, str) for text in texts) or not isinstance(entry.phrase, int):
-            raise TypeError("a field is of another type")
-        if entry.decision not in self._known:
-            raise ValueError(f"the decision {entry.decision!r} is not one of {', '.join(sorted(self._known))}")
-        return entry._replace(boxes=tuple(tuple(map(float, box)) for box in entry.boxes))
+
+def _parse(row: Any) -> Decision:
+    decision = Decision(**row)
+    if not all(isinstance(text, str) for text in decision[:4]) or not isinstance(decision.answers, dict | None):
+        raise TypeError("a field has another type")
+    for value in (decision.answers or {}).values():
+        if not isinstance(value, str) and not all(len(list(map(float, box))) == 4 for box in value):
+            raise ValueError(f"{value!r} is neither a text nor boxes")
+    return decision

@@ -1,4 +1,4 @@
-"""Images for the review page, from one folder only."""
+"""Images for the review page, from one folder only: an image at an address is not opened, not even by the browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Pictures:
         self.folder = Path(folder).resolve()
 
     def path(self, image: str) -> Path:
-        """The file of an image, given relative to the folder or as a path inside it; else `DataError`."""
+        """Return the file of an image, named relative to the folder or by a path inside it; `DataError` otherwise."""
         try:
             path = (self.folder / image).resolve()
             inside = path.is_relative_to(self.folder)
@@ -47,33 +47,32 @@ class Pictures:
         raise DataError(f"there is no image {image} in {self.folder}")
 
     def name(self, image: str) -> str:
-        """The path of an image relative to the folder, with ``/``."""
+        """Return the path of an image relative to the folder, with ``/``."""
         return PurePosixPath(self.path(image).relative_to(self.folder)).as_posix()
 
     def names(self) -> list[str]:
-        """All images below the folder, sorted by name, without hidden ones."""
+        """Return the names of all images below the folder, sorted, without hidden ones."""
         found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES)
         return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
 
     def load(self, image: str) -> Image.Image:
-        """The image as models see it, see ``core.images``; `DataError` if it is missing or invalid."""
+        """Load an image as models see it, see ``core.images``; raise `DataError` if it is missing or invalid."""
         return self._make(image, decode)
 
     def size(self, image: str) -> tuple[int, int]:
-        """Width and height of an image in pixels."""
+        """Return width and height of an image in pixels."""
         return self.load(image).size
 
     def shown(self, image: str) -> str:
-        """A ``data:`` address of the image: the file itself if browsers show it as it is; errors as for `load`."""
+        """Return a ``data:`` address of an image: the file itself if browsers show it; errors as for `load`."""
         return _address(*self._make(image, partial(portable, most=None, kinds=_SHOWN_BY_BROWSERS)))
 
     def thumbnail(self, image: str) -> str:
-        """A ``data:`` address of a small version of the image."""
+        """Return a ``data:`` address of a small version of an image."""
         content, _, _ = self._make(image, partial(thumbnail, side=_THUMBNAIL))
         return _address("image/jpeg", content)
 
     def _make(self, image: str, make: Callable[[bytes], T]) -> T:
-        """What a function of ``core.images`` makes of an image's file."""
         path = self.path(image)
         try:
             return make(path.read_bytes())

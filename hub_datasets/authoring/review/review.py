@@ -1,4 +1,4 @@
-"""The review in the browser, served by ``vl-assay review``: people judge candidates, or draw boxes."""
+"""The review in the browser, served by ``vl-assay review``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
-from ..data.candidates import CANDIDATES_FILE, read_candidates
-from ..generate.asking import JOURNAL_FILE as ANSWERS_FILE
-from . import boxes as box_items
-from . import comparing, crossing, decisions, proposals
-from .boxes import BoxDesk, read_items
-from .desk import ADDRESSES, Desk, ReviewDesk
-from .journal import DecisionJournal
+from ..data.candidates import CANDIDATES_FILE
+from . import boxes, candidates, comparing, construction
+from .desk import Desk
+from .journal import SUFFIX, DecisionJournal
+from .page import ReviewPage
 from .pictures import Pictures
 from .similar import HISTOGRAM, load_embedder
 
@@ -25,38 +23,36 @@ if TYPE_CHECKING:
     import gradio
 
 _HERE = Path(__file__).parent
-# Of each page: the reader of its items, its desk, and the name and the decisions of its journal. All but candidates and
-# compare are steps of a detection benchmark.
-PAGES: dict[str, tuple[Callable[[Path], Sequence[Any]], type[Any], str, Sequence[str]]] = {
-    "candidates": (read_candidates, ReviewDesk, decisions.JOURNAL_FILE, decisions.DECISIONS),
-    "boxes": (read_items, BoxDesk, box_items.JOURNAL_FILE, box_items.DECISIONS),
-    "spot": (proposals.read_pictures, proposals.SpotDesk, proposals.SPOTS_FILE, proposals.SPOT_DECISIONS),
-    "rate": (proposals.read_proposals, proposals.RatingDesk, proposals.RATINGS_FILE, proposals.RATING_DECISIONS),
-    "cross": (proposals.read_proposals, crossing.CrossDesk, crossing.CROSSED_FILE, crossing.CROSS_DECISIONS),
-    "compare": (comparing.read_comparisons, comparing.CompareDesk, comparing.JOURNAL_FILE, comparing.DECISIONS),
-    "check": (crossing.read_groups, crossing.CheckDesk, crossing.CHECKED_FILE, crossing.CHECK_DECISIONS),
+PAGES: dict[str, ReviewPage] = {
+    "candidates": candidates.PAGE,
+    "compare": comparing.PAGE,
+    "spot": construction.SPOT,
+    "rate": construction.RATE,
+    "cross": construction.CROSS,
+    "check": construction.CHECK,
+    "boxes": boxes.PAGE,
 }
 
 
 def open_review(
     source: str | Path,
     *,
+    page: str = "candidates",
     out: str | Path | None = None,
     images: str | Path | None = None,
-    boxes: bool = False,
-    page: str | None = None,
     annotators: Sequence[str] = (),
+    per_item: int | None = None,
     image_model: str = HISTOGRAM,
 ) -> Desk:
-    """The desk of candidates, or of items for boxes, with their journal and their images.
+    """Open a page with its items, its journal and its images.
 
     Args:
-        source: the candidates' file or a folder with ``candidates.jsonl``; with `boxes` a file of items.
+        source: the file of the items, or a folder with ``candidates.jsonl``.
+        page: one of ``PAGES``.
         out: the folder of the journal; by default that of the source.
         images: the folder of the images, by default that of the source; no image outside it is shown.
-        boxes: whether to draw boxes instead of judging candidates; the page ``"boxes"``.
-        page: one of ``PAGES``; by default ``"candidates"``.
         annotators: who may take part; anybody if empty.
+        per_item: how many annotators decide on an item, 0 for everybody; None for the page's number.
         image_model: finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
 
     Raises:
@@ -65,21 +61,24 @@ def open_review(
     """
     source = Path(source).expanduser()
     folder = source if source.is_dir() else source.parent
-    page = page or ("boxes" if boxes else "candidates")
     check_known("page", [page], PAGES)
-    read, desk, journal_file, known = PAGES[page]
-    items = read(source)
+    items = PAGES[page].read(source)
     if not items:
         raise DataError(f"{source} has no candidates; there is nothing to review")
-    reviewed = source / CANDIDATES_FILE if source.is_dir() else source
-    journals = [ANSWERS_FILE, *(name for _, _, name, _ in PAGES.values())]
-    others = [reviewed, *(place / name for place in (folder, Path(out or folder)) for name in journals)]
-    journal = DecisionJournal(Path(out or folder) / journal_file, known, others)
-    return desk(items, journal, Pictures(images or folder), annotators, load_embedder(image_model))
+    return Desk(
+        PAGES[page],
+        items,
+        DecisionJournal(Path(out or folder) / f"{page}{SUFFIX}"),
+        Pictures(images or folder),
+        annotators=annotators,
+        per_item=per_item,
+        reviewed=source / CANDIDATES_FILE if source.is_dir() else source,
+        embed=load_embedder(image_model),
+    )
 
 
 def check_images(desk: Desk) -> str:
-    """Look for the images of all items; a note if some cannot be shown, "" if all can.
+    """Look for the images of all items; return a note if some cannot be shown, "" if all can.
 
     Raises:
         DataError: none can.
@@ -87,10 +86,11 @@ def check_images(desk: Desk) -> str:
     missing: dict[str, str] = {}
     for item in desk.items:
         try:
-            if not item.image:
+            names = desk.page.show(item).images
+            if not names:
                 raise DataError("it has none")
-            if not item.image.startswith(ADDRESSES):
-                desk.pictures.path(item.image)
+            for name in names:
+                desk.pictures.path(name)
         except DataError as error:
             missing[item.id] = str(error)
     if not missing:
@@ -100,30 +100,30 @@ def check_images(desk: Desk) -> str:
     if len(missing) < len(desk.items):
         return found
     raise DataError(
-        f"{found}. Name the folder that has them with --images, let `vl-assay generate` copy them (without its "
-        "--no-images), or give --no-images to judge captions alone"
+        f"{found}. Name the folder that has them with --images, let `vl-assay generate` copy them (without `images: "
+        "false`), or give --no-images to judge captions alone"
     )
 
 
 def build(desk: Desk) -> gradio.Blocks:
-    """The page of a review."""
+    """Build the page."""
     import gradio as gr
 
     functions = (desk.open_item, desk.decide, desk.undo, desk.picture, desk.similar)
-    with gr.Blocks(title=desk.title, analytics_enabled=False) as blocks:
-        with gr.Tab(desk.title, id="items"):
+    with gr.Blocks(title=desk.page.title, analytics_enabled=False) as blocks:
+        with gr.Tab(desk.page.title, id="items"):
             gr.HTML(
-                js_on_load="\n".join(_read(name) for name in ("review_page.js", desk.script)),
+                js_on_load=(_HERE / "review.js").read_text(encoding="utf-8"),
                 html_template="<div class='assay-review'></div>",
                 annotators=desk.annotators,
                 apply_default_css=False,
-                server_functions=[*map(_answering, functions)],
+                server_functions=[*map(_with_errors, functions)],
                 elem_id="items",
             )
         with gr.Tab("Agreement", id="agreement") as tab:
             table = gr.HTML("<p>Counting …</p>", elem_id="agreement-table", js_on_load=None)
         tab.select(
-            lambda: _agreement_or_error(desk),
+            lambda: _report_or_error(desk),
             outputs=table,
             show_progress="hidden",
             queue=False,
@@ -139,9 +139,8 @@ def launch(blocks: gradio.Blocks, token: str, **options: Any) -> Any:
 
     is_local = options.get("server_name") in LOOPBACK
     guard = {"middleware": [Middleware(TokenGuard, token=token, is_local=is_local)]}
-    return blocks.launch(
-        css=_read("review.css"), theme=Default(), footer_links=[], app_kwargs=guard, ssr_mode=False, **options
-    )
+    css = (_HERE / "review.css").read_text(encoding="utf-8")
+    return blocks.launch(css=css, theme=Default(), footer_links=[], app_kwargs=guard, ssr_mode=False, **options)
 
 
 def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
@@ -162,8 +161,8 @@ def serve(desk: Desk, host: str = "127.0.0.1", port: int = 7861) -> None:
     launch(blocks, token, server_name=host, server_port=port, quiet=True)
 
 
-def _answering(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """A function that the page's script calls by name; errors become answers."""
+def _with_errors(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Return a function that the page's script calls by name; its answer has the message of an error."""
 
     @wraps(function)
     def called(request: dict[str, Any]) -> dict[str, Any]:
@@ -175,12 +174,8 @@ def _answering(function: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable
     return called
 
 
-def _agreement_or_error(desk: Desk) -> str:
+def _report_or_error(desk: Desk) -> str:
     try:
-        return to_html(desk.agreement())
+        return to_html(desk.report())
     except VLAssayError as error:
         return f"<p role='alert'>{escape(str(error))}</p>"
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")

@@ -7,74 +7,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .restated import PREPOSITIONS
 from .tagging import Span, Tagged, tag
 from .words import count_shared
 
 _LEFT_OUT = ("DT", "PRP$", "PDT", "WDT")
 # "on top of", "in front of": the noun is part of a preposition.
-_PLACES = frozenset(["top", "front", "infront", "back", "side", "middle", "edge"])
+_PLACES = frozenset(["top", "front", "infront", "back", "side", "middle", "edge", "next"])
 _NOUNS, _RELATIONS = ("NN", "CD", "JJ"), ("VB", "IN", "TO", "RP")
 
 
 def noun_phrases(captions: Sequence[str], tagger: str = "auto") -> list[list[Span]]:
-    """The noun phrases of captions, as (start, end) in characters, without articles and possessives.
+    """Return the noun phrases of each caption, from left to right, as (start, end) in characters; at least one.
 
-    As in the release, nouns of prepositions ("on top of") are none, and a caption without any is one. Nouns that cannot
-    be grounded ("at war") are found, too: people leave them out, by drawing no boxes for them.
-
-    Args:
-        captions: n texts.
-        tagger: see `tagging.tag`; TRICD used spaCy.
-
-    Returns:
-        For each caption at least one phrase, from left to right, without overlaps.
-
-    Raises:
-        DataError, UnknownNameError, ModelError: see `tagging.tag`.
+    As in the release, nouns of prepositions ("on top of") are none, phrases have no articles and possessives, and a
+    caption without any is one. Nouns that cannot be grounded ("at war") are found, too: people leave them out, by
+    drawing no boxes for them. TRICD used spaCy. Arguments and errors are those of `tagging.tag`.
 
     >>> text = "a dog on top of the red car"
-    >>> [text[start:end] for start, end in noun_phrases([text], "plain")[0]]
+    >>> [text[start:end] for start, end in noun_phrases([text], "textblob")[0]]
     ['dog', 'red car']
     """
-    return [_phrases(each) for each in tag(captions, tagger)]
+    return [_phrases(tagged) for tagged in tag(captions, tagger)]
 
 
 def differing_parts(caption: str, other: str) -> int:
-    """The number of parts in which two captions of a subject, verb and object differ, 3 for all.
+    """Count the parts in which two captions of a subject, verb and object differ, 3 for all.
 
     Verbs and prepositions are one part, so that "on a horse" and "next to a horse" differ in one. Words are compared
-    without articles. Of the 30 pairs of relations in TRICD's validation part 15 differ in one.
+    without articles.
 
     >>> differing_parts("zebras fighting", "zebras eating")
     1
     >>> differing_parts("dog drinking a beer", "dog holding a remote")
     2
     """
-    parts, others = (_parts(each) for each in tag([caption, other], "plain"))
+    parts, others = (_parts(tagged) for tagged in tag([caption, other], "textblob"))
     first, last = count_shared(parts, others)
     return min(3, max(len(parts), len(others)) - first - last)
 
 
 def _phrases(tagged: Tagged) -> list[Span]:
-    found = []
+    phrases = []
     for first, end in tagged.noun_phrases:
         while first < end and tagged.tags[first] in _LEFT_OUT:
             first += 1
         words = [word.lower() for word in tagged.words[first:end]]
         is_place = len(words) == 1 and words[0] in _PLACES and tagged.words[end : end + 1] == ["of"]
         if words and not is_place:
-            found.append((tagged.spans[first][0], tagged.spans[end - 1][1]))
+            phrases.append((tagged.spans[first][0], tagged.spans[end - 1][1]))
     text = tagged.text.strip()
     start = tagged.text.index(text)
-    return found or [(start, start + len(text.rstrip(".!?")))]
+    return phrases or [(start, start + len(text.rstrip(".!?")))]
 
 
 def _parts(tagged: Tagged) -> list[str]:
-    """The runs of nouns with their attributes, and of verbs with prepositions, in lower case."""
+    """Return the runs of nouns with their attributes, and of verbs with prepositions, in lower case."""
     parts, kind_before = list[list[str]](), ""
     for word, name in zip(tagged.words, tagged.tags, strict=True):
-        is_place = word.lower() in PREPOSITIONS | _PLACES
+        is_place = word.lower() in _PLACES
         is_noun = name.startswith(_NOUNS) and not is_place
         kind = "noun" if is_noun else "relation" if is_place or name.startswith(_RELATIONS) else kind_before
         if name in _LEFT_OUT or not word.isalnum():

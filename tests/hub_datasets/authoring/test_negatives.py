@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import textwrap
 from collections import Counter
 
 import pytest
@@ -16,29 +15,26 @@ from hypothesis import strategies as st
 from vl_assay.hub_datasets.authoring.text import negatives
 from vl_assay.hub_datasets.authoring.text.negatives import (
     KINDS,
-    NEGATIONS,
     NEGCLIP_KINDS,
     RELEASED_KINDS,
-    Negative,
-    crepe_negations,
-    crepe_replacements,
-    crepe_swaps,
+    negations,
     negclip_negatives,
+    replacements,
     swaps,
 )
 from vl_assay.hub_datasets.authoring.text.tagging import Tagged, tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 HORSES = "The horse is eating the grass and the zebra is drinking the water"
-VOCABULARY = {"colour": ["red", "orange", "sky blue", "blue"], "relation": ["left of", "right of"]}
+COLOURS = ["red", "orange", "sky blue", "blue"]
 
 
 def swaps_of(caption, kind):
-    return swaps(tag([caption], "plain")[0], kind)
+    return swaps(tag([caption], "textblob")[0], kind)
 
 
 def negclip(captions, seed=0, **options):
-    return negclip_negatives(captions, seed, tagger="plain", **options)
+    return negclip_negatives(captions, seed, tagger="textblob", **options)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +94,8 @@ def test_negclip_takes_one_swap_of_each_kind_in_the_order_of_the_kinds():
     assert negclip([]) == []
 
 
-WORDS = [
-    "A", "the", "man", "dogs", "tree", "red", "big", "very", "slowly", "is", "riding", "sits", "on", "and", ",", ".",
-]  # fmt: skip
-captions = st.one_of(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), st.text(max_size=30))
+WORDS = ["A", "the", "man", "dogs", "red", "big", "very", "slowly", "is", "riding", "sits", "on", "and", ",", "."]
+captions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
 @given(captions, st.integers(0, 3))
@@ -110,21 +104,14 @@ def test_negatives_have_the_caption_s_words_in_another_order_and_never_repeat(ca
     texts = [negative.caption.lower() for negative in found]
     assert len(set(texts) | {caption.lower()}) == len(texts) + 1
     for negative in found:
-        before, after = tag([caption, negative.caption], "plain")
-        assert sorted(word.lower() for word in before.words) == sorted(word.lower() for word in after.words)
-        assert re.findall(r"\s+", negative.caption) == re.findall(r"\s+", caption) or not caption.isascii()
+        assert sorted(negative.caption.lower().split()) == sorted(caption.lower().split())
 
 
 @given(st.lists(captions, max_size=4), st.randoms(use_true_random=False))
 def test_negatives_do_not_depend_on_neighbours_or_their_order(texts, random):
-    makers = [
-        negclip,
-        lambda part: crepe_negations(part, tagger="plain"),
-        lambda part: crepe_replacements(part, {"thing": ["man", "tree", "riding"]}),
-    ]
-    alone = [{text: maker([text])[0] for text in texts} for maker in makers]
+    alone = {text: negclip([text])[0] for text in texts}
     random.shuffle(texts)
-    assert [maker(texts) for maker in makers] == [[found[text] for text in texts] for found in alone]
+    assert negclip(texts) == [alone[text] for text in texts]
 
 
 def test_another_seed_makes_other_negatives():
@@ -133,10 +120,6 @@ def test_another_seed_makes_other_negatives():
     assert json.loads(json.dumps(negclip(texts[:1])))[0][0][0] == "noun"
     drawn = {negclip(texts[:1], seed)[0][0].caption for seed in range(300)}
     assert drawn == set(swaps_of(texts[0], "noun"))
-
-
-def every_text(make):
-    return {negative.caption for seed in range(200) for negative in make(seed)[0]}
 
 
 @pytest.mark.parametrize(
@@ -148,35 +131,18 @@ def every_text(make):
         ("A covered redwood", []),
         ("RED, blue and sky blue", ["orange, blue and sky blue", "RED, orange and sky blue", "RED, blue and orange"]),
         ("It is an orange", ["It is a red", "It is a sky blue", "It is a blue"]),
-        ("Left of it", ["Right of it"]),
         ("Red, orange, blue, sky blue", []),
         ("", []),
     ],
 )
 def test_replacements_by_hand(caption, expected):
-    assert every_text(lambda seed: crepe_replacements([caption], VOCABULARY, seed)) == set(expected)
+    assert set(replacements(caption, COLOURS)) == set(expected)
 
 
-def test_replacements_take_each_type_once():
-    (found,) = crepe_replacements(["A red box left of a blue box"], VOCABULARY, most=5)
-    assert [negative.kind for negative in found] == ["colour", "relation"]
-    assert found[1].caption == "A red box right of a blue box"
-    assert len(crepe_replacements(["A red box left of a blue box"], VOCABULARY)[0]) == 1
-    # The longer of two terms that begin alike is replaced.
-    assert crepe_replacements(["left of it"], {"relation": ["left", "left of"]}) == [[("relation", "left it")]]
-
-
-def test_swaps_of_atoms_are_those_of_their_types():
-    (found,) = crepe_swaps(["a red ball on a big box"], most=2, tagger="plain")
-    assert found == [("noun", "a red box on a big ball"), ("adjective", "a big ball on a red box")]
-
-
-def test_articles_follow_crepe_s_atoms_and_stay_where_they_are_with_negclip():
-    caption = "An hour and a unicorn"
-    assert crepe_swaps([caption], tagger="plain") == [[Negative("noun", "A unicorn and an hour")]]
-    assert negclip([caption]) == [[Negative("noun", "An unicorn and a hour")]]
-    [[replaced]] = crepe_replacements(["A dog"], {"thing": ["dog", "MP3 player"]})
-    assert replaced.caption == "An mp3 player"
+def test_articles_follow_a_replacement_and_stay_where_they_are_with_negclip():
+    assert replacements("A dog", ["dog", "mp3 player"]) == ["An mp3 player"]
+    [[swapped]] = negclip(["An hour and a unicorn"])
+    assert swapped.caption == "An unicorn and a hour"
 
 
 @pytest.mark.parametrize(
@@ -192,151 +158,47 @@ def test_articles_follow_crepe_s_atoms_and_stay_where_they_are_with_negclip():
             ["A man in no hat near an old tree", "A man in a hat near no old tree"],
         ),
         ("relation", "A man riding a bus of his", ["A man not riding a bus of his"]),
-        ("relation", "Sitting men on a bus", ["Sitting men not on a bus"]),
+        ("relation", "Three men on a bus", ["Three men not on a bus"]),
         ("relation", "the man is slowly walking", ["the man is slowly not walking"]),
+        ("relation", "A knotted rope on a note", ["A knotted rope not on a note"]),
+        *[("relation", f"A man {word} riding a horse", []) for word in ("no", "not", "isn't", "without", "Not")],
     ],
 )
 def test_negations_by_hand(kind, caption, expected):
-    found = every_text(lambda seed: crepe_negations([caption], seed, kinds=[kind], tagger="plain"))
-    assert found == set(expected)
-
-
-@pytest.mark.parametrize("word", ["no", "not", "isn't", "without", "Not"])
-def test_what_is_negated_already_is_not_negated_again(word):
-    assert crepe_negations([f"A man {word} riding a horse"], tagger="plain") == [[]]
-    assert crepe_negations(["A knotted rope on a note"], kinds=NEGATIONS, tagger="plain") != [[]]
+    assert negations(tag([caption], "textblob")[0], kind) == expected
 
 
 def test_wrong_arguments_are_named():
     with pytest.raises(UnknownNameError, match="unknown kind of element 'verb'; known: noun, singular_noun"):
         negclip(["a dog"], kinds=["verb"])
-    with pytest.raises(UnknownNameError, match="unknown kind of element 'verb'"):
-        swaps_of("a dog", "verb")
     with pytest.raises(UnknownNameError, match="unknown kind of negation 'x'; known: caption, object, relation"):
-        crepe_negations(["a dog"], kinds=["x"])
+        negations(tag(["a dog"], "textblob")[0], "x")
     with pytest.raises(ScoresError, match="most is 0; expected at least 1"):
         negclip(["a dog"], most=0)
-    with pytest.raises(ScoresError, match="most is 0"):
-        crepe_replacements(["a dog"], VOCABULARY, most=0)
-    with pytest.raises(DataError, match=r"the vocabulary of 'colour' is \['red', 'Red '\]; give at least two terms"):
-        crepe_replacements(["a dog"], {"colour": ["red", "Red "]})
     with pytest.raises(DataError, match="one text came, 'a dog'"):
-        crepe_replacements("a dog", VOCABULARY)
+        negclip("a dog")
     with pytest.raises(DataError, match=r"a caption is 3 in row 0"):
         negclip([3])
 
 
-ADJECTIVES = """
-white black red blue green yellow brown pink purple orange gray grey large small big little old young new tall short
-long wooden many several various other different multiple empty open full busy colorful dirty clean bright dark wet dry
-hot cold double single fresh modern cute beautiful pretty nice wild urban high low grassy snowy sandy stuffed female
-male huge giant
-"""
-ADVERBS = """
-very well together outside back next close early away down up out just so too not nearby upside about almost really now
-here fast high
-"""
-SIDES = ((0, "released"), (1, "made"))
-NO_GERUNDS = ["building", "something", "living", "ceiling", "parking", "dining", "clothing"]
-PLURALS = ["people", "men", "women", "children"]
-
-
 def parts_of(text):
-    return re.findall(r"n't|'\w+|\w+(?=n't)|\w+|[^\w\s]", text.lower())
+    return tuple(re.findall(r"n't|'\w+|\w+(?=n't)|\w+|[^\w\s]", text.lower()))
 
 
-def exchanged(ours, theirs):
-    """The two shortest runs of words whose exchange makes the one text of the other; None where none does."""
-    if len(ours) != len(theirs) or ours == theirs:
-        return None
-    same = [a == b for a, b in zip(ours, theirs, strict=True)]
-    first, last = same.index(False), len(same) - same[::-1].index(False)
-    ours, theirs = ours[first:last], theirs[first:last]
-    pairs = [(a, b) for a in range(1, len(ours)) for b in range(1, len(ours) - a + 1)]
-    for a, b in sorted(pairs, key=sum):
-        middle = ours[a : len(ours) - b]
-        if theirs == ours[len(ours) - b :] + middle + ours[:a]:
-            return ours[:a], ours[len(ours) - b :]
-    return None
-
-
-def kind_of(caption, negative, left, right):
-    """What the authors exchanged, told by a few words and by the lower case in which their noun phrases come."""
-    words = {*left, *right}
-    if len(left) + len(right) > 2 or (negative == negative.lower() and caption != caption.lower()):
-        return "noun_phrase"
-    if all(word.endswith("ing") for word in words) and not words & set(NO_GERUNDS):
-        return "gerund"
-    if words <= set(ADVERBS.split()):
-        return "adverb"
-    if words & set(ADJECTIVES.split()):
-        return "adjective"
-    plural = all(word in PLURALS or (word.endswith("s") and not word.endswith("ss")) for word in words)
-    return "plural_noun" if plural else "singular_noun"
-
-
-@pytest.fixture(scope="module")
-def held_out(shared_data):
-    """For every other caption of the authors' validation file the negatives that exchange something, with their kinds.
-
-    The plain tagger's lists and rules were made with the rest in view.
-    """
-    rows = []
-    for row in negclip_rows(shared_data)[1::2]:
-        found = []
-        for negative in ast.literal_eval(row["neg_caption"]):
-            runs = exchanged(parts_of(row["title"]), parts_of(negative))
-            if runs:
-                found.append((kind_of(row["title"], negative, *runs), negative))
-        rows.append((row["title"], found))
-    return rows
-
-
-def test_what_was_released_can_be_made_again(held_out):
-    tagged = tag([caption for caption, _ in held_out], "plain")
+def test_what_was_released_can_be_made_again(shared_data):
+    # TextBlob's tags were corrected with the other half of the captions in view.
+    rows = negclip_rows(shared_data)[1::2]
+    tagged = tag([row["title"] for row in rows], "textblob")
     made = negclip([one.text for one in tagged], kinds=RELEASED_KINDS)
-    can, theirs, ours = Counter(), Counter(), Counter(negative.kind for found in made for negative in found)
-    for one, (_, found) in zip(tagged, held_out, strict=True):
-        possible = {tuple(parts_of(text)) for kind in RELEASED_KINDS for text in swaps(one, kind)}
-        for kind, negative in found:
-            theirs[kind] += 1
-            can[kind] += tuple(parts_of(negative)) in possible
-    lines = [
-        f"{kind:<15} {theirs[kind]:>5,} {ours[kind]:>6,} {can[kind] / theirs[kind]:>7.1%}" for kind in RELEASED_KINDS
-    ]
-    lines.append(f"{'all':<15} {theirs.total():>5,} {ours.total():>6,} {can.total() / theirs.total():>7.1%}")
-    report("\n".join(lines))
-    assert can.total() / theirs.total() > 0.92
-    assert all(can[kind] / theirs[kind] > 0.82 for kind in RELEASED_KINDS)
-    # Of the kinds, none has a share that differs by more than a hundredth.
-    for kind in RELEASED_KINDS:
-        assert ours[kind] / ours.total() == pytest.approx(theirs[kind] / theirs.total(), abs=0.01)
-
-
-def test_as_many_negatives_and_words_are_made_as_were_released(held_out):
-    made = negclip([caption for caption, _ in held_out], kinds=RELEASED_KINDS)
-    texts = [[[text for _, text in found] for _, found in held_out], [[n.caption for n in found] for found in made]]
-    counts = [Counter(min(len(found), 4) for found in side) for side in texts]
-    moved = [Counter(), Counter()]
-    for side, of_all in enumerate(texts):
-        for (caption, _), found in zip(held_out, of_all, strict=True):
-            for text in found:
-                left, right = exchanged(parts_of(caption), parts_of(text)) or ((), ())
-                moved[side][min(len(left) + len(right), 7)] += 1
-    lines = [f"negatives of a caption  {'0':>6}{'1':>7}{'2':>7}{'3':>7}{'4+':>7}"]
-    lines += [f"  {name:<20}" + "".join(f"{counts[s][n] / len(held_out):>7.1%}" for n in range(5)) for s, name in SIDES]
-    lines += [f"words that change place {'2':>6}{'3-4':>7}{'5-6':>7}{'7+':>7}"]
-    for side, name in SIDES:
-        shares = [moved[side][2], moved[side][3] + moved[side][4], moved[side][5] + moved[side][6], moved[side][7]]
-        lines.append(f"  {name:<20}" + "".join(f"{share / moved[side].total():>7.1%}" for share in shares))
-    report("\n".join(lines))
-    for number in range(5):
-        assert counts[1][number] == pytest.approx(counts[0][number], abs=0.01 * len(held_out))
-    for number in range(2, 8):
-        assert moved[1][number] / moved[1].total() == pytest.approx(moved[0][number] / moved[0].total(), abs=0.01)
-
-
-def report(table):
-    """The figures that the module's docstring gives are those that are measured here."""
-    print(table)
-    assert textwrap.indent(table, "    ") in (negatives.__doc__ or "")
+    released = [list(ast.literal_eval(row["neg_caption"])) for row in rows]
+    among = sum(
+        parts_of(text) in {parts_of(swap) for kind in RELEASED_KINDS for swap in swaps(one, kind)}
+        for one, texts in zip(tagged, released, strict=True)
+        for text in texts
+    )
+    counts = [sum(map(len, side)) for side in (released, made)]
+    said = f"released: {counts[0]:,}, made: {counts[1]:,}, released ones among `swaps`: {among / counts[0]:.1%}"
+    assert said in " ".join(negatives.__doc__.split()), said
+    numbers = [Counter(map(len, side)) for side in (released, made)]
+    for number in range(6):
+        assert numbers[1][number] == pytest.approx(numbers[0][number], abs=0.02 * len(rows))

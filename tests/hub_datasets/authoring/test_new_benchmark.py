@@ -13,16 +13,17 @@ from console import invoke
 from language_model_stand_in import LanguageModelStandIn
 from new_benchmark_support import photos, quick
 from PIL import Image
+from review_support import decide
 
 from vl_assay.hub_datasets.authoring.audit.audit import audit, failures
 from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
-from vl_assay.hub_datasets.authoring.pipeline.folder import Settings, load_module
-from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import STAGES, progress
-from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark as make
-from vl_assay.hub_datasets.authoring.pipeline.workflow import STAGE_FILE, Stage
-from vl_assay.hub_datasets.authoring.review.decisions import decide
+from vl_assay.hub_datasets.authoring.pipeline.captions import STAGES
+from vl_assay.hub_datasets.authoring.pipeline.folder import load_builder
+from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark, stages_of
+from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
+from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE, Stage, Waiting, states_of
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
@@ -30,15 +31,27 @@ from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameE
 
 
 def toy(work, **changes):
-    """Rules on toy_scenes, the whole of it unless a limit comes."""
-    limit = changes.pop("limit", None)
-    told = {"rules": "builtin", "licence": "cc0-1.0", "copy_images": True, "reading": {"limit": limit}}
-    return Settings("toy_rules", "toy_scenes/itm", work, **told | changes)
+    """Rules on toy_scenes, all of its captions unless a limit is given."""
+    options = {"rules": True, "licence": "cc0-1.0", "copy_images": True}
+    return Settings(**{"name": "toy_rules", "source": "toy_scenes/itm", "work": work, **options, **changes})
+
+
+def make(settings, say=lambda line: None):
+    """What people have to do, or else "" when the benchmark is made."""
+    try:
+        new_benchmark(settings, say)
+    except Waiting as waiting:
+        return str(waiting)
+    return ""
+
+
+def waiting_desk(settings):
+    return open_review(settings.work / "review", images=settings.images, annotators=settings.annotators)
 
 
 def judge_by_scene(settings, annotator="scene"):
     """Decide as a person would who makes no mistakes: keep what the scene makes false and the grammar allows."""
-    review = open_review(settings.work / "review", images=settings.work / "captions" / "images")
+    review = waiting_desk(settings)
     scenes = {}
     for candidate in review.items:
         if candidate.image not in scenes:
@@ -47,12 +60,12 @@ def judge_by_scene(settings, annotator="scene"):
         statement = parse(candidate.candidate)
         is_true = statement is not None and statement.is_true_of(scenes[candidate.image])
         decision = "nonsensical" if statement is None else "false_negative" if is_true else "keep"
-        decide(review.journal, candidate, annotator, decision)
+        decide(review, annotator, candidate.id, decision=decision)
     return scenes
 
 
 def states(settings):
-    return {each.stage: each.state for each in progress(settings)}
+    return {name: state for name, state, _ in states_of(stages_of(settings))}
 
 
 def content(folder):
@@ -63,10 +76,10 @@ def content(folder):
 def judged(tmp_path_factory):
     """A benchmark of toy_scenes whose candidates the scene has judged, the first outcome, and the scenes."""
     settings = toy(tmp_path_factory.mktemp("judged"), limit=300)
-    first = make(settings, lambda said: None)
+    first = make(settings)
     waited = states(settings)
     scenes = judge_by_scene(settings)
-    assert not any(make(settings, lambda said: None))
+    assert make(settings) == ""
     return settings, first, waited, scenes
 
 
@@ -79,18 +92,18 @@ def source(tmp_path_factory):
 def whole(source, tmp_path_factory):
     """A benchmark of swapped attributes that was made without a break."""
     settings = quick(source, tmp_path_factory.mktemp("whole"))
-    assert not any(make(settings, lambda said: None))
+    assert make(settings) == ""
     return settings
 
 
 def test_it_rests_until_people_have_judged_and_tells_how(judged):
     _, first, waited, _ = judged
     assert waited == dict(zip(STAGES, ["done", "done", "next", *["later"] * 4], strict=True))
-    [command] = re.findall(r"^ +(vl-assay review .*)$", first.waiting, re.MULTILINE)
-    _, _, folder, option, images = shlex.split(command)
-    review = open_review(folder, **{option.removeprefix("--"): images})
-    assert f"still to judge {len(review.items):,} of {len(review.items):,} candidates" in first.waiting
-    assert review.picture({"index": 0, "annotator": "ana"})["src"].startswith("data:image/png")
+    [command] = re.findall(r"^ +(vl-assay review .*)$", first, re.MULTILINE)
+    _, _, folder, *options = shlex.split(command)
+    review = open_review(folder, **{name[2:]: value for name, value in zip(options[::2], options[1::2], strict=True)})
+    assert f"{len(review.items):,} decisions of people are missing, on {len(review.items):,} items" in first
+    assert review.picture({"name": review.items[0].image})["src"].startswith("data:image/png")
 
 
 def test_what_comes_out_is_false_of_its_image_and_passes_the_audit(judged):
@@ -119,7 +132,7 @@ def test_the_card_tells_how_it_was_made_in_the_figures_of_the_stages(judged):
     sizes = {kind: len(content) for kind, content in by_kind(settings).items()}
     assert re.findall(r"^\| (\w+) \| test \| (\d+)", card, re.MULTILINE) == [(k, str(n)) for k, n in sizes.items()]
     assert "license: cc0-1.0\n" in card
-    assert "rules (builtin), seed 0" in card
+    assert "rules, seed 0" in card
     assert "| length rule | " in card
     assert "$" not in card
     for kind in set(NEGATIVE_KINDS) - set(sizes):
@@ -154,22 +167,20 @@ def test_the_same_command_again_does_nothing_and_a_change_goes_on_from_where_it_
     settings, *_ = judged
     said = []
     made = (settings.folder / "made.json").stat().st_mtime_ns
-    assert not any(make(settings, said.append))
+    assert make(settings, said.append) == ""
     assert [line.endswith("(was done)") for line in said] == [True] * len(STAGES)
     assert (settings.folder / "made.json").stat().st_mtime_ns == made
     for change, first in (
         ({"learned": 1}, "refine"),
         ({"annotators": ("ana",)}, "review"),
         ({"kinds": ("replace_obj",)}, "generate"),
-        ({"reading": {"limit": 199}}, "captions"),
+        ({"limit": 199}, "captions"),
         ({"licence": "mit"}, "build"),
+        ({"max_blind_accuracy": 0.6}, "build"),
         ({"seed": 1}, "generate"),
     ):
-        found = progress(replace(settings, **change))
-        assert [each.stage for each in found if each.state == "next"] == [first]
-        assert next(each.why for each in found if each.stage == first) == f"changed: {['limit', *change][-1]}" or (
-            first == "captions"
-        )
+        found = {name: state for name, state in states(replace(settings, **change)).items() if "next" in state}
+        assert found == {first: f"next (changed: {next(iter(change))})"}
 
 
 @pytest.mark.parametrize("stage", [name for name in STAGES if name != "captions"])
@@ -200,7 +211,7 @@ def test_files_of_a_stage_that_was_ended_do_not_count(tmp_path, keeps):
         return {"found": found}
 
     calls = []
-    stage = Stage(tmp_path, "one", {}, (), run, keeps=keeps)
+    stage = Stage(tmp_path / "one", {}, (), run, keeps=keeps)
     with pytest.raises(KeyboardInterrupt):
         stage.run()
     assert stage.why() == "new"
@@ -225,13 +236,17 @@ def test_captions_that_changed_are_read_anew_and_what_follows_is_made_anew(whole
 
 def test_a_benchmark_that_captions_give_away_is_not_built_and_the_command_fails(source, tmp_path):
     arguments = ["told", source, "--work", tmp_path / "work", "--rules", "--no-review", "--kind", "replace_obj"]
-    arguments += ["--learned", "0", "--scorer", "characters", "--grid", "2"]
-    result = invoke("new-benchmark", *arguments, "--max-blind-accuracy", "0.55")
+    config = tmp_path / "config.yaml"
+    arguments += ["--config", config]
+    text = "learned: 0\nscorer: [characters]\ngrid: 2\nmax_blind_accuracy: "
+    config.write_text(f"{text}0.55\n")
+    result = invoke("new-benchmark", *arguments)
     assert result.exit_code == 1
     assert re.search(r"fails: .* is right without the image in .*55\.0% is allowed", result.stderr)
     assert "nothing was built; leave out a kind with --kind" in result.stderr
     assert not (tmp_path / "work" / "told").exists()
-    lenient = invoke("new-benchmark", *arguments, "--max-blind-accuracy", "0.999")
+    config.write_text(f"{text}0.999\n")
+    lenient = invoke("new-benchmark", *arguments)
     assert lenient.exit_code == 0, lenient.output
     assert "final-audit: " in lenient.stdout.split("build …")[0].splitlines()[-1]
     assert lenient.stdout.count("(was done)") == 6
@@ -247,7 +262,10 @@ def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_no
     assert not work.exists()
     rested = invoke("new-benchmark", "told", source, "--work", work, "--rules", "--kind", "swap_att")
     assert rested.exit_code == 0
-    assert f"vl-assay review {work}/review --images {work}/captions/images\n" in rested.stdout
+    assert (
+        f"vl-assay review {work}/review/candidates.jsonl --page candidates --images {work}/captions/images\n"
+        in rested.stdout
+    )
     second = invoke("new-benchmark", *arguments, "http://127.0.0.1:9/v1", "--plan")
     assert re.search(r"captions +│ done .* 120 captions of 120 images", second.stdout)
     assert re.search(r"generate +│ next \(changed: rules, model\)", second.stdout)
@@ -257,21 +275,22 @@ def test_the_plan_shows_what_is_done_and_what_a_model_would_be_asked_and_does_no
 def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(source, tmp_path, monkeypatch):
     with LanguageModelStandIn() as server:
         settings = quick(
-            source, tmp_path / "work", rules=None, model="some|model", base_url=server.url, annotators=("ana", "ben")
+            source, tmp_path / "work", rules=False, model="some|model", base_url=server.url, annotators=("ana", "ben")
         )
         settings = replace(settings, review=True, kinds=("swap_att", "replace_obj"))
-        make(settings, lambda said: None)
+        make(settings)
         asked = len(server.requests)
         (settings.work / "generate" / STAGE_FILE).unlink()
-        waiting = make(settings, lambda said: None).waiting
+        waiting = make(settings)
         assert len(server.requests) == len(set(server.requests)) == asked > 400
-    assert re.match(r"people have still to judge (\d+) \(ana\), \1 \(ben\) of \1 candidates", waiting)
+    missing, items = map(int, re.match(r"(\d+) decisions of people are missing, on (\d+) items", waiting).groups())
+    assert missing == 2 * items
     assert "--annotators ana,ben" in waiting
-    review = open_review(settings.work / "review", images=settings.work / "captions" / "images")
+    review = waiting_desk(settings)
     for number, candidate in enumerate(review.items):
-        decide(review.journal, candidate, "ana", "keep")
-        decide(review.journal, candidate, "ben", "not_fluent" if number % 20 == 0 else "keep")
-    assert not any(make(settings, lambda said: None))
+        decide(review, "ana", candidate.id, decision="keep")
+        decide(review, "ben", candidate.id, decision="not_fluent" if number % 20 == 0 else "keep")
+    assert make(settings) == ""
     card = (settings.folder / "README.md").read_text(encoding="utf-8")
     assert "by some\\|model, seed 0" in card
     assert "`swap_att` (0), `locate_obj` (0), `concept_replace_obj` (1.5)" in card
@@ -287,7 +306,7 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
 
 def build_rows(folder, tmp_path, **options):
     """The rows of the benchmark's own builder."""
-    module = load_module(folder, "builder")
+    module = load_builder(folder)
     builder = module.Swapped(cache_dir=str(tmp_path / "cache"), config_name="swap_att", **options)
     return list(builder.as_streaming_dataset(split="test"))
 
@@ -308,10 +327,10 @@ def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missin
         build_rows(settings.folder, tmp_path, data_dir=str(images))
     left = build_rows(settings.folder, tmp_path, data_dir=str(images), allow_missing=True)
     assert [row["image"] is None for row in left] == [True] + [False] * (len(rows) - 1)
-    with pytest.raises(FileNotFoundError, match="Pass data_dir"):
+    with pytest.raises(FileNotFoundError, match="Pass data_dir, a folder that holds them"):
         build_rows(settings.folder, tmp_path)
     (settings.folder / "pairs.jsonl").write_bytes(b"{}\n")
-    with pytest.raises(ValueError, match=r"pairs\.jsonl has SHA-256 .* this release's has"):
+    with pytest.raises(ValueError, match=r"pairs\.jsonl has SHA-256 .* as released has"):
         build_rows(settings.folder, tmp_path, with_images=False)
 
 
@@ -324,11 +343,10 @@ def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missin
         ({"name": "refine"}, DataError, "a folder of the stages"),
         ({"kinds": ("positive_swap",)}, VLAssayError, "generate --kind positive_swap"),
         ({"kinds": ("nonsense",)}, UnknownNameError, "negate"),
-        ({"rules": None}, VLAssayError, "give --rules"),
+        ({"rules": False}, VLAssayError, "give --rules"),
         ({"model": "m"}, VLAssayError, "not both"),
-        ({"rules": "nonsense"}, UnknownNameError, "wordnet"),
         ({"copy_images": True}, VLAssayError, "--licence"),
-        ({"scorers": ("vera",)}, UnknownNameError, "characters"),
+        ({"scorer": ["vera"]}, UnknownNameError, "characters"),
         ({"learned": 0}, VLAssayError, "nothing to refine on"),
         ({"max_blind_accuracy": 55}, VLAssayError, "max_blind_accuracy"),
         ({"source": "nowhere"}, DataError, "there is no benchmark, file or folder"),
@@ -336,31 +354,31 @@ def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missin
 )
 def test_what_cannot_be_is_refused_before_any_work(changes, kind, message, tmp_path):
     with pytest.raises(kind, match=message):
-        make(replace(quick(str(tmp_path), tmp_path / "work"), **changes), lambda said: None)
+        make(replace(quick(str(tmp_path), tmp_path / "work"), **changes))
     assert not (tmp_path / "work" / "generate").exists()
 
 
 def test_kinds_of_which_too_little_is_kept_are_left_out(whole, tmp_path):
     kept = len(read_pairs(whole.folder / "pairs.jsonl"))
     with pytest.raises(DataError, match=rf"the refinement keeps {kept}, and of no kind {kept + 1} or more"):
-        make(replace(whole, work=tmp_path, fewest_pairs=kept + 1), lambda said: None)
+        make(replace(whole, work=tmp_path, fewest_pairs=kept + 1))
 
 
 def test_captions_without_the_file_of_an_image_are_refused(tmp_path):
     table = tmp_path / "captions.csv"
     table.write_text("image,caption\nhttps://example.org/1.png,a red cat near a blue dog\n", encoding="utf-8")
     with pytest.raises(DataError, match="1 captions have no image file, such as '0'"):
-        make(quick(str(table), tmp_path / "work"), lambda said: None)
+        make(quick(str(table), tmp_path / "work"))
 
 
 def test_a_folder_that_was_not_made_here_is_left_alone(source, tmp_path):
     settings = quick(source, tmp_path / "work", into=tmp_path / "mine")
     (settings.folder / "thesis").mkdir(parents=True)
     with pytest.raises(StorageError, match="was not written by new-benchmark"):
-        make(settings, lambda said: None)
+        make(settings)
     (settings.work / "captions" / "thesis").mkdir(parents=True)
     with pytest.raises(StorageError, match="is not a stage of this workflow"):
-        make(replace(settings, into=None), lambda said: None)
+        make(replace(settings, into=None))
 
 
 @pytest.mark.slow
@@ -369,9 +387,9 @@ def test_a_folder_that_was_not_made_here_is_left_alone(source, tmp_path):
 def test_all_kinds_by_rule_on_toy_scenes_pass_the_audit_whatever_the_seed(seed, review, tmp_path):
     settings = toy(tmp_path / "work", seed=seed, review=review)
     if review:
-        assert make(settings, lambda said: None).waiting
+        assert make(settings)
         judge_by_scene(settings)
-    assert make(settings, lambda said: None).failures == ()
+    assert make(settings) == ""
     sizes = {kind: len(pairs) for kind, pairs in by_kind(settings).items()}
     assert min(sizes.values()) > 400
     # Every negative that adds words is the longer caption, so that nothing of these kinds can be kept.

@@ -16,7 +16,7 @@ from new_benchmark_support import photos
 ROOT = Path(__file__).parents[3]
 COMMANDS = """
 new-benchmark swapped photos --work work --into hub_datasets --rules --no-review --kind swap_att --kind replace_att
-    --learned 1 --max-blind-accuracy 0.7 --licence cc0-1.0 --copy-images
+    --licence cc0-1.0 --config config.yaml
 list benchmarks
 build swapped --out built
 audit swapped --out audited
@@ -42,6 +42,7 @@ def test_it_is_built_audited_scored_and_published_by_its_name_and_holds_what_eve
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
     photos(copy / "photos")
+    (copy / "config.yaml").write_text("learned: 1\nmax_blind_accuracy: 0.7\ncopy_images: true\n", encoding="utf-8")
     (copy / "tests" / "sources_swapped.py").write_text("def make(folder):\n    return {}\n", encoding="utf-8")
     commands = re.split(r"\n(?=\S)", COMMANDS.strip())
     suites = [

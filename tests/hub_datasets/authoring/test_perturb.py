@@ -16,7 +16,6 @@ from scipy.stats import chisquare
 
 from vl_assay.hub_datasets.authoring.text import perturb
 from vl_assay.hub_datasets.authoring.text.perturb import (
-    IMAGE_SHUFFLES,
     SHUFFLES,
     TEXT_SHUFFLES,
     clean_caption,
@@ -38,7 +37,7 @@ PUBLISHED = "bf0421a08a902f8635d4af47aeaa648e02e40d4375dcd643d7f5c2ed705d729f"
 
 
 def perturb_all(captions, name, seed=0, **options):
-    return perturb.perturb(captions, [name], seed, tagger="plain", **options).perturbed[name]
+    return perturb.perturb(captions, [name], seed, tagger="textblob", **options).perturbed[name]
 
 
 def every_result(name, words, kinds):
@@ -91,7 +90,7 @@ def results_of(example, name):
 
 @pytest.mark.parametrize("example", [FIGURE_1, TABLE_1], ids=["figure 1", "table 1"])
 def test_the_paper_s_examples_are_tagged_as_the_paper_reads_them(example):
-    (tagged,) = tag([example["caption"]], "plain")
+    (tagged,) = tag([example["caption"]], "textblob")
     by_tag = {kind: [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == kind] for kind in ("NN", "JJ")}
     assert by_tag == {"NN": example["nouns"], "JJ": example["adjectives"]}
 
@@ -141,21 +140,12 @@ captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), 
 names = st.sampled_from(TEXT_SHUFFLES)
 
 
-@given(st.one_of(captions, st.text(max_size=40)), names, st.integers(0, 3))
-def test_the_words_stay_and_their_order_does_not(caption, name, seed):
-    (result,) = perturb_all([caption], name, seed, max_words=None)
-    cleaned = clean_caption(caption, max_words=None)
-    if result is not None:
-        assert sorted(result.split()) == sorted(cleaned.split())
-        assert result != cleaned
-
-
 few_words = st.lists(st.sampled_from(["dog", "half-pipe", "man's", "red", "(with", "Dog."]), max_size=6).map(" ".join)
 
 
 @given(few_words, names, st.integers(0, 3))
 def test_a_result_is_possible_and_none_says_that_there_is_none(caption, name, seed):
-    (tagged,) = tag([caption], "plain")
+    (tagged,) = tag([caption], "textblob")
     # The last part of "half-pipe" and the first of "man's" say what the word is.
     parts = [part for part in zip(tagged.words, tagged.tags, strict=True) if part[0][0].isalpha() and part[0] != "half"]
     kinds = [{"NN": "noun", "JJ": "adjective"}.get(kind, "other") for _, kind in parts]
@@ -171,20 +161,12 @@ def test_a_result_does_not_depend_on_neighbours_or_their_order(texts, name, rand
     alone = {text: perturb_all([text], name)[0] for text in texts}
     random.shuffle(texts)
     assert perturb_all(texts, name) == [alone[text] for text in texts]
-    together = perturb.perturb(texts, TEXT_SHUFFLES, tagger="plain").perturbed[name]
+    together = perturb.perturb(texts, TEXT_SHUFFLES, tagger="textblob").perturbed[name]
     assert together == perturb_all(texts, name)
 
 
-def test_another_seed_makes_another_set_and_each_perturbation_its_own():
-    texts = [f"{number} men on a red bus near the big old house" for number in range(30)]
-    sets = [tuple(perturb_all(texts, name, seed)) for name in TEXT_SHUFFLES for seed in (0, 1, -1, 2**70)]
-    assert len(set(sets)) == len(sets)
-    same = [result.split()[1:3] for result in perturb_all(texts, WITHIN_TRIGRAMS)]
-    assert len({tuple(words) for words in same}) > 1
-
-
 def test_results_are_the_published_ones_whatever_the_hash_seed_of_the_process():
-    results = perturb.perturb(CAPTIONS, TEXT_SHUFFLES, tagger="plain").perturbed
+    results = perturb.perturb(CAPTIONS, TEXT_SHUFFLES, tagger="textblob").perturbed
     assert hashlib.sha256(json.dumps(results).encode()).hexdigest() == PUBLISHED
 
 
@@ -229,7 +211,7 @@ def test_cleaning_by_hand(caption, words, tokens):
 
 def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
     caption = "A man's dog, a cat, and a half-pipe in the sun."
-    cleaned, perturbed, _ = perturb.perturb([caption], TEXT_SHUFFLES, tagger="plain", units="tokens")
+    cleaned, perturbed, _ = perturb.perturb([caption], TEXT_SHUFFLES, tagger="textblob", units="tokens")
     assert cleaned == ["a man's dog, a cat, and a half-pipe in the sun"]
     # Parts of speech are those of spaCy's tokens, trigrams those of NLTK's.
     for name, half_pipe in zip(SHUFFLES, ("half - pipe", "half - pipe", "half-pipe", "half-pipe"), strict=True):
@@ -245,8 +227,12 @@ def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
 
 def test_the_tagger_is_recorded_where_one_is_used():
     assert perturb.perturb(["a dog"], [TRIGRAMS]).tagger is None
-    assert perturb.perturb(["a dog"], SHUFFLES, tagger="plain").tagger == tagger_name("plain") == "plain 1"
-    assert perturb.perturb([], SHUFFLES, tagger="plain") == ([], {name: [] for name in SHUFFLES}, "plain 1")
+    assert perturb.perturb(["a dog"], SHUFFLES, tagger="textblob").tagger == tagger_name("textblob")
+    assert perturb.perturb([], SHUFFLES, tagger="textblob") == (
+        [],
+        {name: [] for name in SHUFFLES},
+        tagger_name("textblob"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +240,7 @@ def test_the_tagger_is_recorded_where_one_is_used():
     [
         (["a dog"], {"perturbations": ["shuffle"]}, UnknownNameError, "unknown perturbation 'shuffle'; known: "),
         (["a dog"], {"units": "letters"}, UnknownNameError, "unknown kind of units 'letters'; known: words, tokens"),
-        (["a dog"], {"tagger": "nltk"}, UnknownNameError, "unknown tagger 'nltk'; known: auto, spacy, plain"),
+        (["a dog"], {"tagger": "nltk"}, UnknownNameError, "unknown tagger 'nltk'; known: auto, spacy, textblob"),
         (["a dog"], {"max_words": 0}, ScoresError, "max_words is 0; pass how many words to keep, at least 1"),
         ("a dog", {}, DataError, "one text came, 'a dog'; pass a list of captions"),
         (["a dog", None], {}, DataError, r"a caption is None in row 1 \(1 of 2 rows"),
@@ -284,49 +270,36 @@ def cells(image, columns, rows, cell=(5, 4)):
 @pytest.mark.parametrize(("name", "columns", "rows"), [("rows_4", 1, 4), ("columns_4", 4, 1), ("patches_9", 3, 3)])
 def test_cells_of_an_image_change_places_and_nothing_else_does(name, columns, rows):
     image = picture(columns, rows, rest=(columns - 1, rows - 1))
-    orders = []
-    for seed in range(50):
-        shuffled = shuffle_image(image, f"shuffle_{name}", "a.png", seed)
-        assert (shuffled.size, shuffled.mode) == (image.size, image.mode)
-        orders.append(cells(shuffled, columns, rows))
-        assert sorted(orders[-1]) == list(range(columns * rows))
-        assert orders[-1] != sorted(orders[-1])
+    orders = set()
+    for seed, key in itertools.product(range(25), "ab"):
+        shuffled = shuffle_image(image, f"shuffle_{name}", key, seed)
+        order = cells(shuffled, columns, rows)
+        orders.add(tuple(order))
+        assert sorted(order) == list(range(columns * rows)) == cells(image, columns, rows) != order
         pixels = np.asarray(shuffled)
         assert (pixels[rows * 4 :] == 255).all()
         assert (pixels[:, columns * 5 :] == 255).all()
-    assert len({tuple(order) for order in orders}) > 10
-    assert cells(image, columns, rows) == list(range(columns * rows))
-
-
-def test_an_image_s_order_depends_on_its_key_the_seed_and_the_shuffle_alone():
-    def order(key, seed=0, scale=1):
-        image = picture(3, 3).resize((15 * scale, 12 * scale), Image.Resampling.NEAREST)
-        return cells(shuffle_image(image, "shuffle_patches_9", key, seed), 3, 3, (5 * scale, 4 * scale))
-
-    assert order("a") == order("a", scale=3)
-    assert len({tuple(order(key, seed)) for key in "abcd" for seed in range(4)}) == 16
-    assert list(IMAGE_SHUFFLES) == ["shuffle_rows_4", "shuffle_columns_4", "shuffle_patches_9"]
+    assert len(orders) > 10
+    # The order depends on the key and the seed, not on pixels.
+    small, large = picture(columns, rows), picture(columns, rows, cell=(15, 12))
+    shuffled = [shuffle_image(each, f"shuffle_{name}", "a", 7) for each in (small, large)]
+    assert cells(shuffled[0], columns, rows) == cells(shuffled[1], columns, rows, (15, 12))
+    with_identity = [shuffle_image(image, f"shuffle_{name}", "a", seed, allow_identity=True) for seed in range(300)]
+    # 24 orders of four cells: of 300 draws 12.5 are the identity on average, standard deviation 3.5.
+    stayed = sum(cells(each, columns, rows) == list(range(columns * rows)) for each in with_identity)
+    assert 1 <= stayed <= 27 if columns * rows == 4 else stayed <= 1
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "CMYK"])
 def test_modes_and_colours_stay_and_what_does_not_fill_the_grid_is_black_in_the_authors_way(mode):
     image = picture(3, 3, rest=(2, 1), mode=mode)
     plain, black = (shuffle_image(image, "shuffle_patches_9", "a", black_edges=edges) for edges in (False, True))
-    assert plain.mode == black.mode == mode
+    assert (plain.mode, plain.size) == (black.mode, black.size) == (mode, image.size)
     before, after, blackened = (np.asarray(one.convert("RGB")) for one in (image, plain, black))
     assert sorted(after.reshape(-1, 3).tolist()) == sorted(before.reshape(-1, 3).tolist())
     assert not blackened[12:].any()
     assert not blackened[:, 15:].any()
     assert (blackened[:12, :15] == after[:12, :15]).all()
-
-
-def test_cells_stay_in_their_places_only_where_the_identity_is_allowed():
-    orders = [
-        cells(shuffle_image(picture(1, 4), "shuffle_rows_4", "a", seed, allow_identity=True), 1, 4)
-        for seed in range(300)
-    ]
-    # 24 orders of four rows: of 300 draws 12.5 are the identity on average, standard deviation 3.5.
-    assert 1 <= orders.count([0, 1, 2, 3]) <= 27
 
 
 def test_images_that_cannot_be_shuffled_are_named():

@@ -15,6 +15,7 @@ from PIL import Image
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.authoring.text import perturb
+from vl_assay.hub_datasets.authoring.text.tagging import tagger_name
 from vl_assay.hub_datasets.core.benchmarks import get_benchmark
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, PARTS, Retrieval
@@ -32,7 +33,7 @@ IMAGE = ENTRIES[0][0]
 
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
-    return Small("retrieval", tmp_path, tagger="plain")
+    return Small("retrieval", tmp_path, tagger="textblob")
 
 
 @pytest.mark.parametrize("config", CONFIG_NAMES)
@@ -44,7 +45,7 @@ def test_every_image_is_a_row_with_all_its_captions(small, config):
     assert [row["filename"] for row in rows] == [Path(path).name for path, _ in entries]
     assert [len(row["captions"]) for row in rows] == [len(captions) for _, captions in entries]
     needs_tags = condition in ("shuffle_nouns_and_adjectives", "shuffle_all_but_nouns_and_adjectives")
-    tagger = "plain 1" if needs_tags else None
+    tagger = tagger_name("textblob") if needs_tags else None
     assert {(row["condition"], row["seed"], row["tagger"]) for row in rows} == {(condition, 0, tagger)}
 
 
@@ -80,7 +81,7 @@ def test_a_shuffle_of_text_changes_every_caption_that_it_can_and_no_image(small,
 def test_captions_are_those_of_the_perturbations(small):
     captions = [text for _, texts in ENTRIES for text in texts]
     for shuffle in TEXT_SHUFFLES:
-        made = perturb.perturb(captions, [shuffle], 5, tagger="plain")
+        made = perturb.perturb(captions, [shuffle], 5, tagger="textblob")
         expected = [text or kept for text, kept in zip(made.perturbed[shuffle], made.captions, strict=True)]
         rows = small.build(f"coco_{shuffle}", seed=5, with_images=False)
         assert [text for texts in rows["captions"] for text in texts] == expected
@@ -140,7 +141,7 @@ def test_retrieval_permutes_the_authors_tokens_of_captions_that_are_cleaned_and_
     [row] = small.rows(f"coco_{shuffle}", units="tokens")
     assert (
         row["captions"]
-        == perturb.perturb(cleaned, [shuffle], tagger="plain", units="tokens", max_words=None).perturbed[shuffle]
+        == perturb.perturb(cleaned, [shuffle], tagger="textblob", units="tokens", max_words=None).perturbed[shuffle]
     )
     # 30 words are more tokens than that, none of which is cut.
     assert sorted("".join(row["captions"][1].split())) == sorted("".join(cleaned[1].split()))

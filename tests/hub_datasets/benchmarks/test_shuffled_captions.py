@@ -16,6 +16,7 @@ from builder_support import Small
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
+from vl_assay.hub_datasets.authoring.text.tagging import tagger_name
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.metrics.common.errors import DataError, ModelError, UnknownNameError
 from vl_assay.model_wrappers import score
@@ -31,12 +32,12 @@ BOTH = pytest.mark.parametrize(("name", "config"), [("aro", "coco_order"), ("ret
 
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
-    return Small("aro", tmp_path, "coco_order", tagger="plain")
+    return Small("aro", tmp_path, "coco_order", tagger="textblob")
 
 
 @pytest.fixture
 def either(name: str, config: str, tmp_path: Path) -> Small:
-    return Small(name, tmp_path, config, tagger="plain")
+    return Small(name, tmp_path, config, tagger="textblob")
 
 
 def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(small):
@@ -55,13 +56,13 @@ def test_every_caption_is_a_row_with_its_image_and_four_orders_of_its_words(smal
             assert row["caption"] not in row["negative_captions"]
         for negative in row["negative_captions"]:
             assert Counter(negative.split()) == Counter(row["caption"].split())
-        assert (row["seed"], row["tagger"]) == (0, "plain 1")
+        assert (row["seed"], row["tagger"]) == (0, tagger_name("textblob"))
 
 
 def test_the_negatives_are_the_perturbations_in_their_order(small):
     row = small.rows(with_images=False)[1]
     assert row["perturbations"] == list(SHUFFLES)
-    made = perturb([row["released_text"]], SHUFFLES, tagger="plain").perturbed
+    made = perturb([row["released_text"]], SHUFFLES, tagger="textblob").perturbed
     assert row["negative_captions"] == [made[name][0] for name in SHUFFLES]
     # Nouns: men, shirts, horses, fence; adjectives: blue, wooden. The other words keep their places.
     words = row["negative_captions"][0].split()
@@ -105,7 +106,7 @@ def test_order_permutes_the_authors_tokens_where_they_are_asked_for(small):
     sources_retrieval.write(small.folder / FILE, [(IMAGE, CAPTIONS)])
     row, long = small.rows(units="tokens", with_images=False)
     assert row["caption"] == clean_caption(CAPTIONS[0], "tokens") == "a man's old dog, a cat a half-pipe"
-    made = perturb(CAPTIONS, SHUFFLES, tagger="plain", units="tokens").perturbed
+    made = perturb(CAPTIONS, SHUFFLES, tagger="textblob", units="tokens").perturbed
     assert [row["negative_captions"], long["negative_captions"]] == [
         [made[name][place] for name in SHUFFLES] for place in (0, 1)
     ]
@@ -176,7 +177,7 @@ def test_memory_does_not_grow_with_the_number_of_images(small):
 )
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_rows(name, config, either, tmp_path):
     def files(out, **options):
-        options = {"verify": False, "tagger": "plain", **options}
+        options = {"verify": False, "tagger": "textblob", **options}
         built = build_repository(name, tmp_path / out, configs=[config], data_dir=either.folder, options=options)
         return {path.name: path.read_bytes() for path in built.rglob("*.parquet")}
 

@@ -1,15 +1,12 @@
-"""`sugarcrepe/v2`: its ids are of the release, made again by one command, and reported with every SugarCrepe run."""
+"""`sugarcrepe/v2`: its ids are of the release, and it is reported with every SugarCrepe run."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 
-import make_sugarcrepe_v2 as make_v2
 import numpy as np
 import pytest
-from audit_support import leaking_pairs
 from builder_support import Small, card_table
 from report_support import write
 from sources_sugarcrepe import CATEGORIES, make_sugarcrepe
@@ -45,32 +42,6 @@ def test_the_rows_are_those_of_the_release_and_the_cards_counts_theirs(tmp_path,
     assert f"subset of {len(rows):,} pairs" in " ".join(get_card("sugarcrepe").split())
 
 
-@pytest.mark.slow
-def test_one_command_makes_the_files_again_from_the_release(released, tmp_path, monkeypatch):
-    # The accuracies of fresh probes, which take minutes, are not made again.
-    monkeypatch.setattr(make_v2, "as_section", lambda pairs, kept: f"{len(kept)} of {len(pairs)}\n")
-    here = make_v2.FILE.parent
-    shutil.copy(here / "README.md", tmp_path)
-    make_v2.main([str(released), "--into", str(tmp_path)])
-    assert (tmp_path / "v2.json").read_text("utf-8") == (here / "v2.json").read_text("utf-8")
-    assert "<!-- v2 -->\n1516 of 7511\n<!-- /v2 -->" in (tmp_path / "README.md").read_text("utf-8")
-
-
-def test_a_planted_leak_is_balanced_away_and_a_category_that_keeps_little_is_left_out():
-    pairs = leaking_pairs("words", 400, 0.5, seed=4)
-    # The negatives of the last thirty are all longer: nothing of them can be kept.
-    pairs = [
-        pair._replace(category="add", negative=f"{pair.positive} and more") if row >= 370 else pair
-        for row, pair in enumerate(pairs)
-    ]
-    kept = make_v2.choose(pairs, fewest=20)
-    assert {pair.category for pair in kept} == {"replace"}
-    assert [pair.id for pair in make_v2.choose(pairs[::-1], fewest=20)] == [pair.id for pair in kept][::-1]
-    before, after = (make_v2.fresh_accuracies(each, seeds=[7])["words"][0] for each in (pairs, kept))
-    assert before > 0.7
-    assert after < 0.58
-
-
 def test_another_release_is_told(tmp_path):
     small = Small("sugarcrepe", tmp_path)
     small.error(DataError, "as released has .* of another release", "v2", verify=True)
@@ -79,7 +50,7 @@ def test_another_release_is_told(tmp_path):
     assert {row["id"] for row in rows} <= IDS
     for path in (small.folder / "data").iterdir():
         path.write_text(json.dumps({"none": json.loads(path.read_text())["0"]}), encoding="utf-8")
-    small.error(DataError, "lacks 1,516 of 1,516 rows .* make v2 again", "v2")
+    small.error(DataError, "lacks 1,516 of 1,516 rows .* Use the release at", "v2")
 
 
 def test_other_captions_under_the_same_ids_are_told(tmp_path):

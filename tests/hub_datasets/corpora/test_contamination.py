@@ -1,10 +1,9 @@
-"""Contamination: planted duplicates of a benchmark are found at their rows, and shares are of all its examples."""
+"""Steps over a training set: planted copies of a benchmark are found at their rows, and candidates are the rules'."""
 
 from __future__ import annotations
 
-import doctest
-import io
 import json
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from console import invoke
-from PIL import Image
 
 from vl_assay.hub_datasets import load_examples
-from vl_assay.hub_datasets.corpora import similar_texts
-from vl_assay.hub_datasets.corpora.contamination import read_items
-from vl_assay.hub_datasets.corpora.similar_texts import SimilarTexts
-from vl_assay.metrics.common.errors import DataError, ScoresError, VLAssayError
+from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
+from vl_assay.hub_datasets.authoring.generate.rules import make_by_rule
+from vl_assay.hub_datasets.corpora.contamination import SimilarTexts
+from vl_assay.metrics.common.errors import ScoresError
 
 
 def jaccard(one, two):
@@ -33,118 +31,105 @@ def test_every_similar_text_is_found_and_no_other(threshold):
     # Few words with unequal frequencies, so that texts share pairs, and repeat some.
     texts = [tuple(rng.choice(list("abcdef"), size=rng.integers(1, 9), p=np.arange(1, 7) / 21)) for _ in range(300)]
     indexed, asked = list(dict.fromkeys(texts[:100])), [*texts[100:], ("x", "y"), ("a", "x")]
-    index = SimilarTexts(indexed, threshold)
-    found = {(n, number): value for n, text in enumerate(asked) for number, value in index.find(text)}
-    values = {(n, number): jaccard(a, b) for n, a in enumerate(asked) for number, b in enumerate(indexed)}
+    index = SimilarTexts([" ".join(text) for text in indexed], threshold)
+    found = {(n, text): value for n, text in enumerate(asked) for text, value in index.find(asked[n])}
+    values = {(n, " ".join(text)): jaccard(own, text) for n, own in enumerate(asked) for text in indexed}
     assert found == pytest.approx({key: value for key, value in values.items() if value >= threshold})
     assert len(found) > 5
     assert list(index.find(())) == []
 
 
-def test_docstring_examples():
-    assert doctest.testmod(similar_texts) == (0, 1)
-
-
-def test_a_resemblance_outside_its_range_is_refused():
-    for threshold in (0, 1.1, float("nan")):
-        with pytest.raises(ScoresError, match="above 0 and at most 1"):
-            SimilarTexts([], threshold)
+@pytest.mark.parametrize("threshold", [0, 1.1, float("nan")])
+def test_a_resemblance_outside_its_range_is_refused(threshold):
+    with pytest.raises(ScoresError, match="above 0 and at most 1"):
+        SimilarTexts([], threshold)
 
 
 @pytest.fixture(scope="module")
 def planted(toy, tmp_path_factory):
-    """The first examples of toy_scenes/itm, and a corpus with copies of some; its rows are the dictionary's keys."""
+    """Some examples of toy_scenes/itm, and a corpus with copies of them; its rows are the dictionary's keys."""
     folder = tmp_path_factory.mktemp("planted")
     [data] = load_examples("toy_scenes/itm")
     examples = [data.examples[number] for number in (0, 100, 200)]
-    first, second = (each.captions[0] for each in examples[:2])
-    photo = data.image_bytes(examples[0].images[0])
-    copy = io.BytesIO()
-    Image.open(io.BytesIO(data.image_bytes(examples[1].images[0]))).convert("RGB").resize((300, 300)).save(copy, "JPEG")
+    first, second = (example.captions[0] for example in examples[:2])
     rows = {
         "other": ("an unrelated sentence about trains and weather", None),
         "same words": (f"  {first.upper()}!", None),
         "one word more": (f"{second} outside", None),
         "a negative": (examples[2].captions[1], None),
-        "same file": ("nothing to see", photo),
-        "compressed again": (None, copy.getvalue()),
+        "same file": ("nothing to see", data.image_bytes(examples[0].images[0])),
         "damaged": ("", b"no image"),
+        "nothing": (None, None),
     }
     captions, images = (list(column) for column in zip(*rows.values(), strict=True))
     table = pa.table({"caption": captions, "jpg": pa.array(images, pa.binary())})
-    for number in range(2):  # twice, so that rows are counted over shards
+    for number in range(2):
         pq.write_table(table, folder / f"{number}.parquet")
     return folder, data, examples, list(rows)
 
 
-def hits(record, example):
-    return {(hit["kind"], hit["is_negative"]): hit for hit in record["hits"] if hit["example"] == example.id}
-
-
 def test_copies_are_found_at_their_rows_and_counted_by_example(planted, tmp_path):
-    folder, data, examples, rows = planted
+    folder, data, examples, names = planted
     words = ["corpus", "contamination", folder, "--out", tmp_path, "--benchmark", "toy_scenes/itm"]
-    words += [
-        "--column",
-        "image=jpg",
-        "--resemblance",
-        "0.7",
-        "--image-model",
-        "histogram",
-        "--image-similarity",
-        "0.95",
-    ]
-    result = invoke(*words, width=250)
+    result = invoke(*words, "--column", "image=jpg", width=250)
     assert result.exit_code == 0, (result.output, result.exception)
     record = json.loads((tmp_path / "contamination.json").read_text())
-    first, second, third = (hits(record, example) for example in examples)
-    for found, key, name in (
-        (first, ("caption_exact", False), "same words"),
-        (first, ("image_exact", False), "same file"),
-        (second, ("caption_near", False), "one word more"),
-        (second, ("image_near", False), "compressed again"),
-        (third, ("caption_exact", True), "a negative"),
+    rows = pq.read_table(tmp_path / "shards").to_pylist()
+    by_id = {found["example"]: found for found in record["found"]}
+    for example, kind, name in (
+        (examples[0], "caption_exact", "same words"),
+        (examples[0], "image_exact", "same file"),
+        (examples[1], "caption_near", "one word more"),
+        (examples[2], "negative", "a negative"),
     ):
-        assert (found[key]["row"], found[key]["shard"]) == (rows.index(name), f"{folder}/0.parquet")
-        assert found[key]["rows"] % 2 == 0
-    assert first["caption_exact", False]["rows"] == first["image_exact", False]["rows"] == 2
-    assert first["caption_exact", False]["similarity"] == 1
-    assert 0.7 <= second["caption_near", False]["similarity"] < 1
-    counts = {"captions": 10, "without a caption": 4, "images": 6, "without an image": 8, "unreadable images": 2}
-    assert record["counts"] == counts
-    [part] = record["parts"].values()
+        items = by_id[example.id][kind]
+        found = [row for row in rows if row["item"] in items and row["row"] == names.index(name)]
+        assert len(found) == 2  # one in each shard
+        assert [row["similarity"] == 1 for row in found] == [kind != "caption_near"] * 2
+    assert record["counts"] == {"captions": 10, "without a caption": 4, "images": 4, "without an image": 10}
+    [part] = record["examples"].values()
     by_image = {each.id for each in data.examples if examples[0].images[0] in each.images}
-    assert (part["examples"], part["with_images"], part["image_exact"]) == (280, 280, len(by_image))
-    with_hit = {hit["example"] for hit in record["hits"] if not hit["is_negative"]}
-    assert part["any"] == len(with_hit) < 280
-    assert 2 <= part["both"] <= part["image"] <= part["any"]
-    share = f"{len(with_hit)} of 280 examples ({100 * len(with_hit) / 280:.1f} %) have an image or a positive caption"
-    assert share in result.output
-    assert "same words" not in result.output  # single hits are in the files
+    assert (part["examples"], part["with images"], part["same image"]) == (280, 280, len(by_image))
+    positives = {own["example"] for own in record["found"] if any(own[kind] for kind in list(own)[2:5])}
+    assert part["any"] == len(positives) < 280
+    assert 1 <= part["image and caption"] <= part["same caption"] <= part["similar caption"] <= part["any"]
+    assert part["negative caption"] == sum(bool(own["negative"]) for own in record["found"]) > 0
+    line = next(line for line in result.output.splitlines() if "toy_scenes/itm" in line)
+    assert [cell.strip() for cell in line.split("│")[2:-1]] == [str(number) for number in part.values()]
 
 
-def test_without_a_model_only_the_same_files_are_found(planted, tmp_path):
-    folder = planted[0]
-    command = ["corpus", "contamination", folder, "--benchmark", "toy_scenes/itm", "--resemblance", "1"]
-    result = invoke(*command, "--out", tmp_path / "same", "--column", "image=jpg")
-    record = json.loads((tmp_path / "same" / "contamination.json").read_text())
-    assert {hit["kind"] for hit in record["hits"]} == {"caption_exact", "image_exact"}
-    assert "similar images not looked for (--image-model)" in " ".join(result.output.split())
-    captions = invoke(*command, "--out", tmp_path / "captions", "--no-images")
+def test_captions_alone_are_compared_and_a_missing_column_is_named(planted, tmp_path):
+    command = ["corpus", "contamination", planted[0], "--benchmark", "toy_scenes/itm", "--resemblance", "1", "--out"]
+    invoke(*command, tmp_path / "captions", "--no-images")
     record = json.loads((tmp_path / "captions" / "contamination.json").read_text())
-    assert {hit["kind"] for hit in record["hits"]} == {"caption_exact"}
-    assert record["parts"]["toy_scenes/itm"]["with_images"] == 0
-    assert "images not looked for" in captions.output
-    lacking = invoke(*command, "--out", tmp_path / "lacking")
+    assert set(pq.read_table(tmp_path / "captions" / "shards")["kind"].to_pylist()) == {"caption_exact"}
+    assert record["examples"]["toy_scenes/itm"]["with images"] == 0
+    lacking = invoke(*command, tmp_path / "lacking")
     assert lacking.exit_code == 1
     assert "has no column 'image'" in lacking.output
-    both = invoke(*command, "--out", tmp_path / "both", "--no-images", "--image-model", "histogram")
-    assert isinstance(both.exception, VLAssayError)
-    assert "give one of them" in str(both.exception)
 
 
-def test_a_damaged_image_of_a_benchmark_is_told(planted, monkeypatch):
-    data = planted[1]
-    monkeypatch.setattr(type(data), "image_bytes", lambda self, key: b"no image")
-    with pytest.raises(DataError, match="of toy_scenes is no image"):
-        read_items(["toy_scenes/itm"], image_model="histogram")
+def test_candidates_are_those_of_the_rules(tmp_path):
+    rng = np.random.default_rng(0)
+    nouns = rng.choice(["dog", "cat", "table", "bus", "horse", "狗", "été"], (100, 2))
+    captions = [*(f"A red {a} and a large {b}." for a, b in nouns), None, "", " ", "!"]
+    pq.write_table(pa.table({"text": pa.array(captions, pa.string())}), tmp_path / "a.parquet")
+    kinds = ["swap_obj", "positive_swap"]
+    words = ["--column", "caption=text", "--each", 2, *(word for kind in kinds for word in ("--kind", kind))]
+    result = invoke("corpus", "generate", tmp_path / "a.parquet", "--out", tmp_path / "made", *words)
+    assert result.exit_code == 0, result.output
+    there = {row: text for row, text in enumerate(captions) if text and text.strip()}
+    expected, counts = set(), Counter({"captions": 101, "without a caption": 3})
+    for kind in kinds:
+        for row, made in zip(there, make_by_rule(kind, [*there.values()], most=2), strict=True):
+            texts = {found[0] for found in made if not isinstance(found, Rejected)}
+            expected |= {(row, there[row], text, kind, kind == "positive_swap") for text in texts}
+            counts[f"candidates, {kind}"] += len(texts)
+            counts[f"captions with one, {kind}"] += bool(texts)
+    [file] = (tmp_path / "made" / "shards").iterdir()
+    assert {tuple(row.values()) for row in pq.read_table(file).to_pylist()} == expected
+    assert json.loads((tmp_path / "made" / "candidates.json").read_text())["counts"] == counts
+    assert all(counts[f"candidates, {kind}"] > 30 for kind in kinds)
+    pq.write_table(pa.table({"text": pa.array([None, ""], pa.string())}), tmp_path / "a.parquet")
+    result = invoke("corpus", "generate", tmp_path / "a.parquet", "--out", tmp_path / "none", *words)
+    assert (result.exit_code, pq.read_table(tmp_path / "none" / "shards").num_rows) == (0, 0)

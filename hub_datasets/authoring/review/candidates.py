@@ -1,0 +1,151 @@
+"""The page on which candidates are judged: what can be decided, the majority's verdict, and the export."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ....metrics.common.documents import Part
+from ....metrics.common.errors import DataError
+from ....metrics.common.wording import mark_changes
+from ..data.candidates import Candidate, read_candidates
+from ..data.pairs import Pair, write_pairs
+from ..data.tables import write_rows
+from .agreement import Agreement, agree_on, agreement_parts
+from .desk import pairs_path
+from .journal import Answers, Decision
+from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on
+from .pictures import Pictures
+
+KEEP, FIX = "keep", "fix"
+_OPTIONS = (
+    Option(KEEP, "Keep", "1"),
+    Option("false_negative", "False negative", "2"),
+    Option("not_fluent", "Not fluent", "3"),
+    Option("nonsensical", "Nonsensical", "4"),
+    Option(FIX, "Fix the text", "5"),
+)
+_FALSE_POSITIVE = Option("false_positive", "Not true of the image", "2")
+_POSITIVE_OPTIONS = (_OPTIONS[0], _FALSE_POSITIVE, *_OPTIONS[2:])
+_ORDER = [option.value for option in (*_OPTIONS, _FALSE_POSITIVE)]
+
+
+def verdict(candidate: str, decisions: Sequence[Decision]) -> tuple[str, str]:
+    """Return the majority's verdict on a candidate.
+
+    It is kept if more than half of its annotators keep it or fix its text; a tie is dropped. Each of these votes for a
+    text: the candidate or the correction. The text with most votes wins; of several, the candidate, or else the
+    correction that was saved first.
+
+    Args:
+        candidate: the text of the candidate.
+        decisions: one decision of each annotator who judged it.
+
+    Returns:
+        ``"kept"``, ``"dropped"``, or ``"undecided"`` without any decision; and the text that won.
+    """
+    kept = [decision for decision in decisions if decision.answer("decision") in (KEEP, FIX)]
+    if 2 * len(kept) <= len(decisions):
+        return "dropped" if decisions else "undecided", candidate
+    kept.sort(key=lambda decision: decision.time)
+    votes = Counter(decision.answer("text") or candidate for decision in kept)
+    best = [text for text, count in votes.items() if count == max(votes.values())]
+    return "kept", candidate if candidate in best else best[0]
+
+
+def judge(
+    candidates: Sequence[Candidate], standing: Standing, pictures: Pictures | None = None
+) -> list[dict[str, Any]]:
+    """Return the candidates with their verdicts, in their order.
+
+    A row has a candidate's fields, `status` and `text` of its `verdict`, and `decisions`: by annotator the decision,
+    its time and the correction, if any.
+    """
+    rows = []
+    for candidate in candidates:
+        decisions = decisions_on(candidate.id, standing)
+        status, text = verdict(candidate.candidate, decisions)
+        told = {
+            each.annotator: {"decision": each.answer("decision"), "time": each.time}
+            | ({"text": each.answer("text")} if each.answer("text") else {})
+            for each in decisions
+        }
+        rows.append({**candidate._asdict(), "status": status, "text": text, "decisions": told})
+    return rows
+
+
+def count_statuses(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the numbers of candidates kept, dropped and undecided."""
+    return {status: sum(row["status"] == status for row in rows) for status in ("kept", "dropped", "undecided")}
+
+
+def agreement(standing: Standing) -> list[Agreement]:
+    """Compute the agreement on all decisions, on keeping or not, and on each decision against the others.
+
+    A fixed text counts as kept. Single decisions that somebody made come last, in the order of the page.
+    """
+    votes = {who: {id: each.answer("decision") for id, each in own.items()} for who, own in standing.items()}
+    made = {vote for own in votes.values() for vote in own.values()}
+    rows = [agree_on("all decisions", votes)]
+    for question, counted in [("keep or not", (KEEP, FIX)), *((each, (each,)) for each in _ORDER if each in made)]:
+        answers = {who: {id: str(vote in counted) for id, vote in own.items()} for who, own in votes.items()}
+        rows.append(agree_on(question, answers))
+    return rows
+
+
+def export(rows: Sequence[Mapping[str, Any]], path: Path) -> str:
+    """Write judged candidates, and the kept hard negatives to ``NAME.pairs.jsonl``; return a summary.
+
+    Hard positives make no pairs.
+    """
+    write_rows(rows, path)
+    kept = [row for row in rows if row["status"] == "kept" and not row["is_positive"]]
+    write_pairs(
+        [Pair(row["id"], row["image"], row["caption"], row["text"], row["kind"]) for row in kept], pairs_path(path)
+    )
+    counts = ", ".join(f"{count:,} {status}" for status, count in count_statuses(rows).items())
+    return f"{counts}; written to {path}, and {len(kept):,} kept pairs to {pairs_path(path)}"
+
+
+def _show(candidate: Candidate) -> Shown:
+    caption, changed = mark_changes(candidate.caption, candidate.candidate)
+    meaning = "should be true of the image" if candidate.is_positive else "should not be true of the image"
+    texts = (
+        ("Caption", [(text, "old" if differs else "") for text, differs in caption]),
+        (
+            f"Candidate ({candidate.kind}), which {meaning}",
+            [(text, "new" if differs else "") for text, differs in changed],
+        ),
+    )
+    return Shown(texts, (candidate.image,) if candidate.image else ())
+
+
+def _questions(candidate: Candidate) -> tuple[Question, ...]:
+    return (
+        Question("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
+        Question("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
+    )
+
+
+def _check(candidate: Candidate, answers: Answers) -> None:
+    same = {candidate.caption: "the caption itself", candidate.candidate: "the candidate as it was"}
+    if problem := same.get(answers.get("text", "")):
+        raise DataError(f"the text is {problem}; change it, or choose another decision")
+
+
+def _report(candidates: Sequence[Candidate], standing: Standing) -> list[Part]:
+    return agreement_parts(agreement(standing)) if len(standing) > 1 else ["Agreement needs two annotators."]
+
+
+PAGE = ReviewPage(
+    title="Review candidates",
+    read=read_candidates,
+    show=_show,
+    questions=_questions,
+    results=judge,
+    check=_check,
+    report=_report,
+    export=export,
+)

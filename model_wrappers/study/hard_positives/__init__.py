@@ -1,1 +1,0 @@
-"""The study of hard positives on the toy world."""
