@@ -204,20 +204,18 @@ def check_rows(
     """
     checked = []
     for label, row in rows:
-        found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
-        if found is None:
+        fields = ""
+        if isinstance(row, dict):
             wrong = [name for name, kind in schema.items() if not _has_type(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
+            if not row.keys() >= schema.keys():
+                fields = f"; the fields are {shortened_list([str(name) for name in row], 20)}"
+        else:
+            found = f"found {_shortened(row)}"
         if found:
-            raise DataError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
+            raise DataError(f"{origin}, {label}: {found}. Expected {_described(schema)}{fields}.")
         checked.append({name: row.get(name) for name in schema})
     return checked
-
-
-def _fields_found(row: Any, schema: Mapping[str, Any]) -> str:
-    """The fields of a row that lacks some."""
-    is_whole = not isinstance(row, dict) or all(name in row for name in schema)
-    return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
 def _has_type(value: object, kind: Any) -> bool:
