@@ -22,6 +22,7 @@ import datasets
 import fsspec
 
 from ...metrics.common.errors import DataError
+from .columns import columns
 from .downloads import DownloadError, MissingSourceError, download, first_source
 from .stored_images import is_stored, read_stored
 
@@ -328,15 +329,17 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
     IS_DOWNLOADED: ClassVar[bool] = False
+    # The names of a row's columns, separated by spaces.
+    COLUMNS: ClassVar[str] = ""
 
     @property
     def _split(self) -> str:
         """The only split of the configuration."""
         return self.SPLIT
 
-    @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """The features of a row, those of images included."""
+        return columns(self.COLUMNS)
 
     @abstractmethod
     def _read_rows(self, dl_manager: Any) -> list[Row]:
@@ -382,10 +385,10 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         )
 
     def _info(self) -> datasets.DatasetInfo:
-        columns = self._columns()
+        features = self._columns()
         if not self.config.with_images:
-            columns = {name: each for name, each in columns.items() if not isinstance(each, datasets.Image)}
-        return datasets.DatasetInfo(features=datasets.Features(columns))
+            features = {name: each for name, each in features.items() if not isinstance(each, datasets.Image)}
+        return datasets.DatasetInfo(features=datasets.Features(features))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         check_options(self.config)

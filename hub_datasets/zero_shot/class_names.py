@@ -35,8 +35,8 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
             if labels and all(map(_SYNSET.fullmatch, labels)):
                 raise MissingSourceError(
                     f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} "
-                    "into data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has "
-                    "CLIP's: python -c \"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or "
+                    "into data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has CLIP's:"
+                    " python -c \"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or "
                     f"ImageNet's own list, {SYNSETS} "
                     "(https://www.kaggle.com/c/imagenet-object-localization-challenge/data)."
                 )
