@@ -508,28 +508,21 @@ def make_report(
         options: `ties` and `confidence`.
     """
     from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
+    from .core.benchmarks import benchmark_names, get_benchmark
     from .core.evaluation import report as evaluate
 
     figures = figures or DEFAULT_FIGURES
     check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
     results.print()
-    for line in _cautions(results):
-        typer.echo(line)
+    for name in dict.fromkeys(result.benchmark["name"] for result in results.results):
+        if name in benchmark_names() and (caution := get_benchmark(name).caution):
+            typer.echo(f"{name}, caution: {caution}")
     files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
     if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
         typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
     return results
-
-
-def _cautions(results: Report) -> list[str]:
-    """What the benchmarks of a report say against their scores."""
-    from .core.benchmarks import benchmark_names, get_benchmark
-
-    found = dict.fromkeys(result.benchmark["name"] for result in results.results)
-    known = set(benchmark_names())
-    return [f"{name}, caution: {text}" for name in found if name in known and (text := get_benchmark(name).caution)]
 
 
 def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:
@@ -539,14 +532,13 @@ def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, 
     options: dict[str, Any] = {"allow_missing": True} if allow_missing else {}
     for pair in pairs or ():
         name, separator, value = pair.partition("=")
-        if not separator:
-            raise VLAssayError(f"option {pair!r} has no value; write NAME=VALUE, such as seed=1")
+        problem = "" if separator else f"option {pair!r} has no value"
         try:
             options[name] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise VLAssayError(
-                f"the value of option {pair!r} cannot be read; write NAME=VALUE, such as seed=1"
-            ) from None
+            problem = f"the value of option {pair!r} cannot be read"
+        if problem:
+            raise VLAssayError(f"{problem}; write NAME=VALUE, such as seed=1")
     return options
 
 

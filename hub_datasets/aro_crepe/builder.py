@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from ..authoring.generate.formatting import conform
 from ..authoring.generate.rules import make_by_rule
 from ..authoring.text.perturb import caption_rng, perturb
-from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, VerifiedConfig, make_configs
 from ..retrieval.conditions import SHUFFLES
@@ -46,9 +45,7 @@ class AROCrepe(ReleasedRows):
     BUILDER_CONFIGS: ClassVar = make_configs(AROCrepeConfig, "ARO+CREPE", CONFIG_NAMES)
     IS_DOWNLOADED = True
     IMAGES = IMAGES
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_caption rule")
+    COLUMNS = "id category image filename caption negative_caption rule"
 
     def _parts(self) -> Mapping[str, Rows]:
         return {name: Rows(annotation_file(name), SCHEMA) for name in CATEGORIES}

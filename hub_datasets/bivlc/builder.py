@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, make_configs
@@ -33,9 +33,7 @@ class BiVLC(ReleasedRows):
     BUILDER_CONFIG_CLASS = HubConfig
     IS_DOWNLOADED = True
     ROWS: ClassVar = {"bivlc": Rows(TABLE, _SCHEMA, ROWS)}
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id category {GROUP}")
+    COLUMNS = f"id category {GROUP}"
 
     def _problem(self, record: Row) -> str | None:
         empty = [name for name, value in record.items() if not value]

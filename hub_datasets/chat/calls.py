@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...metrics.common.errors import ModelError
 from ...metrics.common.journal import Journal
@@ -26,23 +26,8 @@ _MOST_FAILURES = 5
 _MOST_REFUSALS = 20
 
 
-class Answer(Protocol):
-    """A NamedTuple of values for JSON, with the tokens that were read and written for it."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens that were read."""
-        ...
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens that were written."""
-        ...
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-A = TypeVar("A", bound=Answer)
+# A NamedTuple of values for JSON, among them `prompt_tokens` and `completion_tokens`.
+A = TypeVar("A", bound=Any)
 T = TypeVar("T")
 
 
@@ -69,7 +54,11 @@ def read_answers(
         return row["key"], parse(row["answer"]) if "answer" in row else None
 
     journal = Journal(path, entry)
-    return journal, {key: answer for key, answer in journal.entries() if answer is not None}
+    return journal, _answers(journal)
+
+
+def _answers(journal: Journal[tuple[str, A | None]]) -> dict[str, A]:
+    return {key: answer for key, answer in journal.entries() if answer is not None}
 
 
 class JournaledCalls(Generic[A]):
@@ -138,9 +127,8 @@ class JournaledCalls(Generic[A]):
 
     def refresh(self) -> None:
         """Read what other processes have added to the journal."""
-        found = {key: answer for key, answer in self._journal.entries() if answer is not None}
         with self._lock:
-            self._answers |= found
+            self._answers |= _answers(self._journal)
 
     def call(self, key: str, about: Mapping[str, Any], send: Callable[[], A]) -> A:
         """The answer of that key, from the journal where it has one, else what `send` returns.

@@ -7,9 +7,9 @@ text is exactly as released.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
 
@@ -30,9 +30,7 @@ class COCOCounterfactuals(ReleasedRows):
     GET_SOURCES = _GET
     ROWS: ClassVar = {"pairs": Rows(SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=_GET), _SCHEMA)}
     IMAGES = Images(("data/images", "images"), _GET)
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id {GROUP}")
+    COLUMNS = f"id {GROUP}"
 
     def _problem(self, record: Row) -> str | None:
         if not isinstance(record["id"], str | int):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.downloads import DownloadError, download, request_error
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import (
@@ -48,9 +48,7 @@ class Cola(ReleasedRows):
     ROWS: ClassVar = {"multiobjects": Rows(ANNOTATIONS, _SCHEMA)}
     # The authors' folder, and those of Visual Genome, whose images have the same names.
     IMAGES = Images(("images", "vg_gqa_images", "VG_100K", "VG_100K_2"), "Put them into images/ of data_dir")
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id {GROUP}")
+    COLUMNS = f"id {GROUP}"
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self.urls: dict[str, str] = {}

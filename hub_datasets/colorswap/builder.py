@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, make_configs
@@ -42,9 +42,7 @@ class ColorSwap(ReleasedRows):
         for name, count in COUNTS.items()
     }
     IMAGES = Images(("images",), f"{_GET} and unpack its images.zip")
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id {GROUP} image_source caption_source")
+    COLUMNS = f"id {GROUP} image_source caption_source"
 
     def _problem(self, record: Row) -> str | None:
         empty = [name for name in (*IMAGE_NAMES, "caption_1", "caption_2") if not record[name].strip()]

@@ -6,9 +6,8 @@ A row is an image, a question on it, and two answers, of which one is right. The
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..core.columns import columns
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 
@@ -32,9 +31,7 @@ class ConMe(ReleasedRows):
     GET_SOURCES = _GET
     ROWS: ClassVar = {config: _rows_file(config) for config in _CONFIGS}
     IMAGES = Images(("images",), _GET)
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename question caption negative_caption")
+    COLUMNS = "id category image filename question caption negative_caption"
 
     def _problem(self, record: Row) -> str | None:
         if record["correct"].strip() not in _LETTERS:

@@ -92,17 +92,19 @@ def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:
-    """For each rule, a function from an example to its row of predictions."""
+    """Return a function from an example to its row of predictions for each rule."""
     from ..authoring.audit.audit import RULES
 
+    def match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
+        scores = [sign * rule(caption) for caption in example.captions]
+        return MatchingRow(**example.facts(), correct=example.correct, scores=[scores for _ in example.images])
+
+    def answer(sign: float, example: Example) -> Row:
+        return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)
+
     if task_type == MatchingRow.task_type:
-        return [partial(_match, rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
-    return [partial(_answer, sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []
-
-
-def _match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
-    scores = [sign * rule(caption) for caption in example.captions]
-    return MatchingRow(**example.facts(), correct=example.correct, scores=[scores for _ in example.images])
+        return [partial(match, rule, sign) for _, rule in RULES.values() for sign in _BOTH_WAYS]
+    return [partial(answer, sign) for sign in _BOTH_WAYS] if task_type == VQARow.task_type else []
 
 
 def _without_ties(row: Row, example: Example) -> Row:
@@ -112,7 +114,3 @@ def _without_ties(row: Row, example: Example) -> Row:
     keys = list(zip(row.scores[0], example.captions, strict=True))
     order = sorted(set(keys))
     return replace(row, scores=[[float(order.index(key)) for key in keys] for _ in row.scores])
-
-
-def _answer(sign: float, example: Example) -> Row:
-    return VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)

@@ -407,15 +407,14 @@ def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """The fields of examples of one task type."""
     if task.task_type == "vqa":
         return {"answer": row["answer"]}
-    if task.task_type == "detection":
-        phrases = [
-            Phrase(each["text"], each["start"], each["end"], tuple(map(_corners, each["boxes"])), each.get("phrase_id"))
-            for each in row["phrases"]
-        ]
-        return {"phrases": tuple(phrases), "positive": row["positive"], "pair": row["pair_id"]}
-    return {}
-
-
-def _corners(box: list[float]) -> tuple[float, float, float, float]:
-    x, y, width, height = box
-    return x, y, x + width, y + height
+    if task.task_type != "detection":
+        return {}
+    phrases = [
+        Phrase(
+            *(each["text"], each["start"], each["end"]),
+            tuple((x, y, x + width, y + height) for x, y, width, height in each["boxes"]),
+            each.get("phrase_id"),
+        )
+        for each in row["phrases"]
+    ]
+    return {"phrases": tuple(phrases), "positive": row["positive"], "pair": row["pair_id"]}

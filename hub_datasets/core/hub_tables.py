@@ -68,11 +68,7 @@ class HubTable:
     @property
     def source(self) -> str:
         """The address of the dataset at its revision."""
-        return self.at(self.revision)
-
-    def at(self, revision: str) -> str:
-        """The address of the dataset at a revision."""
-        return f"{self.page}/tree/{revision}"
+        return f"{self.page}/tree/{self.revision}"
 
     @property
     def named_by_content(self) -> list[str]:
@@ -95,12 +91,11 @@ class HubTable:
                 return _all_shards(paths, self.page)
         return []
 
-    def fetch(self, dl_manager: Any, revision: str = "") -> list[Path]:
+    def fetch(self, dl_manager: Any) -> list[Path]:
         """Return the files from the Hub, or from its cache.
 
         Args:
             dl_manager: a `datasets.DownloadManager`, for its token.
-            revision: in place of the table's own.
 
         Raises:
             MissingSourceError: the user has no access, so far; the message says how to get it.
@@ -110,13 +105,12 @@ class HubTable:
         from huggingface_hub import constants
         from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
 
-        revision = revision or self.revision
         remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
         try:
             folder = huggingface_hub.snapshot_download(
                 self.repository,
                 repo_type="dataset",
-                revision=revision,
+                revision=self.revision,
                 allow_patterns=[self.files],
                 token=getattr(dl_manager.download_config, "token", None),
                 endpoint=constants.ENDPOINT,
@@ -131,7 +125,7 @@ class HubTable:
             raise DownloadError(self.page, error, remedy) from error
         if paths := self.find(Path(folder)):
             return paths
-        problem = FileNotFoundError(f"no files {self.files} at revision {revision}, or they have not arrived")
+        problem = FileNotFoundError(f"no files {self.files} at revision {self.revision}, or they have not arrived")
         raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
 
 
@@ -190,10 +184,9 @@ def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str]
         )
     for name in images:
         kind = found.field(name).type
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            kind = kind.value_type
-        fields = {kind.field(each).name: kind.field(each).type for each in range(kind.num_fields)}
-        if not (pa.types.is_struct(kind) and fields.get("bytes") in (pa.binary(), pa.large_binary())):
+        kind = kind.value_type if isinstance(kind, pa.ListType | pa.LargeListType) else kind
+        fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
+        if fields.get("bytes") not in (pa.binary(), pa.large_binary()):
             raise DataError(
                 f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
             )

@@ -9,20 +9,21 @@ a server that does not know ranges the images come one by one, from the addresse
 
 from __future__ import annotations
 
-import io
-import os
 import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsspec.spec import AbstractBufferedFile
+
 from .downloads import DownloadError
+from .repository import cache_folder
 from .source_files import ImagePaths, shortened_list
 
 AT_ONCE = 8
@@ -60,17 +61,10 @@ class ImageArchive:
         return images_folder() / self.name
 
 
-COCO_VAL2017 = ImageArchive(
-    "coco/val2017",
-    "http://images.cocodataset.org/zips/val2017.zip",
-    "val2017/",
-    "http://images.cocodataset.org/val2017/",
-)
-COCO_VAL2014 = ImageArchive(
-    "coco/val2014",
-    "http://images.cocodataset.org/zips/val2014.zip",
-    "val2014/",
-    "http://images.cocodataset.org/val2014/",
+_COCO = "http://images.cocodataset.org"
+COCO_VAL2014, COCO_VAL2017 = (
+    ImageArchive(f"coco/{name}", f"{_COCO}/zips/{name}.zip", f"{name}/", f"{_COCO}/{name}/")
+    for name in ("val2014", "val2017")
 )
 _STANFORD = "https://cs.stanford.edu/people/rak248"
 # Their names are numbers that are unique over both.
@@ -81,10 +75,8 @@ VISUAL_GENOME = tuple(
 
 
 def images_folder() -> Path:
-    """Where fetched images are kept: ``images`` in ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the HF home."""
-    from huggingface_hub.constants import HF_HOME
-
-    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser() / "images"
+    """Return the folder of fetched images: ``images`` in the cache."""
+    return cache_folder() / "images"
 
 
 def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy: str) -> ImagePaths:
@@ -106,37 +98,25 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
     for archive in archives:
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            with _as_download_errors(archive, remedy):
+            try:
                 found |= _fetch(archive, missing)
+            except Exception as error:  # the HTTP libraries have no common class of errors, and some are OSErrors
+                if isinstance(error, OSError) and error.filename:  # of the own disk
+                    raise
+                raise DownloadError(archive.url, error, remedy) from error
     return found
 
 
 def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
-    """The paths of images that were fetched before; None for the others."""
+    """Return the paths of images that were fetched before and are whole; None for the others."""
     found: ImagePaths = dict.fromkeys(names)
     for archive in archives:
-        paths = _kept(archive)
-        found |= {name: str(paths[name]) for name in found if found[name] is None and _is_whole(paths.get(name))}
+        for path in archive.folder.glob("[!.]*"):
+            checksum, _, name = path.name.partition(".")
+            with suppress(OSError):
+                if found.get(name, "") is None and f"{zlib.crc32(path.read_bytes()):08x}" == checksum:
+                    found[name] = str(path)
     return found
-
-
-def _kept(archive: ImageArchive) -> dict[str, Path]:
-    """The files that were fetched from an archive, by the names of their images."""
-    try:
-        files = list(os.scandir(archive.folder))
-    except OSError:
-        return {}
-    return {file.name.split(".", 1)[1]: Path(file.path) for file in files if not file.name.startswith(".")}
-
-
-def _is_whole(path: Path | None) -> bool:
-    """Whether a kept file has the checksum that its name begins with."""
-    if path is None:
-        return False
-    try:
-        return f"{zlib.crc32(path.read_bytes()):08x}" == path.name.split(".", 1)[0]
-    except OSError:
-        return False
 
 
 def _keep(archive: ImageArchive, name: str, content: bytes) -> str:
@@ -153,12 +133,13 @@ def _keep(archive: ImageArchive, name: str, content: bytes) -> str:
 
 
 def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
-    remote = _RemoteFile(archive.url)
-    if not remote.has_ranges:
+    size = _size(archive.url)
+    if size is None:
         if not archive.singly:
             raise ValueError("the server does not send parts of it, and has no single images")
         return _in_parallel(archive, names, lambda name: _single(archive.singly + name))
-    with remote, zipfile.ZipFile(io.BufferedReader(remote, _BUFFER)) as directory:
+    remote = _RemoteFile(archive.url, size)
+    with zipfile.ZipFile(remote) as directory:
         members = {info.filename: info for info in directory.infolist()}
         starts = sorted(info.header_offset for info in members.values())
         ends = dict(zip(starts, [*starts[1:], directory.start_dir], strict=True))
@@ -168,7 +149,7 @@ def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
 
     def member(name: str) -> bytes:
         info = inside[name]
-        return _unpacked(remote.part(info.header_offset, ends[info.header_offset]), info)
+        return _unpacked(remote._fetch_range(info.header_offset, ends[info.header_offset]), info)
 
     return _in_parallel(archive, list(inside), member)
 
@@ -229,31 +210,30 @@ def _single(url: str) -> bytes | None:
 
 
 def _get(url: str, **headers: str) -> Any:
-    """The response to a request, which is repeated while the server is busy or the connection breaks."""
+    """Return the response to a request, which is repeated while the server is busy or the connection breaks."""
     from huggingface_hub.utils import http_backoff
 
-    return http_backoff("GET", url, headers={**_AS_IT_IS, **headers}, **_repeated())
+    return http_backoff("GET", url, **_request(headers))
 
 
-def _repeated() -> dict[str, Any]:
-    return {"follow_redirects": True, "max_retries": TRIES - 1, "base_wait_time": SECONDS_BEFORE_RETRY}
+def _request(headers: Mapping[str, str]) -> dict[str, Any]:
+    wait = {"max_retries": TRIES - 1, "base_wait_time": SECONDS_BEFORE_RETRY}
+    return {"headers": {**_AS_IT_IS, **headers}, "follow_redirects": True, **wait}
 
 
-class _RemoteFile(io.RawIOBase):
-    """A file on a server of which parts are read, as one to seek in; `part` may be called by several threads."""
+class _RemoteFile(AbstractBufferedFile):
+    """A file on a server of which ranges are read; `_fetch_range` may be called by several threads."""
 
-    def __init__(self, url: str) -> None:
-        self.url, self._place = url, 0
-        # Some servers ignore a range and send all, so that the first answer is looked at before it is read.
-        self.size, self.has_ranges = _size(url)
+    def __init__(self, url: str, size: int) -> None:
+        super().__init__(None, url, size=size, block_size=_BUFFER)
 
-    def part(self, start: int, end: int) -> bytes:
-        """The bytes from `start` up to `end`.
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` up to `end`.
 
         Raises:
             ValueError: the server sent something else, or the file has another size by now.
         """
-        response = _get(self.url, Range=f"bytes={start}-{end - 1}")
+        response = _get(self.path, Range=f"bytes={start}-{end - 1}")
         response.raise_for_status()
         total = response.headers.get("Content-Range", "").rpartition("/")[2]
         content: bytes = response.content
@@ -264,43 +244,13 @@ class _RemoteFile(io.RawIOBase):
             )
         return content
 
-    def readable(self) -> bool:
-        return True
 
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self.size}[whence]
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        end = min(self._place + len(buffer), self.size)
-        content = self.part(self._place, end) if end > self._place else b""
-        buffer[: len(content)] = content
-        self._place += len(content)
-        return len(content)
-
-
-def _size(url: str) -> tuple[int, bool]:
-    """The size of a file on a server, and whether the server sends ranges of it; reads none of its content."""
+def _size(url: str) -> int | None:
+    """Return the size of a file on a server, of which nothing is read; None if the server sends no ranges of it."""
     from huggingface_hub.utils import http_stream_backoff
 
-    with http_stream_backoff("GET", url, headers={**_AS_IT_IS, "Range": "bytes=0-0"}, **_repeated()) as response:
+    # Some servers ignore a range and send all, so that the status is looked at before the content is read.
+    with http_stream_backoff("GET", url, **_request({"Range": "bytes=0-0"})) as response:
         response.raise_for_status()
         total = response.headers.get("Content-Range", "").rpartition("/")[2]
-        return (int(total), True) if response.status_code == 206 and total.isdigit() else (0, False)
-
-
-@contextmanager
-def _as_download_errors(archive: ImageArchive, remedy: str) -> Iterator[None]:
-    """Failures as a `DownloadError` that names the archive, but for those of the own disk."""
-    try:
-        yield
-    except Exception as error:  # the HTTP libraries have no common class of errors, and some of theirs are OSErrors
-        if isinstance(error, OSError) and error.filename:
-            raise
-        raise DownloadError(archive.url, error, remedy) from error
+        return int(total) if response.status_code == 206 and total.isdigit() else None

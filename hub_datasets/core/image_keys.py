@@ -84,10 +84,9 @@ def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
 
 
 def _keys(table: pa.Table) -> list[list[ImageKey]]:
-    return [[_key(image) for image in row] for row in zip(*table.columns, strict=True)]
-
-
-def _key(image: pa.StructScalar) -> ImageKey:
-    """The key of a file, whose bytes stay where they are."""
-    content = image["bytes"].as_buffer()
-    return NO_IMAGE if content is None else ImageKey(content_key(content), Path(image["path"].as_py() or "").name)
+    """The keys of files, whose bytes stay where they are."""
+    found = []
+    for row in zip(*table.columns, strict=True):
+        files = [(image["bytes"].as_buffer(), image["path"].as_py()) for image in row]
+        found.append([NO_IMAGE if f is None else ImageKey(content_key(f), Path(path or "").name) for f, path in files])
+    return found

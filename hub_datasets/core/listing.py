@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, check_known
 from ...metrics.modules.discovery import metric_names
@@ -76,16 +76,10 @@ class BenchmarkEntry:
     caution: str = ""
 
 
-@dataclass(frozen=True)
-class BenchmarkLine:
-    """A benchmark in one line.
+class BenchmarkLine(NamedTuple):
+    """A benchmark in one line: `rows` and the worst `state` are those of the configurations scored by default.
 
-    Args:
-        name: its name.
-        summary: what it tests, in a few words.
-        rows: rows of the configurations that are scored by default, in the scored split; None if not known.
-        state: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`: the worst of these configurations.
-        caution: why its scores say little; empty where nothing is known.
+    `rows` is None if not known; `caution` is empty if nothing speaks against its scores.
     """
 
     name: str
@@ -285,7 +279,7 @@ def _has_source(benchmark: Benchmark, config: str) -> bool:
 
 
 def newest_build(name: str, config: str, split: str) -> Path | None:
-    """The newest build of a configuration's split in the cache, with whatever options; None if there is none."""
+    """Return the newest build of a configuration's split in the cache, with whatever options; None without one."""
     builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
     for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
         # Another version, or another configuration whose name begins alike.
@@ -296,12 +290,10 @@ def newest_build(name: str, config: str, split: str) -> Path | None:
 
 
 def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
-    """Rows and images of the newest build of a configuration in the cache."""
+    """Return the numbers of rows and images of the newest build of a configuration in the cache."""
     folder = newest_build(name, config, split)
-    if folder is None:
-        return None
-    counts = read_build(folder)["configs"][config][split]
-    return counts["rows"], counts["images"]
+    counts = folder and read_build(folder)["configs"][config][split]
+    return (counts["rows"], counts["images"]) if counts else None
 
 
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:

@@ -97,7 +97,9 @@ class ImageMirror:
             addresses = stored | addresses
             for row in check_rows(((label, record) for label, _, record in named), schema, str(path)):
                 found.setdefault(row[column], []).append(tuple(row[name] for name in self.texts))
-        matched = match_by_texts(_normal(wanted), _normal(found))
+        matched = match_by_texts(
+            *({name: list(map(_key, texts)) for name, texts in rows.items()} for rows in (wanted, found))
+        )
         images = find_stored({name: addresses[other] for name, other in matched.items()})
         differences = f"{_differing_texts(wanted, found)}; {_differing_pixels(images, kept)}"
         return dict.fromkeys(wanted) | images, f"{self.table.source}, by the texts of their rows ({differences})"
@@ -140,10 +142,6 @@ def match_by_texts(wanted: Mapping[str, Collection[str]], found: Mapping[str, Co
         if votes and 2 * votes[0][1] > len(own) and (len(votes) == 1 or votes[0][1] > votes[1][1]):
             matched[name] = votes[0][0]
     return matched
-
-
-def _normal(rows: Texts) -> dict[str, list[str]]:
-    return {name: [_key(texts) for texts in each] for name, each in rows.items()}
 
 
 def _key(texts: Sequence[str]) -> str:

@@ -42,6 +42,8 @@ def check_sources(
     Raises:
         DataError: the sources of every configuration are missing or damaged, or have to be downloaded and cannot be.
     """
+    from huggingface_hub import constants
+
     for reference in references:
         name, _, part = reference.partition("/")
         if name not in benchmark_names() or not get_benchmark(name).source:
@@ -57,17 +59,12 @@ def check_sources(
         first = next(iter(problems.values()))
         message = f"{name}/{first.name}: {first.problem}"
         if first.state == TO_DOWNLOAD:
-            if any(map(_is_online, first.problem.split(NoSourceError.OR))):
+            addresses = first.problem.split(NoSourceError.OR)
+            if not constants.HF_HUB_OFFLINE and any(map(_is_reachable, addresses)):
                 continue
             message = f"{name}/{first.name} has to be downloaded, and {first.problem} cannot be reached; connect, or "
             message += f"give your own copy as --data-dir. Its source: {entry.source}"
         raise DataError(message)
-
-
-def _is_online(url: str) -> bool:
-    from huggingface_hub import constants
-
-    return not constants.HF_HUB_OFFLINE and _is_reachable(url)
 
 
 @cache

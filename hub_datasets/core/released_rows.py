@@ -12,7 +12,7 @@ import io
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -77,7 +77,7 @@ class Images:
 
     folders: tuple[str, ...]
     remedy: str
-    archives: tuple[ImageArchive, ...] = field(default=())
+    archives: tuple[ImageArchive, ...] = ()
     mirror: ImageMirror | None = None
 
 
@@ -200,9 +200,9 @@ class ReleasedRows(ReleasedImages):
             table = part.file
         self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
-            revision = getattr(self.config, "revision", "") or table.revision
-            paths = table.fetch(dl_manager, revision)
-            self._note("rows and images", table.at(revision), folder)
+            table = replace(table, revision=getattr(self.config, "revision", "") or table.revision)
+            paths = table.fetch(dl_manager)
+            self._note("rows and images", table.source, folder)
         with with_remedy(table.remedy):
             for path, named, addresses in read_table(paths, table, part.schema):
                 if (twice := self._stored.keys() & addresses) and not table.named_by_content:
@@ -231,26 +231,41 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         content = parse_json(payload, origin, dict if payload.lstrip()[:1] == b"{" else list)
         if isinstance(content, dict):
             return [(f"key {key!r}", key, record) for key, record in content.items()]
-        return _numbered(content)
-    text = _text(payload, origin)
-    if suffix == ".jsonl":
-        lines = [line for line in text.split("\n") if line.strip()]
-        records = [_line(line, f"{origin}, line {number}") for number, line in enumerate(lines, 1)]
+        records = content
     else:
-        limit = csv.field_size_limit(_LONGEST_FIELD)
-        delimiter = "\t" if suffix == ".tsv" else ","
         try:
-            records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-        except csv.Error as error:
-            raise DataError(f"{origin} is not a table: {error}.") from error
-        finally:
-            csv.field_size_limit(limit)  # of the process, and other readers rely on it
+            text = payload.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{origin} is not text in UTF-8 ({error}).") from error
+        records = _read_lines(text, origin) if suffix == ".jsonl" else _read_table(text, origin, suffix)
     if not records:
         raise DataError(f"{origin} holds no rows.")
+    return [(f"row {number}", str(number), record) for number, record in enumerate(records)]
+
+
+def _read_lines(text: str, origin: str) -> list[Any]:
+    records = []
+    for number, line in enumerate((line for line in text.split("\n") if line.strip()), 1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            raise DataError(f"{origin}, line {number}: not JSON ({error}).") from error
+    return records
+
+
+def _read_table(text: str, origin: str, suffix: str) -> list[Row]:
+    limit = csv.field_size_limit(_LONGEST_FIELD)
+    delimiter = "\t" if suffix == ".tsv" else ","
+    try:
+        records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise DataError(f"{origin} is not a table: {error}.") from error
+    finally:
+        csv.field_size_limit(limit)  # of the process, and other readers rely on it
     for number, record in enumerate(records):
-        if suffix != ".jsonl" and (None in record or None in record.values()):
+        if None in record or None in record.values():
             raise DataError(f"{origin}, row {number}: it has not as many fields as the header.")
-    return _numbered(records)
+    return records
 
 
 def read_list(text: str) -> list[str] | None:
@@ -273,21 +288,3 @@ def _with_lists(record: Any, names: Iterable[str]) -> Any:
     texts = {name: record.get(name) for name in names}
     lists = {name: read_list(text.strip() or "[]") for name, text in texts.items() if isinstance(text, str)}
     return {**record, **{name: found for name, found in lists.items() if found is not None}} if lists else record
-
-
-def _numbered(records: Iterable[Any]) -> list[tuple[str, str, Any]]:
-    return [(f"row {number}", str(number), record) for number, record in enumerate(records)]
-
-
-def _line(line: str, origin: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        raise DataError(f"{origin}: not JSON ({error}).") from error
-
-
-def _text(payload: bytes, origin: str) -> str:
-    try:
-        return payload.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{origin} is not text in UTF-8 ({error}).") from error

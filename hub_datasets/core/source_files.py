@@ -22,6 +22,7 @@ import datasets
 import fsspec
 
 from ...metrics.common.errors import DataError
+from .columns import columns
 from .downloads import DownloadError, MissingSourceError, download, first_source
 from .stored_images import is_stored, read_stored
 
@@ -204,20 +205,18 @@ def check_rows(
     """
     checked = []
     for label, row in rows:
-        found = f"found {_shortened(row)}" if not isinstance(row, dict) else None
-        if found is None:
+        fields = ""
+        if isinstance(row, dict):
             wrong = [name for name, kind in schema.items() if not _has_type(row.get(name), kind)]
             found = f"{wrong[0]} is {_shortened(row.get(wrong[0]))}" if wrong else problem(row)
+            if not row.keys() >= schema.keys():
+                fields = f"; the fields are {shortened_list([str(name) for name in row], 20)}"
+        else:
+            found = f"found {_shortened(row)}"
         if found:
-            raise DataError(f"{origin}, {label}: {found}. Expected {_described(schema)}{_fields_found(row, schema)}.")
+            raise DataError(f"{origin}, {label}: {found}. Expected {_described(schema)}{fields}.")
         checked.append({name: row.get(name) for name in schema})
     return checked
-
-
-def _fields_found(row: Any, schema: Mapping[str, Any]) -> str:
-    """The fields of a row that lacks some."""
-    is_whole = not isinstance(row, dict) or all(name in row for name in schema)
-    return "" if is_whole else f"; the fields are {shortened_list([str(name) for name in row], 20)}"
 
 
 def _has_type(value: object, kind: Any) -> bool:
@@ -330,15 +329,17 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
     IS_DOWNLOADED: ClassVar[bool] = False
+    # The names of a row's columns, separated by spaces.
+    COLUMNS: ClassVar[str] = ""
 
     @property
     def _split(self) -> str:
         """The only split of the configuration."""
         return self.SPLIT
 
-    @abstractmethod
     def _columns(self) -> dict[str, Any]:
         """The features of a row, those of images included."""
+        return columns(self.COLUMNS)
 
     @abstractmethod
     def _read_rows(self, dl_manager: Any) -> list[Row]:
@@ -384,10 +385,10 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         )
 
     def _info(self) -> datasets.DatasetInfo:
-        columns = self._columns()
+        features = self._columns()
         if not self.config.with_images:
-            columns = {name: each for name, each in columns.items() if not isinstance(each, datasets.Image)}
-        return datasets.DatasetInfo(features=datasets.Features(columns))
+            features = {name: each for name, each in features.items() if not isinstance(each, datasets.Image)}
+        return datasets.DatasetInfo(features=datasets.Features(features))
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         check_options(self.config)

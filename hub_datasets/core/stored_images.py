@@ -139,6 +139,4 @@ def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.C
         raise _damaged(path, error) from error
 
 
-@functools.lru_cache(1)
-def _archive(path: str, changed: int) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path)
+_archive = functools.lru_cache(1)(lambda path, changed: zipfile.ZipFile(path))

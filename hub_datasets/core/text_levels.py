@@ -22,13 +22,10 @@ def text_levels(predictions: Predictions, metric: str, score: str) -> list[Level
         metric, score: the metric that evaluates them, and its score of single examples.
     """
     found = [_of_rules(predictions.metadata["benchmark"], metric, score)]
-    if all(_is_pair(row) for row in predictions.rows if row.is_scored):
+    scored = [row for row in predictions.rows if row.is_scored]
+    if all(isinstance(row, MatchingRow) and [len(each) for each in row.scores or ()] == [2] for row in scored):
         found += audited_levels(predictions.benchmark, predictions.task)
     return [levels for levels in found if levels]
-
-
-def _is_pair(row: object) -> bool:
-    return isinstance(row, MatchingRow) and [len(scores) for scores in row.scores or ()] == [2]
 
 
 def _of_rules(about: Mapping[str, Any], metric: str, score: str) -> Levels:

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
 
@@ -58,9 +58,7 @@ class EqBen(ReleasedRows):
     BUILDER_CONFIGS: ClassVar = make_configs(EqBenConfig, "EqBen", FULL_COUNTS)
     BUILDER_CONFIG_CLASS = EqBenConfig
     GET_SOURCES = _GET[False]
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id {GROUP}")
+    COLUMNS = f"id {GROUP}"
 
     def _parts(self) -> Mapping[str, Rows]:
         name, remedy = (named[self.config.full] for named in (_NAMES, _GET))

@@ -43,7 +43,6 @@ _CONFIG = "choices_"  # before a task's id, since the dataset that is published 
 _FRAMEWORK = "inspect-ai"
 # What an export writes, and what Python makes of it.
 _WRITTEN = (EVAL_FILE, "README.md", f"{FOLDER}/*/*.parquet", "lm*_eval/*.yaml", "lmms_eval/**/utils.*py*")
-_LETTER = {"function": "regex", "regex_pattern": "([A-Z])"}
 
 
 def export(
@@ -119,7 +118,10 @@ def questions(task: TaskData) -> Iterator[Question]:
     """The questions of a task, in the order of its examples."""
     for example in task.examples:
         for number in range(len(example.images)):
-            question, texts, right = _asked(example, number)
+            if len(example.captions) == 1:  # a question
+                question, texts, right = example.captions[0], ("yes", "no"), 0 if example.answer else 1
+            else:
+                question, texts, right = QUESTION, example.captions, example.correct[number]
             if len(texts) > len(ascii_uppercase):
                 raise DataError(f"{example.id} has {len(texts)} captions; letters are for {len(ascii_uppercase)}")
             own = f"{example.id}#{number}" if len(example.images) > 1 else example.id
@@ -127,13 +129,6 @@ def questions(task: TaskData) -> Iterator[Question]:
             row = {"id": own, "category": example.category, "question": question}
             row |= {"choices": [texts[i] for i in order], "target": ascii_uppercase[order.index(right)]}
             yield Question(example, number, order, row)
-
-
-def _asked(example: Example, number: int) -> tuple[str, tuple[str, ...], int]:
-    """The question about an image of an example, its answers and the index of the right one."""
-    if len(example.captions) == 1:  # a question
-        return example.captions[0], ("yes", "no"), 0 if example.answer else 1
-    return QUESTION, example.captions, example.correct[number]
 
 
 def _draw(own: str, text: str, number: int) -> bytes:
@@ -201,37 +196,16 @@ def _task_file(tool: str, task: TaskData, own: str, dataset: str) -> str:
     """A task file of lm-eval or lmms-eval; their models generate, and take no log-likelihoods of choices."""
     import yaml
 
-    common = {
+    settings = yaml.safe_load(Path(__file__).with_name("task_files.yaml").read_text(encoding="utf-8"))[tool]
+    named = {
         "task": f"{task.benchmark}_{own}",
         "dataset_path": dataset,
         "dataset_name": _CONFIG + own,
         "test_split": task.split,
-        "output_type": "generate_until",
-        "doc_to_target": "target",
-        "metadata": {"version": 1},
-    }
-    lm_eval = {
-        "doc_to_image": ["image"],
-        "doc_to_text": "<image>{{question}}{% for c in choices %}\n{{'" + ascii_uppercase + "'[loop.index0]}}. {{c}}"
-        "{% endfor %}\nAnswer with the letter alone.",
-        "generation_kwargs": {"max_gen_toks": 4, "until": ["\n"], "do_sample": False},
-        "filter_list": [{"name": "letter", "filter": [_LETTER, {"function": "take_first"}]}],
-        "metric_list": [_mean("exact_match")],
-    }
-    lmms_eval = {
-        "generation_kwargs": {"max_new_tokens": 4, "temperature": 0, "do_sample": False},
-        "metric_list": [_mean("exact_match")],
     }
     # As text: `yaml` does not know this tag of lmms-eval.
-    calls = {"doc_to_visual": "visual", "doc_to_text": "text", "process_results": "results"}
-    called = "".join(f"{key}: !function utils.{function}\n" for key, function in calls.items())
-    if tool == "lm_eval":
-        return yaml.safe_dump(common | lm_eval, sort_keys=False, width=120)
-    return yaml.safe_dump(common | lmms_eval, sort_keys=False, width=120) + called
-
-
-def _mean(metric: str) -> dict[str, Any]:
-    return {"metric": metric, "aggregation": "mean", "higher_is_better": True}
+    called = "".join(f"{key}: !function utils.{name}\n" for key, name in settings.pop("functions", {}).items())
+    return yaml.safe_dump(named | settings, sort_keys=False, width=120) + called
 
 
 def _card(tasks: list[TaskData], folder: Path) -> str:
@@ -247,7 +221,7 @@ def _card(tasks: list[TaskData], folder: Path) -> str:
         for task in tasks
         for own, configs in task.task.hub_ids(task.configs).items()
     ]
-    own = next(iter(tasks[0].task.hub_ids(tasks[0].configs)))
+    own = data["configs"][0]["config_name"].removeprefix(_CONFIG)
     title = known.get("pretty_name", benchmark)
     return (
         f"---\n{yaml.safe_dump(data, sort_keys=False)}---\n\n# {title}, multiple choice\n\n"

@@ -17,9 +17,8 @@ from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import write_text
 from ...metrics.records.predictions import Predictions, file_hash, read_predictions
 from ...metrics.records.results import code_version
-from ...metrics.records.schema import Row
 from ..core.example_data import load_predicted
-from .multiple_choice import Question, questions
+from .multiple_choice import questions
 
 
 class _Answer(NamedTuple):
@@ -28,10 +27,6 @@ class _Answer(NamedTuple):
     row: dict[str, Any]
     scores: list[float] | None
     letter: str
-
-    @property
-    def is_right(self) -> bool:
-        return self.letter == self.row["target"]
 
 
 def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path | None = None) -> int:
@@ -67,22 +62,14 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
         raise DataError(f"{predictions.benchmark} ({predictions.task}) is no task of which each image has one choice")
     predicted = {row.id: row for row in predictions.rows}
     for question in (each for task in tasks for each in questions(task)):
-        scores = _scores(question, predicted[question.example.id])
-        yield _Answer(question.row, scores, "" if scores is None else _letter(scores))
-
-
-def _scores(question: Question, predicted: Row) -> list[float] | None:
-    """The scores of the choices, in their order."""
-    if not predicted.is_scored:
-        return None
-    found: Any = predicted
-    values = [found.score, -found.score] if found.task_type == "vqa" else found.scores[question.image]
-    return [float(values[place]) for place in question.order]
-
-
-def _letter(scores: list[float]) -> str:
-    best = max(scores)
-    return ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else ""
+        row: Any = predicted[question.example.id]
+        if not row.is_scored:
+            yield _Answer(question.row, None, "")
+            continue
+        values = [row.score, -row.score] if row.task_type == "vqa" else row.scores[question.image]
+        scores = [float(values[place]) for place in question.order]
+        best = max(scores)
+        yield _Answer(question.row, scores, ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else "")
 
 
 def _inspect_log(answers: list[_Answer], predictions: Predictions, sha256: str) -> str:
@@ -99,11 +86,11 @@ def _inspect_log(answers: list[_Answer], predictions: Predictions, sha256: str) 
         | (
             {"error": lost}
             if each.scores is None
-            else {"scores": {"choice": {"value": "C" if each.is_right else "I", "answer": each.letter}}}
+            else {"scores": {"choice": {"value": "CI"[each.letter != each.row["target"]], "answer": each.letter}}}
         )
         for each in answers
     ]
-    rights = sum(each.is_right for each in scored)
+    rights = sum(each.letter == each.row["target"] for each in scored)
     metrics = {"mean": {"name": "mean", "value": rights / max(len(scored), 1)}}
     about = {
         "created": predictions.metadata.get("run", {}).get("date") or datetime.now(UTC).isoformat(timespec="seconds"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
@@ -38,9 +38,7 @@ class MMVPVLM(ReleasedRows):
     GET_SOURCES = _GET
     ROWS: ClassVar = {"pairs": Rows(SourceFile("Questions.csv", remedy=_GET), _SCHEMA, 270)}
     IMAGES = Images(("MLLM_VLM Images", "MMVP_VLM_Images"), _GET)
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id category {GROUP} statement_0 statement_1")
+    COLUMNS = f"id category {GROUP} statement_0 statement_1"
 
     def _problem(self, record: Row) -> str | None:
         number, pattern, statement = record.values()

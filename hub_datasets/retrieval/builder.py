@@ -13,7 +13,6 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from ..authoring.text.perturb import clean_caption, shuffle_image
-from ..core.columns import columns
 from ..core.crops import open_image, to_png
 from ..core.source_files import ImagePaths, make_configs
 from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
@@ -48,9 +47,7 @@ class Retrieval(KarpathyBuilder):
     BUILDER_CONFIG_CLASS = RetrievalConfig
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(RetrievalConfig, "Retrieval", CONFIG_NAMES)
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id image filename captions condition seed unchanged tagger")
+    COLUMNS = "id image filename captions condition seed unchanged tagger"
 
     @property
     def _condition(self) -> str:

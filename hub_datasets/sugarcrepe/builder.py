@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
 from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, MIRROR, SCHEMA, UNREFINED, annotation_file
@@ -26,9 +25,7 @@ class SugarCrepe(ReleasedRows):
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "SugarCrepe", CONFIG_NAMES)
     IS_DOWNLOADED = True
     IMAGES = replace(IMAGES, mirror=MIRROR)
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_caption")
+    COLUMNS = "id category image filename caption negative_caption"
 
     def _parts(self) -> Mapping[str, Rows]:
         names = CATEGORIES if self.config.name == NAME else (self.config.name,)

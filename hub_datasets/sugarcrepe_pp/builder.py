@@ -7,9 +7,8 @@ is exactly as released, defects included; `defect` names those that make a row u
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 from ..sugarcrepe.release import IMAGES
@@ -30,9 +29,7 @@ class SugarCrepePP(ReleasedRows):
         for name, count in COUNTS.items()
     }
     IMAGES = IMAGES
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption positive_caption negative_caption defect")
+    COLUMNS = "id category image filename caption positive_caption negative_caption defect"
 
     def _problem(self, record: Row) -> str | None:
         name = record["filename"]

@@ -10,42 +10,18 @@ its phrase, and the relation holds between the first and the second.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .world import ATTRIBUTES, RELATIONS, SHAPES, Scene, Thing, holds
 
 # Each meaning has two synonyms.
 SYNONYMS: dict[str, tuple[str, str]] = {
-    "circle": ("circle", "disc"),
-    "square": ("square", "box"),
-    "triangle": ("triangle", "wedge"),
-    "star": ("star", "pentagram"),
-    "cross": ("cross", "plus"),
-    "ring": ("ring", "hoop"),
-    "diamond": ("diamond", "rhombus"),
-    "pill": ("pill", "capsule"),
-    "red": ("red", "crimson"),
-    "blue": ("blue", "azure"),
-    "green": ("green", "emerald"),
-    "yellow": ("yellow", "golden"),
-    "purple": ("purple", "violet"),
-    "orange": ("orange", "amber"),
-    "pink": ("pink", "rose"),
-    "black": ("black", "ebony"),
-    "plain": ("plain", "solid"),
-    "striped": ("striped", "lined"),
-    "dotted": ("dotted", "spotted"),
-    "checkered": ("checkered", "checked"),
-    "small": ("small", "little"),
-    "big": ("big", "large"),
-    "left of": ("left of", "to the left of"),
-    "right of": ("right of", "to the right of"),
-    "above": ("above", "over"),
-    "below": ("below", "under"),
-    "inside": ("inside", "within"),
-    "larger than": ("larger than", "bigger than"),
+    meaning: tuple(words)
+    for meaning, words in json.loads(Path(__file__).with_name("synonyms.json").read_text(encoding="utf-8")).items()
 }
 MEANING: dict[str, str] = {word: meaning for meaning, words in SYNONYMS.items() for word in words}
 KIND: dict[str, str] = {

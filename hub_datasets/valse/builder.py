@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..core.columns import columns
 from ..core.image_archives import COCO_VAL2014, COCO_VAL2017
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, check_row_count, is_file_name, make_configs
@@ -58,9 +57,7 @@ class Valse(ReleasedRows):
         name: Rows(SourceFile(f"data/{stem}.json", (f"{stem}.json",), remedy=_GET), _SCHEMA, count)
         for name, (stem, count, _, _) in _PIECES.items()
     }
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_caption source")
+    COLUMNS = "id category image filename caption negative_caption source"
 
     def _images(self) -> Images:
         name = self.config.name

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP, columns
+from ..core.columns import GROUP
 from ..core.hub_tables import HubConfig, HubTable
 from ..core.released_rows import ReleasedRows, Rows, parse_records
 from ..core.source_files import Row, SourceFile, check_row_count, check_rows, make_configs, with_remedy
@@ -48,9 +48,7 @@ class VisMin(ReleasedRows):
     BUILDER_CONFIG_CLASS = HubConfig
     IS_DOWNLOADED = True
     ROWS: ClassVar = {"vismin": Rows(TABLE, _SCHEMA, ROWS)}
-
-    def _columns(self) -> dict[str, Any]:
-        return columns(f"id category {GROUP} order")
+    COLUMNS = f"id category {GROUP} order"
 
     def _problem(self, record: Row) -> str | None:
         empty = [name for name in ("text_0", "text_1", "category") if not record[name].strip()]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ...metrics.common.errors import DataError
-from ..core.columns import columns
 from ..core.released_rows import ReleasedRows, Rows
 from ..core.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
 
@@ -88,9 +87,7 @@ class VLCheckList(ReleasedRows):
     BUILDER_CONFIG_CLASS = VLCheckListConfig
     BUILDER_CONFIGS: ClassVar = make_configs(VLCheckListConfig, "VL-CheckList", CONFIG_NAMES)
     GET_SOURCES = f"VL-CheckList states no licence: clone {_HOMEPAGE} and add the images as {_IMAGES_GUIDE} says"
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category source part image filename caption negative_caption defects")
+    COLUMNS = "id category source part image filename caption negative_caption defects"
 
     def _parts(self) -> Mapping[str, Rows]:
         self._files = {file.path: file for file in _chosen_files(self.config.name, self.config.sources)}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..core.columns import columns
 from ..core.image_archives import COCO_VAL2017, VISUAL_GENOME
 from ..core.released_rows import Images, ReleasedRows, Rows
 from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
@@ -56,9 +55,7 @@ class WhatsUp(ReleasedRows):
         )
         for name, (stem, drive, schema, count) in _FILES.items()
     }
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_captions objects defect")
+    COLUMNS = "id category image filename caption negative_captions objects defect"
 
     def _images(self) -> Images:
         name = self.config.name

@@ -6,46 +6,19 @@ image; their prompts are their names in each template, the names of the column `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import datasets
 
 from ..core.columns import columns
 from ..core.downloads import MissingSourceError
-from ..core.source_files import (
-    ImagePaths,
-    Row,
-    SourceBuilder,
-    SourceConfig,
-    data_folder,
-    find_images,
-    make_configs,
-)
-from .labelled import Choice, Labelled, by_turns, read_dataset, read_folder
+from ..core.source_files import ImagePaths, Row, SourceBuilder, data_folder, find_images, make_configs
+from .labelled import ZeroShotConfig, by_turns, read_dataset, read_folder
 from .labelled_sets import SETS
 from .shapes import draw_shapes
 from .templates import choose_templates
 
 _SHAPES = "shapes"
-
-
-@dataclass
-class ZeroShotConfig(SourceConfig):
-    """One labelled set.
-
-    Args:
-        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for those of the set.
-        dataset: ``owner/name[@revision][/config]`` on the Hub, in place of a folder of images.
-        split: the split or its folder; empty for test, or else validation.
-        image_column, label_column: of a dataset; empty for the first column of images, and of class labels.
-    """
-
-    templates: str = ""
-    dataset: str = ""
-    split: str = ""
-    image_column: str = ""
-    label_column: str = ""
 
 
 class ZeroShot(SourceBuilder):
@@ -78,14 +51,17 @@ class ZeroShot(SourceBuilder):
         generators = super()._split_generators(dl_manager)
         features: Any = self.info.features
         features["label"] = datasets.ClassLabel(names=self._labelled.names)
-        features["templates"] = datasets.Sequence(datasets.ClassLabel(names=list(self._templates)))
+        features["templates"] = datasets.Sequence(datasets.ClassLabel(names=self._templates))
         return generators
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         name, folder = self.config.name, self._folder
         default = name if name == _SHAPES else SETS[name].templates
         self._templates = choose_templates(default, self.config.templates, folder)
-        self._labelled = self._read_labelled(folder)
+        if name == _SHAPES:
+            self._labelled = draw_shapes()
+        else:
+            self._labelled = (read_dataset if self.config.dataset else read_folder)(folder, self.config)
         self._places = {file: place for place, (file, _) in enumerate(self._labelled.images)}
         rows = []
         for place in by_turns(self._labelled.images):
@@ -93,15 +69,6 @@ class ZeroShot(SourceBuilder):
             row = {"id": f"{name}/{file}", "filename": file, "caption": self._labelled.names[label], "label": label}
             rows.append(row | {"templates": list(range(len(self._templates)))})
         return rows
-
-    def _read_labelled(self, folder: Any) -> Labelled:
-        name, config = self.config.name, self.config
-        if name == _SHAPES:
-            return draw_shapes()
-        choice = Choice(config.split, config.image_column, config.label_column)
-        if config.dataset:
-            return read_dataset(config.dataset, folder, SETS[name], choice)
-        return read_folder(folder, name, SETS[name], choice)
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder = self._labelled.folder

@@ -32,9 +32,18 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
     if named is None:
         named = _listed_synsets(folders)
         if named is None:
-            _refuse_synsets(labels)
+            if labels and all(map(_SYNSET.fullmatch, labels)):
+                raise MissingSourceError(
+                    f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} "
+                    "into data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has CLIP's:"
+                    " python -c \"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or "
+                    f"ImageNet's own list, {SYNSETS} "
+                    "(https://www.kaggle.com/c/imagenet-object-localization-challenge/data)."
+                )
             named = {label: kind.names.get(label, label) for label in labels}
-        named = dict(zip(named, _first_synonyms(list(named.values())), strict=True))
+        first = {label: name.partition(",")[0].strip() for label, name in named.items()}
+        often = Counter(first.values())
+        named = {label: first[label] if often[first[label]] == 1 else name for label, name in named.items()}
     strange = next((label for label in labels if label not in named), None)
     if strange is not None:
         raise DataError(f"{origin} has images of the label {strange!r}, which its list of classes does not have.")
@@ -72,16 +81,6 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
     return dict(sorted(pairs.items()))
 
 
-def _refuse_synsets(labels: Sequence[str]) -> None:
-    if labels and all(_SYNSET.fullmatch(label) for label in labels):
-        raise MissingSourceError(
-            f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} into "
-            "data_dir, a name in each line in the order of the sorted synsets (open_clip_torch has CLIP's: python -c "
-            "\"from open_clip import IMAGENET_CLASSNAMES as names; print(*names, sep='\\n')\"), or ImageNet's own "
-            f"list, {SYNSETS} (https://www.kaggle.com/c/imagenet-object-localization-challenge/data)."
-        )
-
-
 def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
     """The first file of that name in some folders, and its lines that are not empty."""
     path = first_file(folder / name for folder in folders)
@@ -92,12 +91,6 @@ def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | 
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a text in UTF-8: {error}.") from error
     return path, [line.strip() for line in lines if line.strip()]
-
-
-def _first_synonyms(names: Sequence[str]) -> list[str]:
-    first = [name.partition(",")[0].strip() for name in names]
-    often = Counter(first)
-    return [short if often[short] == 1 else name for short, name in zip(first, names, strict=True)]
 
 
 def _check(names: Sequence[str], kind: LabelledSet, origin: str) -> None:

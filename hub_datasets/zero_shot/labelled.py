@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,9 @@ from huggingface_hub import constants
 from ...metrics.common.errors import DataError
 from ..core.downloads import DownloadError, MissingSourceError
 from ..core.released_rows import parse_records
-from ..core.source_files import first_file, is_inner_path, read_bytes, with_remedy
+from ..core.source_files import SourceConfig, first_file, is_inner_path, read_bytes, with_remedy
 from .class_names import class_names
-from .labelled_sets import LabelledSet
+from .labelled_sets import SETS
 
 TABLE = "metadata.csv"
 SPLITS = ("test", "validation", "val", "valid")
@@ -42,29 +43,39 @@ class Labelled:
     read: Callable[[int], bytes] | None = None
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What to read of a source: a split, and columns of images and labels; each may be empty, to be found."""
+@dataclass
+class ZeroShotConfig(SourceConfig):
+    """One labelled set.
 
+    Args:
+        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for those of the set.
+        dataset: ``owner/name[@revision][/config]`` on the Hub, in place of a folder of images.
+        split: the split or its folder; empty for test, or else validation.
+        image_column, label_column: of a dataset; empty for the first column of images, and of class labels.
+    """
+
+    templates: str = ""
+    dataset: str = ""
     split: str = ""
     image_column: str = ""
     label_column: str = ""
 
 
-def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> Labelled:
-    """The labelled images of a user's own copy, in its folder of the set's name or in itself.
+def read_folder(folder: Path, config: ZeroShotConfig) -> Labelled:
+    """Read the labelled images of a user's own copy, in its folder of the set's name or in itself.
 
     Raises:
         MissingSourceError: no labelled images, or no such split.
         DataError: a malformed file, or classes without usable names.
     """
-    root = folder / name if (folder / name).is_dir() else folder
+    kind = SETS[config.name]
+    root = folder / config.name if (folder / config.name).is_dir() else folder
     if any(root.glob("*.parquet")) or any(root.glob("*/*.parquet")):
-        return _read_columns(str(root), None, None, root, kind, choice)
-    wanted = (choice.split,) if choice.split else SPLITS
+        return _read_columns(str(root), root, config)
+    wanted = (config.split,) if config.split else SPLITS
     place = next((root / each for each in wanted if (root / each).is_dir()), root)
-    if choice.split and place == root:
-        raise MissingSourceError(f"{root} has no folder {choice.split!r}, the split that was asked for.")
+    if config.split and place == root:
+        raise MissingSourceError(f"{root} has no folder {config.split!r}, the split that was asked for.")
     files = _table(place / TABLE) if first_file([place / TABLE]) else _label_folders(place)
     if not files:
         raise MissingSourceError(
@@ -76,8 +87,8 @@ def read_folder(folder: Path, name: str, kind: LabelledSet, choice: Choice) -> L
     return Labelled(list(named.values()), [(file, number[label]) for file, label in files], place)
 
 
-def read_dataset(reference: str, folder: Path | None, kind: LabelledSet, choice: Choice) -> Labelled:
-    """The labelled images of a dataset of the Hub, ``owner/name[@revision][/config]``, after ``hf://datasets/`` or not.
+def read_dataset(folder: Path | None, config: ZeroShotConfig) -> Labelled:
+    """Read the labelled images of a dataset of the Hub, whose name may follow ``hf://datasets/``.
 
     `folder` may have names of its classes.
 
@@ -85,48 +96,52 @@ def read_dataset(reference: str, folder: Path | None, kind: LabelledSet, choice:
         DataError: another form of the reference, no such columns or split, or no labels that are shown.
         DownloadError: it could not be downloaded.
     """
-    match = re.fullmatch(r"([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?", reference.removeprefix(_HUB))
+    match = re.fullmatch(r"([^/@]+/[^/@]+)(?:@([^/]+))?(?:/(.+))?", config.dataset.removeprefix(_HUB))
     if not match:
-        raise DataError(f"dataset is {reference!r}. Expected OWNER/NAME, OWNER/NAME/CONFIG or OWNER/NAME@REVISION.")
-    repository, revision, config = match.groups()
+        raise DataError(
+            f"dataset is {config.dataset!r}. Expected OWNER/NAME, OWNER/NAME/CONFIG or OWNER/NAME@REVISION."
+        )
+    repository, revision, part = match.groups()
     try:
-        return _read_columns(repository, config, revision, folder, kind, choice)
+        return _read_columns(repository, folder, config, part, revision)
     except (OSError, DatasetNotFoundError) as error:
+        kind = SETS[config.name]
         remedy = f"sign in if it is gated, or pass data_dir, your own copy; {kind.title} is at {kind.url}"
         raise DownloadError(f"{constants.ENDPOINT}/datasets/{repository}", error, remedy) from error
 
 
 def _read_columns(
-    place: str, config: str | None, revision: str | None, folder: Path | None, kind: LabelledSet, choice: Choice
+    place: str, folder: Path | None, config: ZeroShotConfig, part: str | None = None, revision: str | None = None
 ) -> Labelled:
-    """One split of a dataset: the one asked for, or the first of test, validation and others that shows its labels."""
+    """Read the split asked for, or the first of test, validation and others that shows its labels."""
     try:
-        builder = datasets.load_dataset_builder(place, config, revision=revision)
-        found = builder.config.data_files or datasets.get_dataset_split_names(place, config, revision=revision)
+        builder = datasets.load_dataset_builder(place, part, revision=revision)
+        found = builder.config.data_files or datasets.get_dataset_split_names(place, part, revision=revision)
         splits = list(map(str, found))
     except ValueError as error:  # several configurations
         raise DataError(
             f"{place} cannot be opened: {error}. Name a configuration of it, or the folder of one."
         ) from None
-    if choice.split and choice.split not in splits:
-        raise DataError(f"{place} has no split {choice.split!r}; it has {', '.join(splits)}.")
+    if config.split and config.split not in splits:
+        raise DataError(f"{place} has no split {config.split!r}; it has {', '.join(splits)}.")
     by_rank = sorted(splits, key=lambda name: SPLITS.index(name) if name in SPLITS else len(SPLITS))
-    for split in [choice.split] if choice.split else by_rank:
-        found = _labelled_rows(_load_split(builder, split), split, place, folder, kind, choice)
-        if found is not None:
-            return found
-    raise DataError(f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them.")
-
-
-def _labelled_rows(
-    rows: Any, split: str, place: str, folder: Path | None, kind: LabelledSet, choice: Choice
-) -> Labelled | None:
-    """The images of a split; None if it has no rows, or does not show its labels."""
-    image, label = _columns(rows.features, place, choice)
-    labels, numbers = _labels(rows, label)
-    if not numbers or min(numbers) < 0:
-        return None
-    named = class_names(labels, [] if folder is None else [folder], kind, place)
+    for split in [config.split] if config.split else by_rank:
+        rows = _load_split(builder, split)
+        image = _column(rows.features, place, "image_column", config.image_column, datasets.Image)
+        if not isinstance(rows.features[image], datasets.Image):
+            raise DataError(
+                f"{place}: the column {image} has no images but {rows.features[image]}. Name another image_column."
+            )
+        labels, numbers = _labels(
+            rows, _column(rows.features, place, "label_column", config.label_column, datasets.ClassLabel)
+        )
+        if numbers and min(numbers) >= 0:
+            break
+    else:
+        raise DataError(
+            f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them."
+        )
+    named = class_names(labels, [] if folder is None else [folder], SETS[config.name], place)
     number = {each: index for index, each in enumerate(named)}
     images = [(f"{split}-{row:06d}", number[labels[each]]) for row, each in enumerate(numbers)]
     files = rows.cast_column(image, datasets.Image(decode=False)).select_columns([image])
@@ -134,7 +149,7 @@ def _labelled_rows(
 
 
 def _load_split(builder: Any, split: str) -> Any:
-    """One split; of Parquet files, which most datasets of the Hub are, no other one is downloaded."""
+    """Load one split; of Parquet files, which most datasets of the Hub are, no other one is downloaded."""
     files = builder.config.data_files
     if files and all(str(path).endswith(".parquet") for path in files[split]):
         chosen = {split: [str(path) for path in files[split]]}
@@ -143,23 +158,16 @@ def _load_split(builder: Any, split: str) -> Any:
     return builder.as_dataset(split=split)
 
 
-def _columns(features: Any, place: str, choice: Choice) -> tuple[str, str]:
-    """The columns of images and labels, as named, or the first of their types."""
-    named = {"image_column": choice.image_column, "label_column": choice.label_column}
-    for option, (kind, what) in {
-        "image_column": (datasets.Image, "images"),
-        "label_column": (datasets.ClassLabel, "class labels"),
-    }.items():
-        named[option] = named[option] or next((key for key, each in features.items() if isinstance(each, kind)), "")
-        if named[option] not in features:
-            raise DataError(
-                f"{place} has the columns {', '.join(features)}, and {named[option] or f'none of {what}'} is not among "
-                f"them. Name the column of {what} with the option {option}."
-            )
-    image = named["image_column"]
-    if not isinstance(features[image], datasets.Image):
-        raise DataError(f"{place}: the column {image} has no images but {features[image]}. Name another image_column.")
-    return image, named["label_column"]
+def _column(features: Any, place: str, option: str, named: str, kind: Any) -> str:
+    """Return the column that an option names, or the first of a type."""
+    name = named or next((key for key, each in features.items() if isinstance(each, kind)), "")
+    if name not in features:
+        what = "images" if option == "image_column" else "class labels"
+        raise DataError(
+            f"{place} has the columns {', '.join(features)}, and {name or f'none of {what}'} is not among "
+            f"them. Name the column of {what} with the option {option}."
+        )
+    return name
 
 
 def _labels(rows: Any, column: str) -> tuple[list[str], list[int]]:
@@ -209,9 +217,9 @@ def by_turns(images: Sequence[tuple[str, int]]) -> list[int]:
     >>> by_turns([("a", 0), ("b", 0), ("c", 1)])
     [0, 2, 1]
     """
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     turns = []
     for _, number in images:
-        turns.append(counts.get(number, 0))
-        counts[number] = turns[-1] + 1
+        turns.append(counts[number])
+        counts[number] += 1
     return sorted(range(len(images)), key=lambda place: (turns[place], images[place][1]))
