@@ -106,11 +106,6 @@ def test_images_may_lie_in_folders_of_their_own(small):
     assert dataset["image"][0].size == (50, 30)
 
 
-def test_one_configuration_needs_its_own_file_alone(small):
-    (small.folder / ATTRIBUTION_FILE).unlink()
-    assert len(small.build()) == 12
-
-
 @pytest.mark.parametrize(
     ("fields", "found"),
     [

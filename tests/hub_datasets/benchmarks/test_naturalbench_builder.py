@@ -7,11 +7,8 @@ import sources_naturalbench as sources
 from builder_support import Small
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets.core.examples import load_examples
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.questions import paired_question_accuracy
-from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
 
 SCORES = ("group_accuracy", "question_accuracy", "image_accuracy", "accuracy")
 
@@ -86,14 +83,3 @@ def test_damaged_pairs_are_an_error_that_names_the_row(small, changes, found):
     rows = sources.pairs()
     sources.write_pairs(small.folder, [rows[0], rows[1] | changes])
     assert found in small.error(DataError, "metadata.json", "retrieval")
-
-
-def test_by_name_the_pairs_are_scored_as_groups_and_by_default_the_questions(small, tmp_path):
-    options = {"data_dir": small.folder, "options": small.options}
-    assert [task.task.name for task in load_examples("naturalbench", **options)] == ["questions"]
-    [task] = load_examples("naturalbench/retrieval", **options)
-    assert [example.captions for example in task.examples] == [
-        (pair["caption_0"], pair["caption_1"]) for pair in sources.pairs()
-    ]
-    [predictions] = score("mock:constant", ["naturalbench/retrieval"], out=tmp_path / "out", progress=False, **options)
-    assert read_predictions(predictions).metadata["benchmark"]["metrics"] == {"group_match": {}}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_scenes_checker import ADJECTIVES, LEXICON, MEANINGS, things_of, understand, word_applies
 
-from vl_assay.hub_datasets.toy_scenes import language, tasks, world
+from vl_assay.hub_datasets.toy_scenes import language, world
 from vl_assay.hub_datasets.toy_scenes.language import Phrase, Statement, parse
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode
 
@@ -81,16 +81,3 @@ def test_single_words_apply_as_the_checker_says():
         for word in vocabulary:
             assert language.applies(word, scene) == word_applies(word, things_of(scene)), word
     assert not language.applies("grey", scene)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda e, rng: tasks.negative("replace", e, rng), "unknown category 'replace'; known: add_att, add_obj"),
-        (lambda e, rng: tasks.distractor("add_att", e, rng), "unknown distractor 'add_att'; known: replace_att"),
-        (lambda e, rng: tasks.shuffle_words("shuffle", ["a"], rng), "unknown perturbation 'shuffle'; known: shuffle_"),
-    ],
-)
-def test_unknown_names_answer_with_the_known_ones(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(sample_episode(0, "test", 0), np.random.default_rng(0))

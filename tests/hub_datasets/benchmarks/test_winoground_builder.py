@@ -13,12 +13,8 @@ import pytest
 import sources_winoground as sources
 from builder_support import Small, raw
 
-from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets.core.build import build as build_repository
-from vl_assay.hub_datasets.core.downloads import DownloadError
 from vl_assay.hub_datasets.winoground import builder as module
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.model_wrappers import score
 
 TAGS_FILE = "new_tag_assignments.json"
 
@@ -97,21 +93,6 @@ def test_every_layout_of_a_copy_gives_the_same_rows(small, tmp_path, place, layo
     assert small.rows(data_dir=copy) == small.rows()
 
 
-def test_an_archive_is_opened_once_for_its_directory_and_once_for_all_images(small, monkeypatch):
-    opened = []
-
-    class Counted(zipfile.ZipFile):
-        def __init__(self, file, *options):
-            opened.append(file)
-            super().__init__(file, *options)
-
-    shutil.make_archive(str(small.folder / "data" / "images"), "zip", small.folder / "data" / "images")
-    shutil.rmtree(small.folder / "data" / "images")
-    monkeypatch.setattr(zipfile, "ZipFile", Counted)
-    assert files_of(small.rows()) == EXPECTED_FILES
-    assert len(opened) == 2
-
-
 def test_without_tags_no_file_of_tags_is_needed(small):
     (small.folder / TAGS_FILE).unlink()
     dataset = small.build(with_tags=False)
@@ -125,12 +106,6 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revis
     assert files_of(raw(dataset)) == EXPECTED_FILES
     assert dataset["tags"][:] == [pair[3] for pair in sources.PAIRS]
     assert hub.calls == [("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", ["data/test-*.parquet"])]
-
-
-def test_a_revision_without_parquet_files_is_an_error(small, hub):
-    small.error(
-        DownloadError, r"facebook/winoground .*no files data/test-\*\.parquet at revision main", revision="main"
-    )
 
 
 @pytest.mark.parametrize(
@@ -185,18 +160,6 @@ def test_verify_asks_for_all_examples_and_known_categories(small, monkeypatch):
 def test_damaged_tags_are_an_error(small, tags, found):
     (small.folder / TAGS_FILE).write_text(json.dumps(tags), encoding="utf-8")
     assert found in small.error(DataError, TAGS_FILE)
-
-
-def test_a_repository_is_scored_and_judged_by_both_sets_of_tags(small, tmp_path):
-    out = build_repository("winoground", tmp_path / "built", data_dir=small.folder, options={"verify": False})
-    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "predictions", progress=False)
-    [result] = report([path], resamples=100)
-    assert result.metric == "group_match"
-    assert result.scores["n"] == 5
-    assert {"text_score", "image_score", "group_score"} <= set(result.scores)
-    assert {name: part["n"] for name, part in result.scores["per_category"].items()} == {
-        "Object": 3, "Relation": 1, "Both": 1, **dict.fromkeys(module.TAGS[1:], 1),
-    }  # fmt: skip
 
 
 @pytest.fixture

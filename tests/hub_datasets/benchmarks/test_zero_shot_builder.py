@@ -87,14 +87,6 @@ def test_another_split_is_read_on_request_and_a_missing_one_named(images, built)
         built(data_dir=folder, split="dev")
 
 
-def test_files_that_are_no_images_and_hidden_folders_are_left_out(images, built):
-    folder = images("cat", "dog")
-    (folder / "cat" / "notes.txt").write_text("none")
-    (folder / ".git").mkdir()
-    (folder / ".git" / "0.png").write_bytes(b"none")
-    assert len(built(data_dir=folder)) == 4
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -160,10 +152,6 @@ def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed,
         (folder / "classnames.txt").write_bytes(listed if isinstance(listed, bytes) else listed.encode())
     with pytest.raises(DataError, match=message):
         built("pets", data_dir=folder)
-
-
-def test_numbers_are_names_of_what_is_counted(images, built):
-    assert names(built("svhn", data_dir=images("3", "7"))) == ["3", "7"]
 
 
 # Templates
