@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from audit_support import write_table
-from hypothesis import given
 from hypothesis import strategies as st
 from review_support import draw_image
 
@@ -30,17 +29,6 @@ def test_candidates_are_read_as_they_were_written(tmp_path):
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-@given(
-    st.lists(
-        st.builds(Candidate, TEXT, TEXT, TEXT, TEXT, TEXT, st.booleans(), TEXT, st.just({})), unique_by=lambda c: c.id
-    )
-)
-def test_any_text_survives_the_file(tmp_path_factory, candidates):
-    path = tmp_path_factory.mktemp("file") / "c.jsonl"
-    write_rows(candidates, path)
-    assert read_candidates(path) == candidates
 
 
 def test_hard_negatives_become_pairs_and_hard_positives_do_not():

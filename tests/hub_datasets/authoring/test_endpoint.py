@@ -103,12 +103,6 @@ def test_what_goes_wrong_is_told_apart(reply, error, wait):
     assert getattr(caught.value, "wait", None) == wait
 
 
-def test_an_answer_without_content_or_usage_is_an_empty_one():
-    body = b'{"choices": [{"message": {"role": "assistant", "content": null}}]}'
-    with LanguageModelStandIn(lambda request, times: Reply(body=body)) as server:
-        assert Endpoint("stand-in", server.url).complete(ASKED, 0.0, 5) == Completion("", 0, 0)
-
-
 def test_an_endpoint_that_is_not_running_is_retried():
     with LanguageModelStandIn() as server:
         url = server.url

@@ -21,8 +21,7 @@ from vl_assay.hub_datasets.authoring.text.perturb import (
     clean_caption,
     shuffle_image,
 )
-from vl_assay.hub_datasets.authoring.text.tagging import tag, tagger_name
-from vl_assay.hub_datasets.toy_scenes import tasks
+from vl_assay.hub_datasets.authoring.text.tagging import tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
@@ -131,10 +130,6 @@ def test_results_other_than_the_identity_are_equally_likely():
     assert chisquare(list(counts.values())).pvalue > 1e-4
 
 
-def test_names_are_those_of_the_toy_world():
-    assert SHUFFLES == tasks.SHUFFLES
-
-
 WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]
 captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), max_size=9).map(" ".join)
 names = st.sampled_from(TEXT_SHUFFLES)
@@ -223,16 +218,6 @@ def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
     # Six tokens are two trigrams; with the hyphen apart they would be eight, and three.
     [exchanged] = perturb_all(["a half-pipe on a snow-covered hill"], TRIGRAMS, units="tokens")
     assert exchanged == "a snow-covered hill a half-pipe on"
-
-
-def test_the_tagger_is_recorded_where_one_is_used():
-    assert perturb.perturb(["a dog"], [TRIGRAMS]).tagger is None
-    assert perturb.perturb(["a dog"], SHUFFLES, tagger="textblob").tagger == tagger_name("textblob")
-    assert perturb.perturb([], SHUFFLES, tagger="textblob") == (
-        [],
-        {name: [] for name in SHUFFLES},
-        tagger_name("textblob"),
-    )
 
 
 @pytest.mark.parametrize(

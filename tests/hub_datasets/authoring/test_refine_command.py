@@ -12,7 +12,7 @@ from audit_support import write_blind_predictions
 from console import invoke
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
-from vl_assay.hub_datasets.authoring.refine.refine import REFINING, WATCHING, BlindScores, refine
+from vl_assay.hub_datasets.authoring.refine.refine import WATCHING, BlindScores, refine
 from vl_assay.hub_datasets.authoring.refine.report import to_markdown, write_refinement
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 
@@ -62,35 +62,11 @@ def test_scorers_stay_at_half_through_the_rounds_and_pairs_in_their_order(learne
     assert found.kept == [pair for pair in pairs if pair in found.kept]
 
 
-def test_gaps_of_probes_belong_to_the_pairs_as_they_came(learned):
-    pairs, found = learned
-    gap = found.gaps["probe formatting"].before
-    stop = np.array([pair.negative.endswith(".") - pair.positive.endswith(".") for pair in pairs])
-    assert np.corrcoef(gap, stop)[0, 1] > 0.8
-    assert {name: len(column.after) for name, column in found.gaps.items()} == dict.fromkeys(
-        ["noise", *(f"probe {name}" for name in (*REFINING, *WATCHING))], len(found.kept)
-    )
-
-
 def test_rounds_depend_on_the_seed_and_not_on_the_order_of_pairs():
     pairs = make_pairs(120)
     kept = refine(pairs, learned=1).kept
     assert set(refine(pairs[::-1], learned=1).kept) == set(kept)
     assert set(refine(pairs, learned=1, seed=1).kept) != set(kept)
-
-
-def test_a_clean_set_is_left_as_it_is():
-    told = refine(make_pairs(200, leak=0.5), learned=3)
-    assert told.record["kept"] == 200
-    assert told.record["learned"]["ended"] == "no probe that refines is better than chance"
-
-
-def test_rounds_are_no_more_than_allowed():
-    # Stops and a word tell the negatives: one round removes one of the two.
-    pairs = [pair._replace(negative=pair.negative.replace("ba", "xx")) for pair in make_pairs(300)]
-    told = refine(pairs, learned=1, by_category=False).record["learned"]
-    assert told["ended"] == "1 rounds were allowed"
-    assert [len(found["refined_on"]) for found in told["rounds"]] == [1, 0]
 
 
 def test_too_few_images_for_probes_are_refused():

@@ -139,13 +139,6 @@ def test_without_the_extra_errors_name_it_and_what_needs_no_tags_still_works(mon
     assert shuffle_caption("shuffle_trigrams", "a red disc above a star", 0) == "above a star a red disc"
 
 
-def test_spacy_itself_if_it_is_installed():
-    pytest.importorskip("spacy")
-    pytest.importorskip("en_core_web_sm")
-    (tagged,) = tag(["a brown cat is looking at a gray dog and sitting in a white bathtub"], "spacy")
-    assert [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == "NN"] == ["cat", "dog", "bathtub"]
-
-
 @pytest.mark.parametrize(
     ("form", "words"),
     [

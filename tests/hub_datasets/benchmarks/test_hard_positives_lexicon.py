@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from builder_support import paper_text
+from builder_support import hard_positives_tables, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,15 +101,8 @@ def paper(shared_data):
 
 
 @pytest.fixture(scope="module")
-def printed(paper):
-    """The rows of Tables 4-6: words, synonym, number, and the example's three captions."""
-    rows = []
-    for line in paper.splitlines():
-        cells = line.split("\t")
-        example = re.fullmatch(r"O: (.+) HP: (.+) HN: (.+)", cells[-1])
-        if len(cells) == 4 and example:
-            rows.append((tuple(cells[0].split(", ")), cells[1], int(cells[2]), example.groups()))
-    return rows
+def printed(shared_data):
+    return hard_positives_tables(shared_data)
 
 
 def test_the_lexicon_is_that_of_the_tables(printed):

@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import sources_winoground as sources
-from builder_support import Small, raw
+from builder_support import Small
+from hub_server import serving_hub
 
 from vl_assay.hub_datasets.winoground import builder as module
 from vl_assay.metrics.common.errors import DataError
@@ -22,31 +22,6 @@ TAGS_FILE = "new_tag_assignments.json"
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
     return Small("winoground", tmp_path)
-
-
-class Hub:
-    """What lies in the repository, and what was asked of it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.cache = root, root.parent / "hub-cache"
-        self.calls: list[tuple[str, str, list[str]]] = []
-
-    def snapshot_download(self, repo_id: str, *, revision: str, allow_patterns: list[str], **options: Any) -> str:
-        self.calls.append((repo_id, revision, allow_patterns))
-        (self.cache / "data").mkdir(parents=True, exist_ok=True)
-        for pattern in allow_patterns:
-            for path in self.root.glob(pattern):
-                shutil.copyfile(path, self.cache / "data" / path.name)
-        return str(self.cache)
-
-
-@pytest.fixture
-def hub(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """Stands for the gated repository, where the user's own copy has the tags alone."""
-    shutil.rmtree(small.folder / "data")
-    hub = Hub(tmp_path / "hub")
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    return hub
 
 
 def files_of(rows: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
@@ -100,12 +75,14 @@ def test_without_tags_no_file_of_tags_is_needed(small):
     assert dataset["category"][4] == "Both"
 
 
-def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revision(small, hub):
-    sources.write_parquet(hub.root / "data")
-    dataset = small.build()
-    assert files_of(raw(dataset)) == EXPECTED_FILES
-    assert dataset["tags"][:] == [pair[3] for pair in sources.PAIRS]
-    assert hub.calls == [("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", ["data/test-*.parquet"])]
+def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revision(small, tmp_path, monkeypatch):
+    shutil.rmtree(small.folder / "data")
+    sources.write_parquet(tmp_path / "hub" / "facebook" / "winoground" / "data")
+    with serving_hub(tmp_path / "hub", monkeypatch) as hub:
+        rows = small.rows()
+    assert files_of(rows) == EXPECTED_FILES
+    assert [row["tags"] for row in rows] == [pair[3] for pair in sources.PAIRS]
+    assert hub.revisions == ["5a77092c28e51558c5586e9c5eb71a7e17a5e43f"]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,6 @@ def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path):
         errors(path, data_dir=tmp_path / "nowhere", **QUICK)
 
 
-def test_a_folder_that_build_wrote_holds_captions_and_images(toy, tmp_path):
-    built = tmp_path / "built"
-    assert invoke("build", "toy_scenes/itm", "--out", built, "-o", "train_scenes=0").exit_code == 0
-    analysis = errors(toy.path("itm"), data_dir=built, **QUICK)
-    assert analysis.notes == []
-    assert analysis.tasks[0].data.captions
-
-
 def test_predictions_of_a_part_have_their_captions_and_images(tmp_path):
     built = tmp_path / "built"
     assert invoke("build", "toy_scenes/itm", "--out", built, "-o", "train_scenes=0").exit_code == 0

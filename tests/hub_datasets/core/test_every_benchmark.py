@@ -458,10 +458,11 @@ def test_the_published_builder_runs_by_itself_and_gives_the_same_rows(small, tmp
     assert raw(rows.take(3)) == raw(small.builder().as_streaming_dataset(split=split).take(3))
 
 
-@EVERY
-def test_examples_in_docstrings_hold(name):
-    for path in (ROOT / name).glob("*.py"):
-        assert doctest.testmod(importlib.import_module(f"{hub_datasets.__name__}.{name}.{path.stem}")).failed == 0
+@pytest.mark.parametrize("folder", sorted({path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}))
+def test_examples_in_docstrings_hold(folder):
+    for path in (ROOT / folder).glob("*.py"):
+        name = ".".join([hub_datasets.__name__, *path.relative_to(ROOT).with_suffix("").parts])
+        assert doctest.testmod(importlib.import_module(name.removesuffix(".__init__"))).failed == 0
 
 
 @EVERY

@@ -13,15 +13,14 @@ import sys
 import pytest
 from console import invoke
 
-from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
+from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all, sources_folder
 from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.core.repository import read_build
-from vl_assay.metrics.common.errors import StorageError, UnknownNameError
-from vl_assay.metrics.modules.discovery import metric_names
+from vl_assay.metrics.common.errors import UnknownNameError
 
 
 def entry(name, **options):
@@ -72,14 +71,6 @@ def test_small_sources_of_every_benchmark_are_found_ready(name, tmp_path, no_net
     assert {config: found[config] for config in by_default} == dict.fromkeys(by_default, READY)
 
 
-def test_downloads_and_own_copies_are_told_apart():
-    assert {config.origin for config in entry("sugarcrepe").configs} == {DOWNLOADED}
-    assert {config.origin for config in entry("tricd").configs} == {OWN}
-    [cola] = entry("cola").configs
-    assert cola.state == TO_DOWNLOAD
-    assert cola.problem.startswith("https://")
-
-
 def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
     [winoground] = entry("winoground", options={"with_tags": False}).configs
     assert (winoground.origin, winoground.state) == (DOWNLOADED, TO_DOWNLOAD)
@@ -119,13 +110,6 @@ def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path
     (tmp_path / "cola").mkdir()
     assert sources_folder("cola", tmp_path) == tmp_path / "cola"
     assert sources_folder("toy_scenes", tmp_path) is None
-
-
-def test_metrics_come_with_a_sentence_and_what_they_judge():
-    found = {metric.name: metric for metric in listing.list_metrics()}
-    assert list(found) == metric_names()
-    assert all(metric.summary.endswith((".", "?")) for metric in found.values())
-    assert {"cola", "toy_scenes", "tricd"} <= set(found["group_match"].benchmarks)
 
 
 def test_json_holds_what_the_tables_show():
@@ -173,26 +157,12 @@ def test_the_lines_agree_with_the_builders(name, monkeypatch, tmp_path):
     assert line.rows == (None if None in rows else sum(rows))
 
 
-def test_own_copies_are_looked_into(coco):
-    folder = coco(categories=("add_att", "swap_obj"))
-    states = {line.name: line.state for line in listing.benchmark_lines(data_dir=folder)}
-    assert states["sugarcrepe"] == DAMAGED  # other files than the released ones
-    assert states["tricd"] == MISSING
-
-
 def test_the_list_imports_nothing_heavy():
     code = "from vl_assay.metrics.common.command_line import build_app\n"
     code += "build_app()(['list'], standalone_mode=False)\n"
     code += "import sys\nprint([m for m in ('torch', 'transformers', 'datasets', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_messages_that_are_alike_are_told_once():
-    lines = listing.problem_lines(entry("vl_checklist"))
-    assert len(lines) == 1
-    assert lines[0].startswith("missing: The sources have to be your own copy")
-    assert listing.problem_lines(entry("toy_scenes")) == []
 
 
 # Building all
@@ -292,21 +262,6 @@ def test_where_nothing_can_be_built_an_earlier_repository_stays(sources, tmp_pat
     cola = next(build_all(out, data_dir=sources, options={"verify": False}))
     assert "7 of 7 images are missing" in str(cola.errors["multiobjects"])
     assert (out / "cola" / "build.json").stat().st_ino == before
-
-
-def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(sources, tmp_path):
-    (tmp_path / "all" / "cola").mkdir(parents=True)
-    (tmp_path / "all" / "cola" / "thesis.tex").touch()
-    outcomes = list(build_all(tmp_path / "all", data_dir=sources, options={"verify": False}))
-    assert isinstance(outcomes[0].damaged["multiobjects"], StorageError)
-    assert outcomes[1].built
-
-
-def test_a_task_that_names_a_metric_that_is_not_there_says_so(monkeypatch):
-    task = Task("itm", {"nonsense": {}}, ("squares",))
-    monkeypatch.setattr("vl_assay.hub_datasets.core.listing.get_benchmark", lambda name: Benchmark((task,)))
-    with pytest.raises(UnknownNameError, match=r"unknown metric of aro 'nonsense'; known: aro_itm"):
-        listing.list_metrics()
 
 
 def test_one_column_is_no_tuple_of_columns():

@@ -43,19 +43,9 @@ def toy(tmp_path_factory, few_scenes):
     return build("toy_scenes", tmp_path_factory.mktemp("built") / "toy", configs=CONFIGS, options=SMALL)
 
 
-def test_a_folder_of_tasks_that_are_not_scored_by_default_is_scored_whole(tmp_path):
-    folder = build("toy_scenes", tmp_path / "toy", configs=["retrieval", "sets"])
-    assert [task.task.name for task in load_examples(str(folder))] == ["retrieval", "sets"]
-
-
 def test_the_same_sources_give_the_same_bytes(toy, tmp_path):
     again = build("toy_scenes", tmp_path / "again", configs=CONFIGS, options=SMALL)
     assert tree(again) == tree(toy)
-
-
-def test_parquet_files_carry_no_metadata_of_one_datasets_version(toy):
-    for path in toy.rglob("*.parquet"):
-        assert not pq.read_schema(path).metadata
 
 
 def test_a_failed_build_leaves_what_was_there(coco, tmp_path):

@@ -58,13 +58,6 @@ def test_a_dataset_is_published_in_one_commit(dataset):
     assert sorted(paths) == [path for path, _ in plan(dataset, "me/toy").files]
 
 
-def test_the_plan_has_sizes_and_needs_no_network(dataset):
-    what = plan(dataset, "me/toy")
-    sizes = dict(what.files)
-    assert all(sizes[path.relative_to(dataset).as_posix()] == path.stat().st_size for path in dataset.rglob("*.*t"))
-    assert not (dataset / "eval.yaml").exists()
-
-
 def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
     result = invoke("publish", dataset, "me/toy", "--dry-run")
     assert result.exit_code == 0

@@ -88,15 +88,6 @@ def test_embeddings_for_training_are_those_for_scoring(kind, folders):
     assert any(p.grad is not None and p.grad.any() for p in towers.parameters())
 
 
-def test_the_scale_is_clipped_to_a_hundred(tiny_clip):
-    encoder = trainable(load_model(str(tiny_clip)))
-    towers = Towers(encoder, negatives=False, positives=False)
-    with torch.no_grad():
-        encoder.module.logit_scale.fill_(np.log(100) + 1)
-    towers.clip_scale()
-    assert towers.scale().item() == pytest.approx(100)
-
-
 def test_models_without_gradients_and_revisions_of_folders_are_refused(tiny_clip, tmp_path):
     with pytest.raises(errors.ModelError, match="cannot be fine-tuned"):
         finetune("mock:oracle", make_training_set(), tmp_path / "out", short())
