@@ -9,6 +9,7 @@ import string
 
 import pytest
 from builder_support import hard_positives_tables
+from cases import read_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,40 +31,7 @@ def reason(kind, caption, candidate, old=(), new=""):
     return ""
 
 
-@pytest.mark.parametrize(
-    ("kind", "candidate", "expected"),
-    [
-        ("replace_obj", "A black horse and a white cat sit near an old tree.", ""),
-        ("replace_obj", "A black dog and a white cat sit near a bush.", ""),
-        ("replace_obj", "A black horse and a white cat sit near an old bush.", "not minimal"),
-        ("replace_obj", "A black dog and a white cat sit near an old oak tree.", "wrong kind"),
-        ("replace_obj", "A dog and a white cat sit near an old tree.", "wrong kind"),
-        ("replace_obj", "a black dog and the white cats sit near an old tree", "same as the caption"),
-        ("replace_att", "A black dog and a white cat sit near a young tree.", ""),
-        ("replace_rel", "A black dog and a white cat sit far away from an old tree", ""),
-        ("swap_obj", "A black cat and a white dog sit near an old tree.", ""),
-        ("swap_obj", "A white cat and a black dog sit near an old tree.", "wrong kind"),
-        ("swap_obj", "A black tree and a white dog sit near an old cat.", "not minimal"),
-        ("swap_obj", "A black dog and a white bird sit near an old tree.", "wrong kind"),
-        ("swap_att", "An old dog and a white cat sit near a black tree.", ""),
-        ("add_obj", "A black dog and a white cat sit near an old tree and a bench.", ""),
-        ("add_obj", "A black dog, a bird and a white cat sit near an old tree.", ""),
-        ("add_obj", "A big black dog and a white cat sit near an old green tree.", "not minimal"),
-        ("add_obj", "A black dog and a bench sit near an old tree.", "wrong kind"),
-        ("add_att", "A black dog and a fluffy white cat sit near an old tree.", ""),
-        ("positive_swap", "A white cat and a black dog sit near an old tree.", ""),
-        ("positive_swap", "A black cat and a white dog sit near an old tree.", "wrong kind"),
-        ("positive_replace", "A black dog and a white cat sit beside an old tree.", ""),
-        ("replace_obj", "A black dog and a white cat sit near an old fence.", ""),
-        ("replace_obj", "A black dog and a white cat sit near an fence.", "wrong article"),
-        ("replace_att", "A black dog and a orange cat sit near an old tree.", "wrong article"),
-        ("swap_att", "A old dog and a white cat sit near an black tree.", "wrong article"),
-        ("positive_swap", "An white cat and a black dog sit near an old tree.", "wrong article"),
-        ("add_att", "A black dog and a one-eyed white cat sit near an old tree.", ""),
-        ("replace_obj", "A black dog\u200b and a white cow sit near an old tree.", "control characters"),
-        ("replace_obj", "A black dog and a white cat sit near a" + " very" * 60 + " old tree.", "too long"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "candidate", "expected"), read_cases("minimal_changes"))
 def test_a_minimal_change_of_the_kind_passes_and_another_does_not(kind, candidate, expected):
     assert reason(kind, DOG, candidate) == expected
 
@@ -174,29 +142,7 @@ def test_most_of_what_people_let_into_sugarcrepe_is_accepted_and_changes_of_anot
                 assert share <= most, (kind, other, share, found[:3])
 
 
-@pytest.mark.parametrize(
-    ("kind", "caption", "candidate"),
-    [
-        # Hard Positives, sections 3.3 and 3.4.
-        ("replace_rel", "cutting board next to pan", "cutting board far from pan"),
-        ("swap_att", "the crouched cat and the open door", "the open cat and the crouched door"),
-        ("positive_swap", "the crouched cat and the open door", "the open door and the crouched cat"),
-        ("positive_replace", "cutting board next to pan", "cutting board near pan"),
-        # Its appendices C.1 and C.3.
-        ("positive_swap", "three giraffes and two antelope", "two antelopes and three giraffes"),
-        ("positive_swap", "a bathroom with a sink, toilet and shower", "a bathroom with a sink, shower and toilet"),
-        (
-            "positive_swap",
-            "An older gentleman in a white shirt and black bow tie",
-            "An older gentleman in a black bow tie and white shirt",
-        ),
-        (
-            "positive_replace",
-            "A side view mirror on the handle bars of a motorcycle",
-            "A side view mirror on the handle bars of a motorbike",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "caption", "candidate"), read_cases("hard_positives"))
 def test_what_the_text_of_hard_positives_prints_is_accepted(kind, caption, candidate):
     assert accept(kind, caption, candidate)
 

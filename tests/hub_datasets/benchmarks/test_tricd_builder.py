@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sources_tricd as sources
 from builder_support import Small
+from cases import read_cases
 
 from vl_assay.hub_datasets.tricd.questions import caption_question
 from vl_assay.metrics.common.errors import DataError
@@ -167,38 +168,7 @@ def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, chang
     assert str(path) in small.error(DataError, re.escape(found), config)
 
 
-@pytest.mark.parametrize(
-    ("caption", "expected"),
-    [
-        ("vase", "is there a vase"),
-        ("armchair", "is there an armchair"),
-        ("hourglass", "is there an hourglass"),
-        ("unicycle on a rope", "is there a unicycle on a rope"),
-        ("drums", "are there drums"),
-        ("bus", "is there a bus"),
-        ("bass", "is there a bass"),
-        ("dog chasing cats", "is there a dog chasing cats"),
-        ("dogs chasing a cat", "are there dogs chasing a cat"),
-        ("donuts wrapped in a napkin", "are there donuts wrapped in a napkin"),
-        ("stuffed leopard", "is there a stuffed leopard"),
-        ("women at a bar", "are there women at a bar"),
-        ("a dog on a sofa", "is there a dog on a sofa"),
-        ("two dogs", "are there two dogs"),
-        ("some dogs", "are there some dogs"),
-        ("some water", "is there some water"),
-        (" The cat in a box. ", "is there The cat in a box"),
-        ("There is a cat.", "is there a cat"),
-        ("there are cats  asleep", "are there cats  asleep"),
-        ("the dog sits and the cat stands", "does the dog sit and does the cat stand"),
-        ("The dog sits, and the cats stand.", "does the dog sit, and do the cats stand"),
-        ("A man is riding a horse while a dog watches", "is a man riding a horse while a dog watches"),
-        ("the boy flies a kite and watches it", "does the boy fly a kite and watch it"),
-        ("the dog has a ball but the cat has a mouse", "does the dog have a ball but does the cat have a mouse"),
-        ("a dog and a cat", "is there a dog and a cat"),
-        ("a dog that sits and a cat", "is there a dog that sits and a cat"),
-        ("a man riding a horse and a boy holding a kite", "is there a man riding a horse and a boy holding a kite"),
-    ],
-)
+@pytest.mark.parametrize(("caption", "expected"), read_cases("questions"))
 def test_caption_becomes_a_question(caption, expected):
     assert caption_question(caption) == expected
 
