@@ -67,13 +67,7 @@ class Small:
         """The rows of that split, streamed, with images as files."""
         return raw(self.builder(config, **options).as_streaming_dataset(split=self.split_of(config or self.config)))
 
-    def error(
-        self,
-        kind: type[DataError],
-        match: str | None,
-        config: str | None = None,
-        **options: Any,
-    ) -> str:
+    def error(self, kind: type[DataError], match: str | None, config: str | None = None, **options: Any) -> str:
         """The message of the error before anything is written; `DataError` means damage, not a missing source."""
         builder = self.builder(config, **options)
         with pytest.raises(kind, match=match) as caught:

@@ -1,7 +1,5 @@
 """The audit of all benchmarks: what is here is audited, what is not is listed with the reason, and nothing stops it."""
 
-from __future__ import annotations
-
 import json
 import re
 

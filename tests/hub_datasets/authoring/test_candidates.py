@@ -1,7 +1,5 @@
 """The candidates' file, and the captions that candidates are made of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables of captions: every format gives the same rows, columns are found, and what cannot be used is named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

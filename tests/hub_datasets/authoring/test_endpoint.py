@@ -1,7 +1,5 @@
 """The models that `generate` asks: an endpoint and its key, and a checkpoint on this machine, also behind a server."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Generation against a local endpoint that answers well, badly, slowly, with errors, with garbage and with commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

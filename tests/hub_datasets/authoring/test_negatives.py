@@ -1,7 +1,5 @@
 """NegCLIP's and CREPE's negatives: the papers' examples, laws, and the captions that the authors released."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A new benchmark from captions and images: its stages, what people have to do, and what comes out of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """N-gram models against a recursion written out, laws, and that no caption is scored by a model that saw it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The prompts in the form of SugarCrepe and Hard Positives: what the papers print, and how plain answers are read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

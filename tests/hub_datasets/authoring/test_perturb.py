@@ -1,7 +1,5 @@
 """Order perturbations and image shuffles: the paper's examples, an enumeration written out, and laws."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -15,12 +13,7 @@ from PIL import Image
 from scipy.stats import chisquare
 
 from vl_assay.hub_datasets.authoring.text import perturb
-from vl_assay.hub_datasets.authoring.text.perturb import (
-    SHUFFLES,
-    TEXT_SHUFFLES,
-    clean_caption,
-    shuffle_image,
-)
+from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, clean_caption, shuffle_image
 from vl_assay.hub_datasets.authoring.text.tagging import tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 

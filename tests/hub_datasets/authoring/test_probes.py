@@ -1,20 +1,12 @@
 """Learned probes: nothing leaks between folds, planted leaks are found and named, chance stays chance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from audit_support import LEAKS, clean_pairs, leaking_pairs
 
 from vl_assay.hub_datasets.authoring.audit.audit import audit
 from vl_assay.hub_datasets.authoring.audit.features import Rarity, formatting, words
-from vl_assay.hub_datasets.authoring.audit.probes import (
-    FOLDS,
-    PROBES,
-    assign_folds,
-    group_pairs,
-    run_probes,
-)
+from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES, assign_folds, group_pairs, run_probes
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.metrics.common.errors import DataError
 

@@ -1,7 +1,5 @@
 """Adversarial refinement: laws of cells, an independent count of what may be kept, scales, 50 % by construction."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction

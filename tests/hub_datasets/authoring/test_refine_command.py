@@ -1,7 +1,5 @@
 """Refinement in rounds of learned probes, what is written of a refinement, and the command."""
 
-from __future__ import annotations
-
 import json
 import re
 

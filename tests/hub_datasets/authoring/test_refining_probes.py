@@ -1,7 +1,5 @@
 """Refinement on chosen probes, and a probe of trees, which is of another kind than those."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from audit_support import leaking_pairs

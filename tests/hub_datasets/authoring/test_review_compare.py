@@ -1,7 +1,5 @@
 """People compare two sets of negatives: what is drawn, what a page may know, what is counted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Candidates made by rule: by hand, and laws over real and made-up captions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -12,11 +10,7 @@ from vl_assay.hub_datasets.authoring.data.sources import Captioned
 from vl_assay.hub_datasets.authoring.generate.checks import KINDS, check
 from vl_assay.hub_datasets.authoring.generate.generate import generate_by_rule
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
-from vl_assay.hub_datasets.authoring.generate.rules import (
-    OBJECTS,
-    RULE_KINDS,
-    make_by_rule,
-)
+from vl_assay.hub_datasets.authoring.generate.rules import OBJECTS, RULE_KINDS, make_by_rule
 from vl_assay.hub_datasets.authoring.text.articles import wrong_articles
 from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
 

@@ -1,7 +1,5 @@
 """Similar images: by histograms without weights, by an image-only checkpoint, and never by one trained with text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance

@@ -1,7 +1,5 @@
 """Tags, articles and forms of words: by hand, for any text, and with or without spaCy, TextBlob and inflect."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import sys

@@ -91,11 +91,7 @@ def test_a_row_that_can_be_ranked_is_kept_with_its_defects(small, fields, defect
 
 @pytest.mark.parametrize(
     ("fields", "defect"),
-    [
-        ({"hard_negs": []}, "no_negatives"),
-        ({"hard_negs": ""}, "no_negatives"),
-        ({"caption": " "}, "blank_caption"),
-    ],
+    [({"hard_negs": []}, "no_negatives"), ({"hard_negs": ""}, "no_negatives"), ({"caption": " "}, "blank_caption")],
 )
 def test_a_row_with_nothing_to_rank_is_in_a_split_of_its_own(small, fields, defect):
     spoil(small.folder, **fields)

@@ -1,7 +1,5 @@
 """The EqBen builder: subsets by folder, frames that are arrays, the full set, and how it names what is wrong."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

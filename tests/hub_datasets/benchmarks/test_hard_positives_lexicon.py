@@ -1,7 +1,5 @@
 """Hard positives are traced to the lexicon, their defects are found, and the lexicon is that of the paper's tables."""
 
-from __future__ import annotations
-
 import pytest
 from builder_support import hard_positives_tables, paper_text
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The NaturalBench builder: which caption is right of which image, what is a defect, and what its tasks score."""
 
-from __future__ import annotations
-
 import pytest
 import sources_naturalbench as sources
 from builder_support import Small

@@ -1,7 +1,5 @@
 """How the records of the smaller releases become rows, and which damage is named."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """SPEC: what is true comes first in either direction, commands take several images a row, wrong rows are refused."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

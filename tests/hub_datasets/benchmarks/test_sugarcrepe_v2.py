@@ -1,7 +1,5 @@
 """`sugarcrepe/v2`: its ids are of the release, and it is reported with every SugarCrepe run."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

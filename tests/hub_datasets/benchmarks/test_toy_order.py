@@ -1,7 +1,5 @@
 """toy_order: the shuffles move what they name and nothing else, a seed draws others, and a bag of words sees none."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

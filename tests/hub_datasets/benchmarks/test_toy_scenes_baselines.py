@@ -1,7 +1,5 @@
 """The scores of the mocks on the tasks of toy_scenes, from dataset to results, are those that theory predicts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

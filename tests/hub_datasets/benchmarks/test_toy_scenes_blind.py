@@ -1,7 +1,5 @@
 """Readers of captions alone find no negatives of toy_scenes, but those that the card says."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

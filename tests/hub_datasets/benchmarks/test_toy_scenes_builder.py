@@ -1,7 +1,5 @@
 """toy_scenes as a dataset: splits, rows, columns like those of the benchmarks of photographs, and a true card."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

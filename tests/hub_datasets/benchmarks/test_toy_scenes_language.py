@@ -1,7 +1,5 @@
 """The language of toy_scenes: what is written is read back, nothing else is, and words mean what the checker says."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Beyond single rows of toy_scenes: one right answer in retrieval, spread of sets, questions about one picture each."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

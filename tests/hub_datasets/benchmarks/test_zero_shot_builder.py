@@ -1,7 +1,5 @@
 """The zero_shot builder: where labelled images, names of classes and templates come from, and what is refused."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

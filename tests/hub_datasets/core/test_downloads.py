@@ -1,7 +1,5 @@
 """Builds that download: nothing twice, a cut transfer starts anew, a wrong file is named; served by a local server."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Error analysis with captions and images of a benchmark: in Python, as a command, and as a page in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Every benchmark, from its sources to results: build, validate, load, score, evaluate, and the card."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """What `list` and `build --all` tell: sizes, sources, what is missing; what fails stops nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The profile by skill: its arithmetic by hand, its clusters across benchmarks, and what is in no skill."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

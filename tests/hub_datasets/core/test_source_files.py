@@ -1,7 +1,5 @@
 """Source files of builders: found, verified and checked; boxes and crops of images."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 

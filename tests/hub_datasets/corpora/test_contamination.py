@@ -1,7 +1,5 @@
 """Steps over a training set: planted copies of a benchmark are found at their rows, and candidates are the rules'."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Results in a model's repository: readable by the Hub's own reader, and nothing else in the card touched."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

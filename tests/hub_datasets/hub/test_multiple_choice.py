@@ -1,7 +1,5 @@
 """Benchmarks as multiple choice: nothing tells the right choice, and other tools find what they need."""
 
-from __future__ import annotations
-
 import base64
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Results proposed to a model's repository: one pull request, whatever fails on the way; over HTTP to a local Hub."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

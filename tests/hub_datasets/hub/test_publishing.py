@@ -1,7 +1,5 @@
 """Publishing: what would be uploaded, one commit, cards, and errors in words; the Hub is a stand-in."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Spaces: what is published runs by itself, where VL-Assay is not installed, on the versions that were tested."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

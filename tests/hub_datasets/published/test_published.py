@@ -1,7 +1,5 @@
 """What the papers' tables print: it is what stands in the papers, and names scores and models that exist."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from itertools import groupby

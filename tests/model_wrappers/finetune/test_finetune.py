@@ -1,7 +1,5 @@
 """Fine-tuning: every family learns and is saved as it was; how a recipe is run changes nothing else."""
 
-from __future__ import annotations
-
 import resource
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Validation during training on benchmarks, the model card, and the command."""
 
-from __future__ import annotations
-
 import re
 import stat
 
