@@ -3,14 +3,12 @@
 import hashlib
 import itertools
 import json
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from scipy.stats import chisquare
 
 from vl_assay.hub_datasets.authoring.text import perturb
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, clean_caption, shuffle_image
@@ -114,13 +112,6 @@ def test_every_result_but_the_identity_is_drawn(example, name, count):
     assert len(possible) == count
     # The chance that some result of 119 is not among 2,000 draws: 119 * (118 / 119)^2000 = 6e-6.
     assert {perturb_all([example["caption"]], name, seed)[0] for seed in range(2_000)} == possible
-
-
-def test_results_other_than_the_identity_are_equally_likely():
-    # Six orders of three words without the identity: five, each with a fifth of 3,000 draws.
-    counts = Counter(perturb_all(["red green blue"], ALL_WORDS, seed)[0] for seed in range(3_000))
-    assert len(counts) == 5
-    assert chisquare(list(counts.values())).pvalue > 1e-4
 
 
 WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]

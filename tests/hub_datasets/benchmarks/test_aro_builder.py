@@ -106,19 +106,6 @@ def test_images_may_lie_in_folders_of_their_own(small):
     assert dataset["image"][0].size == (50, 30)
 
 
-@pytest.mark.parametrize(
-    ("fields", "found"),
-    [
-        ({"false_caption": ""}, "false_caption is empty"),
-        ({"bbox_w": 0}, r"the box \[0, 0, 0, 30\] .*holds no pixel"),
-        ({"bbox_h": 1e9}, ".* is not in pixels"),
-    ],
-)
-def test_a_damaged_row_is_named(small, fields, found):
-    rewrite(small.folder, **fields)
-    small.error(DataError, f"{RELATION_FILE}, row 0: {found}.*Expected")
-
-
 @pytest.mark.parametrize("attributes", ["small & brown", ["small"], ["small", "brown", "red"], ["small", ""], None])
 def test_attributes_are_a_list_of_two_texts(small, attributes):
     rewrite(small.folder, ATTRIBUTION_FILE, attributes=attributes)

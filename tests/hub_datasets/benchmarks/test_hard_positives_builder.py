@@ -144,9 +144,7 @@ BOXED = GOOD | {"bbox_x": 0, "bbox_y": 0, "bbox_w": 5, "bbox_h": 5, "attributes"
     ("part", "record", "found"),
     [
         ("replace_relations", GOOD | {"image_path": "a/.."}, "image_path 'a/..' does not end in a file name"),
-        ("swap", GOOD, "bbox_x is None"),
         ("swap", BOXED | {"bbox_w": 0}, "the box [0, 0, 0, 5] (x, y, width, height) holds no pixel"),
-        ("swap", BOXED | {"bbox_x": 1.5}, "bbox_x is 1.5"),
         ("swap", BOXED | {"attributes": ["x"]}, "attributes is ['x'], not a list of two texts"),
     ],
 )

@@ -59,19 +59,6 @@ def test_a_question_with_one_answer_is_a_defect_that_stays_and_is_wrong(small):
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"Image_1_Question_0": " "}, "row 0: Image_1_Question_0 is empty"),
-        ({"Question_Type": None}, "row 0: Question_Type is None"),
-    ],
-)
-def test_damaged_questions_are_an_error_that_names_row_and_field(small, changes, found):
-    rows = sources.records(2)
-    sources.write_questions(small.folder, [rows[0] | changes, rows[1]])
-    assert found in small.error(DataError, "parquet")
-
-
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
         ({"caption_0": ""}, "row 1: caption_0 is empty"),
         ({"index": "one"}, "row 1: index is 'one'"),
         ({"image_1": "../1.jpg"}, "'../1.jpg' of retrieval/1 does not lead to a file"),

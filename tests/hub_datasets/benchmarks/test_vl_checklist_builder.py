@@ -114,7 +114,6 @@ def test_only_the_files_of_the_chosen_sources_are_read(small):
     [
         (["VG_100K/11.jpg"], "found ['VG_100K/11.jpg']"),
         (["VG_100K/11.jpg", {"POS": ["a"]}], "texts is {'POS': ['a']}"),
-        (["VG_100K/11.jpg", {"POS": [], "NEG": ["b"]}], "POS is empty"),
         (["VG_100K/11.jpg", {"POS": "a", "NEG": ["b"]}], "texts is {'POS': 'a', 'NEG': ['b']}"),
         (["../11.jpg", {"POS": ["a"], "NEG": ["b"]}], "'../11.jpg' is not the relative path of an image"),
     ],

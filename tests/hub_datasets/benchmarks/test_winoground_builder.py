@@ -90,8 +90,6 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revis
     [
         ({"id": "1"}, "id is '1'"),
         ({"id": 0}, "id 0 occurs twice"),
-        ({"id": -1}, "id is empty or negative"),
-        ({"caption_1": ""}, "caption_1 is empty"),
         ({"image_0": "../ex_1_img_0"}, "image_0 '../ex_1_img_0' names no file"),
     ],
 )

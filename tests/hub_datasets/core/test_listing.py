@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -144,17 +143,6 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
         raise invoke("list", "sugarcrep").exception
 
 
-@pytest.mark.parametrize("name", benchmark_names())
-def test_the_lines_agree_with_the_builders(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
-    [line] = [line for line in listing.benchmark_lines() if line.name == name]
-    found = [config for config in entry(name).configs if config.by_default]
-    assert line.summary
-    assert line.state == max((config.state for config in found), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
-    rows = [config.rows for config in found]
-    assert line.rows == (None if None in rows else sum(rows))
-
-
 def test_the_list_imports_nothing_heavy():
     code = "from vl_assay.metrics.common.command_line import build_app\n"
     code += "build_app()(['list'], standalone_mode=False)\n"
@@ -249,17 +237,6 @@ def test_a_configuration_that_fails_half_way_leaves_no_files(coco, tmp_path, mon
     counts = (out / "README.md").read_text().split("<!-- counts -->")[1].split("<!-- /counts -->")[0]
     assert "add_att" in counts
     assert "swap_obj" not in counts
-
-
-def test_where_nothing_can_be_built_an_earlier_repository_stays(sources, tmp_path):
-    out = tmp_path / "all"
-    list(build_all(out, data_dir=sources, options={"verify": False}))
-    before = (out / "cola" / "build.json").stat().st_ino
-    shutil.rmtree(sources / "cola" / "images")
-    (sources / "cola" / "images").mkdir()
-    cola = next(build_all(out, data_dir=sources, options={"verify": False}))
-    assert "7 of 7 images are missing" in str(cola.errors["multiobjects"])
-    assert (out / "cola" / "build.json").stat().st_ino == before
 
 
 def test_one_column_is_no_tuple_of_columns():

@@ -231,12 +231,9 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
         BODY,
         "---\n---\n# A rule below no metadata\n",
         "---\n\n---\n" + BODY,
-        "\n---\n# nothing yet\n---\n" + BODY,
         "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
-        "---\n{license: mit}\n---\n" + BODY,
         "---\nmodel-index: &i []\nother: *i\n---\n" + BODY,
         "\ufeff---\nlicense: mit\n---\n" + BODY,
-        "\ufeff" + BODY,
     ],
 )
 def test_cards_without_results_get_them(content, card, tmp_path):
@@ -259,17 +256,6 @@ def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
     plain = card(BODY.replace("\n", "\r\n"))
     write_model_card(plain, [RESULT])
     assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
-
-
-def test_a_model_of_another_name_in_the_index_keeps_its_name_and_its_place(card):
-    other = {"name": "other", "results": []}
-    path = card("---\n" + yaml.safe_dump({"model-index": [other, {"name": MODEL, "results": []}]}) + "---\n")
-    write_model_card(path, [RESULT])
-    index = yaml.safe_load(path.read_text().split("---")[1])["model-index"]
-    assert [(each["name"], len(each["results"])) for each in index] == [("other", 0), (MODEL, 1)]
-    path = card("---\n" + yaml.safe_dump({"model-index": [other]}) + "---\n")
-    write_model_card(path, [RESULT])
-    assert ModelCard.load(path).data.model_name == "other"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from huggingface_hub.errors import LocalTokenNotFoundError
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_card
-from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.hub.publish import plan, publish, upload
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.metrics.modules.discovery import get_spec
@@ -125,19 +124,6 @@ def test_every_card_is_read_by_the_hubs_own_classes_without_a_loss(name):
     assert DatasetCardData(**front).to_dict() == front
     assert front["pretty_name"]
     assert all(section in card.text for section in ("## Licen", "@", "constant"))  # the last, of its sanity gates
-
-
-def test_a_built_card_tells_what_the_build_holds(dataset):
-    card = DatasetCard.load(dataset / "README.md", ignore_metadata_errors=False)
-    [order] = read_build(dataset)["configs"].values()
-    for split, n in order.items():
-        assert f"| order | {split} | {n['rows']:,} | {n['images']:,} | {n['captions']:,} |" in card.text
-    [listed] = card.data["configs"]
-    assert listed["config_name"] == "order"
-    paths = [path for files in listed["data_files"] for path in files["path"]]
-    assert sorted(paths) == sorted(str(path.relative_to(dataset)) for path in dataset.rglob("*.parquet"))
-    splits = {split["name"]: split["num_examples"] for split in card.data["dataset_info"]["splits"]}
-    assert splits == {split: n["rows"] for split, n in order.items()} == {"validation": 500, "test": 1000}
 
 
 def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):
