@@ -101,6 +101,10 @@ def test_what_cannot_be_trained_is_refused():
         NGramModel(["a"], order=0)
     with pytest.raises(UnknownNameError, match="known: word, character"):
         NGramModel(["a"], unit="line")
+    with pytest.raises(DataError, match="of one image"):
+        blind_scores(make_pairs(images=1), "words")
+    with pytest.raises(UnknownNameError, match="known: words, characters"):
+        blind_scores(make_pairs(), "letters")
 
 
 def test_no_caption_is_scored_by_a_model_that_saw_it_its_image_or_a_caption_it_shares():
@@ -123,11 +127,3 @@ def test_scores_of_pairs_do_not_depend_on_their_order():
     order = np.random.default_rng(1).permutation(len(pairs))
     for one, other in zip(blind_scores(pairs, "words"), blind_scores([pairs[k] for k in order], "words"), strict=True):
         np.testing.assert_array_equal(one[order], other)
-
-
-def test_pairs_of_one_image_and_unknown_scorers_are_refused():
-    pairs = make_pairs(images=1)
-    with pytest.raises(DataError, match="of one image"):
-        blind_scores(pairs, "words")
-    with pytest.raises(UnknownNameError, match="known: words, characters"):
-        blind_scores(pairs, "letters")

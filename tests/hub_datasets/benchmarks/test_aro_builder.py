@@ -96,16 +96,6 @@ def test_crops_of_one_photograph_are_told_apart_and_equal_crops_are_not(small):
     assert one["bytes"] != other["bytes"]
 
 
-def test_images_may_lie_in_folders_of_their_own(small):
-    (small.folder / "images" / "VG_100K").mkdir()
-    (small.folder / "images" / "2315000.jpg").rename(small.folder / "images" / "VG_100K" / "2315000.jpg")
-    rows = [row for row in released_rows(small.folder) if row["image_path"] == "2315000.jpg"]
-    sources_aro.write(small.folder / RELATION_FILE, [row | {"image_path": "VG_100K/2315000.jpg"} for row in rows])
-    dataset = small.build()
-    assert set(dataset["filename"]) == {"VG_100K/2315000.jpg"}
-    assert dataset["image"][0].size == (50, 30)
-
-
 @pytest.mark.parametrize("attributes", ["small & brown", ["small"], ["small", "brown", "red"], ["small", ""], None])
 def test_attributes_are_a_list_of_two_texts(small, attributes):
     rewrite(small.folder, ATTRIBUTION_FILE, attributes=attributes)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 import sources_crepe as sources
 from builder_support import Small
 
-from vl_assay.hub_datasets.core.build import build as build_repository
-from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import DataError
 
 
@@ -103,15 +100,6 @@ def test_a_row_with_nothing_to_rank_is_in_a_split_of_its_own(small, fields, defe
     assert row["id"] == "productivity_swap/7/1"
     assert row["defects"] == [defect]
     assert row["image"] is not None
-
-
-def test_the_card_of_a_build_states_how_many_rows_are_left_out(small, tmp_path):
-    spoil(small.folder, hard_negs=[])
-    out = build_repository("crepe", tmp_path / "built", configs=["productivity_swap"], data_dir=small.folder)
-    assert "| productivity_swap | test | 26 | " in (out / "README.md").read_text(encoding="utf-8")
-    assert "| productivity_swap | unranked | 1 | 1 | 1 |" in (out / "README.md").read_text(encoding="utf-8")
-    assert read_build(out)["configs"]["productivity_swap"]["unranked"]["rows"] == 1
-    assert len(datasets.load_dataset(str(out), "productivity_swap", split="unranked")) == 1
 
 
 @pytest.mark.parametrize(

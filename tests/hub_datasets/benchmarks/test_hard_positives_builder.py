@@ -77,14 +77,6 @@ def test_swaps_have_their_attributes_box_and_defects(small):
     assert [row["defect"] for row in rows] == ["", "", "caption equals negative", ""]
 
 
-def test_several_defects_stand_together(small):
-    row = (sources.plain(0), "covered bed", "covecrimson bed", "covered bed ")
-    sources.write(small.folder, "vl_checklist_attributes.json", [row, row])
-    found = small.build("replace_attributes")["defect"][:]
-    assert found[0] == "caption equals negative; substring replacement"
-    assert found[1] == "duplicate; " + found[0]
-
-
 def test_the_same_captions_of_another_image_or_box_are_no_duplicate(small):
     sources.write(
         small.folder, "vl_checklist_attributes.json", [(sources.plain(n), "red a", "crimson a", "a") for n in (0, 1, 0)]

@@ -112,15 +112,6 @@ def test_names_by_label_may_name_classes_without_an_image(images, built):
     assert rows["label"][:] == [0, 2, 0, 2]
 
 
-def test_names_alone_are_those_of_the_sorted_labels(images, built):
-    folder = images("n2", "n1")
-    (folder / "classnames.txt").write_text("cat\ndog\n")
-    assert dict(zip(*(built(data_dir=folder)[column][:2] for column in ("filename", "caption")), strict=True)) == {
-        "n1/0.png": "cat",
-        "n2/0.png": "dog",
-    }
-
-
 def test_synsets_have_the_first_synonym_that_no_other_class_has(images, built):
     folder = images(*SYNSETS[:3])
     (folder / "LOC_synset_mapping.txt").write_text(LISTED)

@@ -169,16 +169,6 @@ def test_a_page_in_place_of_an_image_of_cola_is_an_error_that_names_both(remote_
     Small("cola", tmp_path).error(DataError, message, data_dir=None)
 
 
-def test_images_of_sugarcrepe_come_from_the_archive_where_data_dir_has_no_folder_of_them(remote_sugarcrepe, tmp_path):
-    small = Small("sugarcrepe", tmp_path, "swap_obj")
-    rows = small.rows()
-    for path in (small.folder / "val2017").iterdir():
-        path.unlink()
-    assert missing(small.rows(allow_missing=True), "image") == [row["id"] for row in rows]
-    (small.folder / "val2017").rmdir()
-    assert raw(small.build()) == rows
-
-
 def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_sugarcrepe, tmp_path):
     small = Small("sugarcrepe", tmp_path)
     shutil.copy(small.folder / "data" / "swap_obj.json", small.folder)

@@ -129,13 +129,6 @@ def test_a_reader_filters_searches_and_scrolls(toy, page_of):
     assert "q=no+such+words" in words
 
 
-def test_an_address_brings_back_the_view(toy, page_of):
-    page = page_of(toy.path("itm"), toy.path("itm", "shuffled"), fragment="task=0&who=1&category=6&q=")
-    assert page.get_by_label("Show").input_value() == "1"
-    assert page.get_by_label("Category").locator("option:checked").inner_text() == "swap_obj"
-    assert "B wrong" in page.locator(f"{CARD} li strong").all_text_contents()
-
-
 @pytest.mark.parametrize(("task", "width", "scheme"), [("detection", 390, "dark"), ("groups", 390, "light")])
 def test_pages_fit_a_phone_and_can_be_read_by_all(toy, page_of, task, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

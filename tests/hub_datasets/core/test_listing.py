@@ -13,7 +13,7 @@ from console import invoke
 from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
-from vl_assay.hub_datasets.core.build import build_all, sources_folder
+from vl_assay.hub_datasets.core.build import build_all
 from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.core.repository import read_build
@@ -99,14 +99,6 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
     assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
     cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
     assert swap_obj() == (12, 5, True)
-
-
-def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path):
-    assert sources_folder("cola", None) is None
-    assert sources_folder("cola", tmp_path) == tmp_path
-    (tmp_path / "cola").mkdir()
-    assert sources_folder("cola", tmp_path) == tmp_path / "cola"
-    assert sources_folder("toy_scenes", tmp_path) is None
 
 
 def test_json_holds_what_the_tables_show():

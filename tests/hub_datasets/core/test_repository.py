@@ -97,13 +97,6 @@ def test_missing_images_are_counted_in_the_card_and_the_record(coco, tmp_path):
     assert "| swap_obj | test | 24 | 7 (3 missing) | 48 |" in (out / "README.md").read_text()
 
 
-def test_text_only_builds_say_so_when_scored(coco, tmp_path):
-    options = {"verify": False, "with_images": False}
-    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(), options=options)
-    with pytest.raises(DataError, match="has no column 'image'"):
-        load_examples(str(out))
-
-
 def test_unknown_configurations_and_options_answer_with_the_known_ones(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown configuration of toy_scenes 'x'; known: itm"):
         build("toy_scenes", tmp_path / "x", configs=["x"])
@@ -129,11 +122,6 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.
     assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
-
-
-def test_only_the_splits_that_were_asked_for_are_built(tmp_path):
-    out = build("toy_scenes", tmp_path / "out", configs=["retrieval"], splits=["validation"])
-    assert list(read_build(out)["configs"]["retrieval"]) == ["validation"]
 
 
 def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):

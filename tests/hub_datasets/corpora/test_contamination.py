@@ -96,17 +96,6 @@ def test_copies_are_found_at_their_rows_and_counted_by_example(planted, tmp_path
     assert [cell.strip() for cell in line.split("│")[2:-1]] == [str(number) for number in part.values()]
 
 
-def test_captions_alone_are_compared_and_a_missing_column_is_named(planted, tmp_path):
-    command = ["corpus", "contamination", planted[0], "--benchmark", "toy_scenes/itm", "--resemblance", "1", "--out"]
-    invoke(*command, tmp_path / "captions", "--no-images")
-    record = json.loads((tmp_path / "captions" / "contamination.json").read_text())
-    assert set(pq.read_table(tmp_path / "captions" / "shards")["kind"].to_pylist()) == {"caption_exact"}
-    assert record["examples"]["toy_scenes/itm"]["with images"] == 0
-    lacking = invoke(*command, tmp_path / "lacking")
-    assert lacking.exit_code == 1
-    assert "has no column 'image'" in lacking.output
-
-
 def test_candidates_are_those_of_the_rules(tmp_path):
     rng = np.random.default_rng(0)
     nouns = rng.choice(["dog", "cat", "table", "bus", "horse", "狗", "été"], (100, 2))

@@ -18,7 +18,6 @@ from gradio_client import Client, handle_file
 from packaging.requirements import Requirement
 from test_publishing import Hub
 
-from vl_assay.hub_datasets.hub import spaces
 from vl_assay.hub_datasets.hub.publish import plan, publish
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.modules.discovery import load_metric, metric_names
@@ -79,15 +78,6 @@ def test_requirements_are_pinned_to_what_is_installed(name):
     card = yaml.safe_load(text(planned, "README.md").split("---\n")[1])
     assert card["sdk_version"] == version("gradio")
     assert card["python_version"] == f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def test_requirements_of_ones_own_stay_as_they_are():
-    assert spaces.pinned("# mine\nsomething<2\n") == "# mine\nsomething<2\n"
-    nested = spaces.pinned("vl-assay[all]\nother\n").splitlines()
-    assert nested[-1] == "other"
-    assert f"torch=={version('torch')}" in nested
-    assert f"matplotlib=={version('matplotlib')}" in nested
-    assert len(nested) == len(set(nested))
 
 
 def test_a_space_that_needs_nothing_of_this_package_is_left_as_it_is(tmp_path):

@@ -18,7 +18,7 @@ from vl_assay.hub_datasets.toy_scenes import render
 from vl_assay.hub_datasets.toy_scenes.language import parse, synonym
 from vl_assay.hub_datasets.toy_scenes.tasks import CATEGORIES, task_rows
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
-from vl_assay.model_wrappers.finetune.data.training_set import Sample, read_training_set
+from vl_assay.model_wrappers.finetune.data.training_set import read_training_set
 
 SWAP, REPLACE = "scene:swap", "scene:replace"
 
@@ -202,17 +202,6 @@ def test_files_of_candidates_belong_to_captions_and_where_these_are_shared_to_im
         read_training_set(folder, files=[tmp_path / "other"])
 
 
-def test_captions_without_negatives_can_be_left_out_and_are_counted(folder):
-    training_set = read_training_set(folder, negatives=["negclip"])
-    kept = training_set.with_negatives()
-    assert [each.caption for each in kept.samples] == [each.caption for each in training_set.samples if each.negatives]
-    assert kept.dropped == sum(not each.negatives for each in training_set.samples) > 0
-    assert kept.summary() == {
-        "reference": folder.name, "captions": 4, "images": 3, "with_negative": 4, "with_positive": 0, "dropped": 1,
-        "lost": 0, "source": {},
-    }  # fmt: skip
-
-
 def test_a_folder_of_images_is_read_by_its_table(folder, tmp_path):
     training_set = read_training_set(folder, limit=4)
     assert [each.caption for each in training_set.samples][2:] == ["a dog", "a man holding a small dog"]
@@ -234,15 +223,6 @@ def test_the_files_of_negclip_are_read_as_released(folder):
     samples = read_training_set(path).samples
     assert samples[0].negatives == ("A yak with a child .", "A yak's child .")
     assert samples[1].negatives == ()
-
-
-def test_columns_can_be_named_and_captions_be_lists(folder, tmp_path):
-    rows = [{"pic": str(folder / "a.png"), "said": ["one", "two"], "wrong": "three", "name": "x", "caption": "?"}]
-    names = {"image": "pic", "caption": "said", "negatives": "wrong", "id": "name"}
-    samples = read_training_set(table(tmp_path, "x.jsonl", rows), columns=names).samples
-    assert samples == [
-        Sample(str(folder / "a.png"), caption, ("three",), (), f"x#{n}") for n, caption in enumerate(("one", "two"))
-    ]
 
 
 @pytest.mark.parametrize(
