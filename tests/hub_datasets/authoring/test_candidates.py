@@ -8,7 +8,7 @@ from audit_support import write_table
 from hypothesis import strategies as st
 from review_support import draw_image
 
-from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.data.tables import write_rows
 from vl_assay.metrics.common.errors import DataError
@@ -27,11 +27,6 @@ def test_candidates_are_read_as_they_were_written(tmp_path):
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-def test_hard_negatives_become_pairs_and_hard_positives_do_not():
-    [pair] = to_pairs([ONE, TWO])
-    assert tuple(pair) == ("1/swap_obj", "images/1.jpg", "a cat on a dog", "a dog on a cat", "swap_obj")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The ARO builder: relations and attributes, their crops, what is asked of the user's files, and that its card is true.
 
-The order configurations are tested in `test_aro_order`.
+The order configurations are tested in `test_shuffled_captions`.
 """
 
 from __future__ import annotations
