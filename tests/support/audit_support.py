@@ -1,7 +1,5 @@
 """Pairs without a leak and with a planted one of each kind, tables, blind predictions, and released captions."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

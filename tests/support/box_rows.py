@@ -1,7 +1,5 @@
 """Rows of boxes, TRICD's released ones, and their overlap counted by hand, for the tests of detection."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,7 @@ class Small:
         """The rows of that split, streamed, with images as files."""
         return raw(self.builder(config, **options).as_streaming_dataset(split=self.split_of(config or self.config)))
 
-    def error(
-        self,
-        kind: type[DataError],
-        match: str | None,
-        config: str | None = None,
-        **options: Any,
-    ) -> str:
+    def error(self, kind: type[DataError], match: str | None, config: str | None = None, **options: Any) -> str:
         """The message of the error before anything is written; `DataError` means damage, not a missing source."""
         builder = self.builder(config, **options)
         with pytest.raises(kind, match=match) as caught:
@@ -120,3 +115,14 @@ def paper_text(shared_data: Path, number: str) -> str:
     if not found:
         pytest.skip("the paper's text is not there")
     return found[0].read_text(encoding="utf-8")
+
+
+def hard_positives_tables(shared_data: Path) -> list[tuple[tuple[str, ...], str, int, tuple[str, str, str]]]:
+    """The rows of Hard Positives, Tables 4-6: words, synonym, number, and the example's three captions."""
+    rows = []
+    for line in paper_text(shared_data, "003").splitlines():
+        cells = line.split("\t")
+        example = re.fullmatch(r"O: (.+) HP: (.+) HN: (.+)", cells[-1])
+        if len(cells) == 4 and example:
+            rows.append((tuple(cells[0].split(", ")), cells[1], int(cells[2]), example.groups()))
+    return rows

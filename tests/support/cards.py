@@ -1,7 +1,5 @@
 """The metrics' cards and the papers that they quote, for the tests that compare them."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line, in the process of the test."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from functools import cache

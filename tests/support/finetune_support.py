@@ -1,7 +1,5 @@
 """Shared by the tests of fine-tuning: a small training set in memory, a short recipe, stopped runs, weights."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

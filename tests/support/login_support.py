@@ -1,7 +1,5 @@
 """A Space with a login for a test: its environment, the cookies of its users, and a call of its interface."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

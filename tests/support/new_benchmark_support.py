@@ -1,7 +1,5 @@
 """What the tests of new benchmarks share: a folder of images with captions, and settings that are quickly done."""
 
-from __future__ import annotations
-
 import numpy as np
 from language_model_stand_in import COLOURS, NOUNS
 from PIL import Image

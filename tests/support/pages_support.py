@@ -1,7 +1,5 @@
 """Shared by tests of the leaderboard in a browser."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qs, urlsplit
 
 from axe_playwright_python.sync_playwright import Axe

@@ -1,7 +1,5 @@
 """Predictions as the tests of reports write them: small, of several tasks, models and seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_task

@@ -1,7 +1,5 @@
 """Helpers of the tests of the review page: candidates with images, items for boxes, a page that is served."""
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Small sources in the layout of BiVLC on the Hub: Parquet files with images inside."""
 
-from __future__ import annotations
-
 from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets.bivlc.builder import TABLE

@@ -1,7 +1,5 @@
 """Small sources of ColorSwap, in the layout of the authors' archive, and as Parquet files of the Hub."""
 
-from __future__ import annotations
-
 import json
 
 from noise import write_noise

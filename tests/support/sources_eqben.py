@@ -1,7 +1,5 @@
 """Small sources in EqBen's layout: the subset, with images in place of the frames that are arrays."""
 
-from __future__ import annotations
-
 import json
 
 from noise import write_noise
@@ -15,10 +13,7 @@ def groups(subsets=SUBSETS, suffix="png"):
     """Two groups of each subset, in turns, as the released file is shuffled."""
     return [
         {"image0": f"{subset}/{number}/0_{subset}_{number}.{suffix}", "caption0": f"he sits on chair {number}"}
-        | {
-            "image1": f"{subset}/{number}/1_{subset}_{number}.{suffix}",
-            "caption1": f"he stands on chair {number}",
-        }
+        | {"image1": f"{subset}/{number}/1_{subset}_{number}.{suffix}", "caption1": f"he stands on chair {number}"}
         for number in range(2)
         for subset in subsets
     ]

@@ -2,8 +2,7 @@
 
 import json
 
-import numpy as np
-from PIL import Image
+from noise import write_noise
 
 # Caption, hard positive, hard negative; an image each, two of them shared.
 RELATIONS = [
@@ -35,13 +34,8 @@ PLACES = {folder: (*{*_FOLDERS, "VG_100K", "VG_100K_2", "images", "."} - {folder
 
 def make(folder):
     """Lay out the files; the options with which they are built."""
-    rng = np.random.default_rng(0)
-    for place in ("VG_100K", "VG_100K_2", "images"):
-        (folder / "data" / place).mkdir(parents=True)
-    for number in range(IMAGES):
-        picture = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)).resize((48, 40))
-        picture.save(folder / path_of(number), quality=90)
-        picture.save(folder / "data" / "images" / f"9{number}.jpg", quality=90)
+    write_noise([folder / path_of(number) for number in range(IMAGES)], 40, 48)
+    write_noise([folder / "data" / "images" / f"9{number}.jpg" for number in range(IMAGES)], 40, 48)
     write(folder, "vl_checklist_relations.json", [(plain(n), *row) for n, row in enumerate(RELATIONS)])
     write(folder, "vl_checklist_attributes.json", [(plain(n), *row) for n, row in enumerate(ATTRIBUTES)])
     write(folder, "visual_genome_attribution.json", [(boxed(n, row[0]), *row) for n, row in enumerate(SWAPS)])

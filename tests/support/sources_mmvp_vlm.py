@@ -1,7 +1,5 @@
 """Small sources in MMVP-VLM's layout."""
 
-from __future__ import annotations
-
 import csv
 
 from noise import write_noise

@@ -1,7 +1,5 @@
 """Small sources in the layout of NaturalBench: Parquet files of questions, and the unpacked retrieval set."""
 
-from __future__ import annotations
-
 import json
 
 from noise import write_noise
@@ -9,10 +7,7 @@ from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets.naturalbench.builder import TABLE
 
-PLACES = {
-    "data": ("NaturalBench/data", "."),
-    "NaturalBench-Retrieval": (".",),
-}
+PLACES = {"data": ("NaturalBench/data", "."), "NaturalBench-Retrieval": (".",)}
 # The configuration whose number of rows is known.
 VERIFIED = ("vqa",)
 KINDS = {"yes_no": ("Yes", "No", ""), "multiple_choice": ("A", "B", " Option: A: red; B: blue;")}

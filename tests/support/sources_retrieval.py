@@ -19,9 +19,7 @@ ENTRIES = {
         (f"val2014/COCO_val2014_{number:012d}.jpg", [f"{text} {'very ' * number}well" for text in CAPTIONS])
         for number in range(4)
     ]
-    + [
-        ("val2014/COCO_val2014_000000000042.jpg", [*CAPTIONS[:4], "Zebras", "He is running and jumping very fast."]),
-    ],
+    + [("val2014/COCO_val2014_000000000042.jpg", [*CAPTIONS[:4], "Zebras", "He is running and jumping very fast."])],
     "flickr30k_test.json": [
         (f"flickr30k-images/{number + 1007129816}.jpg", [f"{text} {number} times" for text in CAPTIONS])
         for number in range(4)

@@ -4,8 +4,6 @@ Images are scenes of toy_scenes, so that mocks have known results: image number 
 pill whose colour all images of the subset share.
 """
 
-from __future__ import annotations
-
 import json
 
 from vl_assay.hub_datasets.spec.subsets import SUBSETS

@@ -1,7 +1,5 @@
 """Small sources in SugarCrepe's layout."""
 
-from __future__ import annotations
-
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 CONFIGS = CATEGORIES
 PLACES = {"data": (".",), "val2017": ("images/val2017", ".")}

@@ -1,7 +1,5 @@
 """Small sources in SVO-Probes's layout."""
 
-from __future__ import annotations
-
 import csv
 
 from noise import write_noise

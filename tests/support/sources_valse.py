@@ -1,7 +1,5 @@
 """Small sources in VALSE's layout."""
 
-from __future__ import annotations
-
 import json
 
 from noise import write_noise

@@ -1,7 +1,5 @@
 """Small sources in VisMin's layout: the Hub's Parquet conversion, and the authors' file of solutions."""
 
-from __future__ import annotations
-
 import csv
 
 from parquet_sources import noise_files, stored_images, write_parquet

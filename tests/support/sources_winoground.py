@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from PIL import Image
+import parquet_sources
+from parquet_sources import noise_files
 
 PLACES = {"data": (".",)}
 PAIRS = (
@@ -50,14 +47,8 @@ def examples() -> list[dict[str, Any]]:
 
 def images() -> dict[str, bytes]:
     """The files by their names: noise, no two alike."""
-    rng = np.random.default_rng(0)
-    files = {}
-    for example in examples():
-        for side in "01":
-            buffer = io.BytesIO()
-            Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(buffer, "PNG")
-            files[f"{example[f'image_{side}']}.png"] = buffer.getvalue()
-    return files
+    names = [f"{example[f'image_{side}']}.png" for example in examples() for side in "01"]
+    return dict(zip(names, noise_files(len(names), size=(24, 32)), strict=True))
 
 
 def write_texts(folder: Path) -> None:
@@ -77,18 +68,8 @@ def write_tags(folder: Path) -> None:
     (folder / "new_tag_assignments.json").write_text(json.dumps(tags), encoding="utf-8")
 
 
-def write_parquet(folder: Path, shards: int = 2) -> None:
-    """The other layout: Parquet files with everything, the numbers of 32 bits as the Hub declares them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files, records = images(), examples()
-    for example in records:
-        for side in "01":
-            name = f"{example[f'image_{side}']}.png"
-            example[f"image_{side}"] = {"bytes": files[name], "path": name}
-    table = pa.Table.from_pylist(records)
-    for name in ("id", "num_main_preds"):
-        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int32()))
-    size = -(-len(records) // shards)
-    for shard in range(shards):
-        part = table.slice(shard * size, size)
-        pq.write_table(part, folder / f"test-{shard:05d}-of-{shards:05d}.parquet", row_group_size=2)
+def write_parquet(folder: Path) -> None:
+    """The other layout: Parquet files with everything."""
+    sides, files = ("image_0", "image_1"), images()
+    rows = [example | {side: files[f"{example[side]}.png"] for side in sides} for example in examples()]
+    parquet_sources.write_parquet(folder, "test", rows, sides, shards=2)

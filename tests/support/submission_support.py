@@ -1,7 +1,5 @@
 """Shared by tests of uploads and submissions: small predictions, changed copies of them, a storage in memory."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

@@ -1,7 +1,5 @@
 """What several test files of the runner use: models that tell what they saw, runs, processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

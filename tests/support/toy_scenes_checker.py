@@ -1,7 +1,5 @@
 """A checker of toy_scenes that shares nothing with the code that it checks: its own lexicon, parser and geometry."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

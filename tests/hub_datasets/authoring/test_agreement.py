@@ -1,7 +1,5 @@
 """Agreement of annotators: published examples, undefined values, and the command that prints it."""
 
-from __future__ import annotations
-
 import pytest
 from console import invoke
 from review_support import decide, write_set

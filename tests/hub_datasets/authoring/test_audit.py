@@ -1,7 +1,5 @@
 """The audit: what stands in its record, predictions, degenerate pairs, the limit for CI, report, page, card."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -257,11 +255,7 @@ def test_every_card_has_its_audit_or_says_why_not():
             "d (91.0 %) can be guessed without it more often than by chance.",
             True,
         ),
-        (
-            {"a": [0.7, 0.56], "b": [0.8, 0.55]},
-            "a (70.0 %) can be guessed without it more often than by chance.",
-            True,
-        ),
+        ({"a": [0.7, 0.56], "b": [0.8, 0.55]}, "a (70.0 %) can be guessed without it more often than by chance.", True),
         (
             {"a": [0.55, 0.48], "b": [0.5, 0.45]},
             "No category is given away by its captions: without the image at most 55.0 % of a are right (bag of words)",

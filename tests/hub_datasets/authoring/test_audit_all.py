@@ -1,7 +1,5 @@
 """The audit of all benchmarks: what is here is audited, what is not is listed with the reason, and nothing stops it."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -11,9 +9,8 @@ from console import invoke
 from sources_toy_order import shrink
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets.authoring.audit.everything import Outcome, read_here, summary_parts
+from vl_assay.hub_datasets.authoring.audit.everything import read_here
 from vl_assay.hub_datasets.core.examples import cached_build
-from vl_assay.metrics.common.documents import to_markdown
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 
 AUDITED = ["toy_order", "toy_scenes/itm", "toy_scenes/hard_positives", "toy_scenes/order"]
@@ -55,12 +52,6 @@ def test_a_build_in_the_cache_is_audited_without_the_copy_that_it_was_built_from
     pairs = read_here("sugarcrepe", task, None)
     assert {pair.category for pair in pairs} == set(task.configs)
     assert len({pair.id for pair in pairs}) == len(pairs)
-
-
-def test_without_any_text_the_summary_says_so():
-    text = to_markdown(summary_parts([Outcome("aro", problem="get it")]))
-    assert "No benchmark could be audited" in text
-    assert "aro not audited: get it" in text
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,14 @@
 """The candidates' file, and the captions that candidates are made of."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from audit_support import write_table
-from hypothesis import given
 from hypothesis import strategies as st
 from review_support import draw_image
 
-from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates, to_pairs
+from vl_assay.hub_datasets.authoring.data.candidates import Candidate, read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
 from vl_assay.hub_datasets.authoring.data.tables import write_rows
 from vl_assay.metrics.common.errors import DataError
@@ -30,22 +27,6 @@ def test_candidates_are_read_as_they_were_written(tmp_path):
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-@given(
-    st.lists(
-        st.builds(Candidate, TEXT, TEXT, TEXT, TEXT, TEXT, st.booleans(), TEXT, st.just({})), unique_by=lambda c: c.id
-    )
-)
-def test_any_text_survives_the_file(tmp_path_factory, candidates):
-    path = tmp_path_factory.mktemp("file") / "c.jsonl"
-    write_rows(candidates, path)
-    assert read_candidates(path) == candidates
-
-
-def test_hard_negatives_become_pairs_and_hard_positives_do_not():
-    [pair] = to_pairs([ONE, TWO])
-    assert tuple(pair) == ("1/swap_obj", "images/1.jpg", "a cat on a dog", "a dog on a cat", "swap_obj")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Tables of captions: every format gives the same rows, columns are found, and what cannot be used is named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -64,12 +62,10 @@ def test_a_column_is_of_one_field_and_images_may_be_addresses(tmp_path):
         ([{"caption": "a"}, {"caption": "a", "negative": "b"}], {}, "row 0 has None in 'negative'"),
         ([{"caption": "a", "negative": float("nan")}], {}, "row 0 has nan in 'negative'"),
         ([{"caption": "a", "negative": []}], {}, r"row 0 has \[\] in 'negative'"),
-        ([{"caption": "a", "negative": ["b", ""]}], {}, "row 0 has '' in 'negative'"),
         ([{"caption": ["a", "b"], "negative": "c"}], {}, "row 0 has several captions"),
         ([{"caption": " ", "negative": "b"}], {}, "row 0 has ' ' in 'caption'"),
         ([{"id": 1, "caption": "a", "negative": "b"}] * 2, {}, "the id comes more than once in 1"),
         ([{"id": 1, "caption": "a", "negative": "b"}, {"caption": "a", "negative": "b"}], {}, "row 1 has no 'id'"),
-        ([{"id": None, "caption": "a", "negative": "b"}], {}, "row 0 has no 'id'"),
         ([{"caption": "a \ud83d", "negative": "b"}], {}, r"'x/0' has '\\ud83d', which is half a character"),
         (["a", "b"], {}, "row 0 is 'a'; expected an object"),
         ([], {}, "has no row"),

@@ -1,7 +1,5 @@
 """Decisions of annotators: an answered decision is never lost, undo goes back, the export follows the majority."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

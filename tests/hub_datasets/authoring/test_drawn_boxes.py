@@ -1,7 +1,5 @@
 """Boxes for phrases: what items may be, clipping, whose boxes are chosen, and the layout of the export."""
 
-from __future__ import annotations
-
 import base64
 import json
 

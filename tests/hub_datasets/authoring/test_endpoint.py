@@ -1,7 +1,5 @@
 """The models that `generate` asks: an endpoint and its key, and a checkpoint on this machine, also behind a server."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 import threading
@@ -101,12 +99,6 @@ def test_what_goes_wrong_is_told_apart(reply, error, wait):
         with pytest.raises(error) as caught:
             model.complete(ASKED, 0.0, 5)
     assert getattr(caught.value, "wait", None) == wait
-
-
-def test_an_answer_without_content_or_usage_is_an_empty_one():
-    body = b'{"choices": [{"message": {"role": "assistant", "content": null}}]}'
-    with LanguageModelStandIn(lambda request, times: Reply(body=body)) as server:
-        assert Endpoint("stand-in", server.url).complete(ASKED, 0.0, 5) == Completion("", 0, 0)
 
 
 def test_an_endpoint_that_is_not_running_is_retried():

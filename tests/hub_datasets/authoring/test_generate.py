@@ -1,7 +1,5 @@
 """Generation against a local endpoint that answers well, badly, slowly, with errors, with garbage and with commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -24,8 +22,7 @@ from vl_assay.hub_datasets.authoring.generate.language_models import open_model
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.chat.calls import Stopped
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Refused, Unanswered
-from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, StorageError, UnknownNameError
-from vl_assay.metrics.common.storage import alone_in
+from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 
 CAPTIONS = [
     Captioned("0", "a.jpg", "A red cat near a blue dog."),
@@ -254,11 +251,6 @@ def test_a_damaged_journal_is_named_and_a_torn_last_line_is_asked_again(tmp_path
         asker_of(tmp_path, Completion("yes"))
 
 
-def test_two_runs_do_not_write_to_one_folder(tmp_path):
-    with LanguageModelStandIn() as server, alone_in(tmp_path), pytest.raises(StorageError, match="an"):
-        run(server, tmp_path)
-
-
 class Scripted:
     """A model that raises or returns one outcome after the other, then the last for ever; None is a good answer."""
 
@@ -308,12 +300,6 @@ def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_pat
     asker.stop()
     with pytest.raises(Stopped):
         asker.ask(question(9))
-
-
-def test_equal_questions_under_way_are_asked_once(tmp_path):
-    model, asker = asker_of(tmp_path, Completion("yes"), delay=0.1)
-    assert ask_at_once(asker, [0] * 5) == ["yes"] * 5
-    assert len(model.times) == 1
 
 
 def test_an_endpoint_that_is_gone_ends_the_run_and_one_that_refuses_some_does_not(tmp_path):

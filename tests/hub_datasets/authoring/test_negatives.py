@@ -1,9 +1,6 @@
 """NegCLIP's and CREPE's negatives: the papers' examples, laws, and the captions that the authors released."""
 
-from __future__ import annotations
-
 import ast
-import json
 import re
 from collections import Counter
 
@@ -22,7 +19,7 @@ from vl_assay.hub_datasets.authoring.text.negatives import (
     replacements,
     swaps,
 )
-from vl_assay.hub_datasets.authoring.text.tagging import Tagged, tag
+from vl_assay.hub_datasets.authoring.text.tagging import tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 HORSES = "The horse is eating the grass and the zebra is drinking the water"
@@ -74,12 +71,6 @@ def test_swaps_by_hand(kind, caption, expected):
     assert swaps_of(caption, kind) == expected
 
 
-def test_an_exchange_that_leaves_the_text_as_it_is_is_none():
-    text = "a b c a b c a b c"
-    spans = tuple((place, place + 1) for place in range(0, len(text), 2))
-    assert swaps(Tagged(text, spans, ("NN",) * 9, ((0, 3), (3, 9))), "noun_phrase") == []
-
-
 def test_negclip_takes_one_swap_of_each_kind_in_the_order_of_the_kinds():
     caption = "A very old man slowly walking a small dog is holding the big red umbrella."
     (found,) = negclip([caption])
@@ -112,14 +103,6 @@ def test_negatives_do_not_depend_on_neighbours_or_their_order(texts, random):
     alone = {text: negclip([text])[0] for text in texts}
     random.shuffle(texts)
     assert negclip(texts) == [alone[text] for text in texts]
-
-
-def test_another_seed_makes_other_negatives():
-    texts = [f"A dog, a cat, a tree, a house and a bird number {number}" for number in range(20)]
-    assert negclip(texts, 0) == negclip(texts, 0) != negclip(texts, 1)
-    assert json.loads(json.dumps(negclip(texts[:1])))[0][0][0] == "noun"
-    drawn = {negclip(texts[:1], seed)[0][0].caption for seed in range(300)}
-    assert drawn == set(swaps_of(texts[0], "noun"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A benchmark that `new-benchmark` puts beside ours, in a copy of the repository, is one of them for every command."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

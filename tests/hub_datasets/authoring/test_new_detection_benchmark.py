@@ -1,7 +1,5 @@
 """A detection benchmark made as TRICD was: people who are scripted, its pages, resumption, and its evaluation."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

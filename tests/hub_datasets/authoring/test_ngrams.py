@@ -1,7 +1,5 @@
 """N-gram models against a recursion written out, laws, and that no caption is scored by a model that saw it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -12,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
-from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS, UNITS, NGramModel, blind_scores
+from vl_assay.hub_datasets.authoring.refine.ngrams import UNITS, NGramModel, blind_scores
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 START, END = object(), object()
@@ -103,12 +101,10 @@ def test_what_cannot_be_trained_is_refused():
         NGramModel(["a"], order=0)
     with pytest.raises(UnknownNameError, match="known: word, character"):
         NGramModel(["a"], unit="line")
-
-
-@pytest.mark.parametrize("name", BLIND_SCORERS)
-def test_fluent_captions_are_told_from_shuffled_ones(name):
-    positive, negative = blind_scores(make_pairs(), name)
-    assert (positive > negative).mean() > 0.9
+    with pytest.raises(DataError, match="of one image"):
+        blind_scores(make_pairs(images=1), "words")
+    with pytest.raises(UnknownNameError, match="known: words, characters"):
+        blind_scores(make_pairs(), "letters")
 
 
 def test_no_caption_is_scored_by_a_model_that_saw_it_its_image_or_a_caption_it_shares():
@@ -131,23 +127,3 @@ def test_scores_of_pairs_do_not_depend_on_their_order():
     order = np.random.default_rng(1).permutation(len(pairs))
     for one, other in zip(blind_scores(pairs, "words"), blind_scores([pairs[k] for k in order], "words"), strict=True):
         np.testing.assert_array_equal(one[order], other)
-
-
-def test_captions_of_templates_are_kept_apart_by_image_alone():
-    pairs = [Pair(f"{n}", f"{n // 2}.jpg", "a red box", "a box red", "swap") for n in range(40)]
-    positive, negative = blind_scores(pairs, "words")
-    assert (positive > negative).all()
-
-
-def test_pairs_of_one_image_and_unknown_scorers_are_refused():
-    pairs = make_pairs(images=1)
-    with pytest.raises(DataError, match="of one image"):
-        blind_scores(pairs, "words")
-    with pytest.raises(UnknownNameError, match="known: words, characters"):
-        blind_scores(pairs, "letters")
-
-
-def test_characters_of_chinese_are_units_of_words():
-    model = NGramModel(["猫在垫子上", "狗在垫子上"], unit="word", order=2)
-    known, unknown = model.score(["牛在垫子上", "牛马羊鸡鸭"])
-    assert known > unknown

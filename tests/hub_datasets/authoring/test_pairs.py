@@ -1,7 +1,5 @@
 """Pairs of a caption and a hard negative: where they come from, what is refused, and that what is written is read."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The prompts in the form of SugarCrepe and Hard Positives: what the papers print, and how plain answers are read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -13,7 +11,6 @@ from vl_assay.hub_datasets.authoring.generate.generate import generate, plan
 from vl_assay.hub_datasets.authoring.generate.paper_prompts import FACTS, PaperPrompts
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.chat.client import Completion
-from vl_assay.metrics.common.errors import UnknownNameError
 
 PROMPTS = PaperPrompts()
 CAPTION = "A red cat near a blue dog."
@@ -146,8 +143,3 @@ def test_plain_answers_are_read_and_others_rejected(step, text, expected):
     else:
         with pytest.raises(Rejected, match=expected):
             PROMPTS.read(step, text)
-
-
-def test_an_unknown_set_of_prompts_is_named(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"'papers'.*paper"):
-        generate([], Plain(), tmp_path, prompts="papers")

@@ -1,28 +1,18 @@
 """Order perturbations and image shuffles: the paper's examples, an enumeration written out, and laws."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from scipy.stats import chisquare
 
 from vl_assay.hub_datasets.authoring.text import perturb
-from vl_assay.hub_datasets.authoring.text.perturb import (
-    SHUFFLES,
-    TEXT_SHUFFLES,
-    clean_caption,
-    shuffle_image,
-)
-from vl_assay.hub_datasets.authoring.text.tagging import tag, tagger_name
-from vl_assay.hub_datasets.toy_scenes import tasks
+from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, clean_caption, shuffle_image
+from vl_assay.hub_datasets.authoring.text.tagging import tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
@@ -124,17 +114,6 @@ def test_every_result_but_the_identity_is_drawn(example, name, count):
     assert {perturb_all([example["caption"]], name, seed)[0] for seed in range(2_000)} == possible
 
 
-def test_results_other_than_the_identity_are_equally_likely():
-    # Six orders of three words without the identity: five, each with a fifth of 3,000 draws.
-    counts = Counter(perturb_all(["red green blue"], ALL_WORDS, seed)[0] for seed in range(3_000))
-    assert len(counts) == 5
-    assert chisquare(list(counts.values())).pvalue > 1e-4
-
-
-def test_names_are_those_of_the_toy_world():
-    assert SHUFFLES == tasks.SHUFFLES
-
-
 WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]
 captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), max_size=9).map(" ".join)
 names = st.sampled_from(TEXT_SHUFFLES)
@@ -223,16 +202,6 @@ def test_the_authors_tokens_leave_marks_that_whole_words_do_not():
     # Six tokens are two trigrams; with the hyphen apart they would be eight, and three.
     [exchanged] = perturb_all(["a half-pipe on a snow-covered hill"], TRIGRAMS, units="tokens")
     assert exchanged == "a snow-covered hill a half-pipe on"
-
-
-def test_the_tagger_is_recorded_where_one_is_used():
-    assert perturb.perturb(["a dog"], [TRIGRAMS]).tagger is None
-    assert perturb.perturb(["a dog"], SHUFFLES, tagger="textblob").tagger == tagger_name("textblob")
-    assert perturb.perturb([], SHUFFLES, tagger="textblob") == (
-        [],
-        {name: [] for name in SHUFFLES},
-        tagger_name("textblob"),
-    )
 
 
 @pytest.mark.parametrize(

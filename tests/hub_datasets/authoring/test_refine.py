@@ -1,7 +1,5 @@
 """Adversarial refinement: laws of cells, an independent count of what may be kept, scales, 50 % by construction."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from fractions import Fraction
@@ -130,14 +128,6 @@ def test_another_seed_keeps_another_subset_and_every_row_has_its_chance():
     assert chosen[:, :9].sum(axis=0) == pytest.approx(np.full(9, 100), abs=40)
 
 
-def test_rows_of_other_cells_change_nothing():
-    gaps = np.random.default_rng(0).uniform(-1, 1, (200, 2))
-    ids = [str(number) for number in range(200)]
-    here = (np.abs(find_cells(gaps, 4)) == 1).all(axis=1)
-    alone = balance(gaps[here], [ids[row] for row in np.flatnonzero(here)], grid=4)
-    np.testing.assert_array_equal(balance(gaps, ids, grid=4)[here], alone)
-
-
 @pytest.mark.parametrize(
     ("gaps", "options", "message"),
     [
@@ -203,15 +193,6 @@ def test_refining_scorers_are_at_half_in_each_category(columns, grid, cells):
         low, high = figures["after"]["accuracy_interval"]
         assert low < 0.5 < high
     assert sum(part["kept"] for part in found.record["categories"].values()) == len(found.kept) == found.record["kept"]
-
-
-def test_together_only_the_whole_is_at_half():
-    n = 2000
-    pairs, [scorer] = make_pairs(n), make_scorers(n, 1)
-    scorer = scorer._replace(positive=np.asarray(scorer.positive) * np.where(np.arange(n) % 2, -1, 1))
-    figures = refine(pairs, [scorer], by_category=False).record["scorers"]["scorer 0"]["after"]
-    assert figures["accuracy"] == 0.5
-    assert sorted(part["accuracy"] > 0.5 for part in figures["per_category"].values()) == [False, True]
 
 
 def test_pairs_come_back_in_their_order_and_any_order_keeps_the_same():

@@ -1,7 +1,5 @@
 """Refinement in rounds of learned probes, what is written of a refinement, and the command."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -12,8 +10,8 @@ from audit_support import write_blind_predictions
 from console import invoke
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
-from vl_assay.hub_datasets.authoring.refine.refine import REFINING, WATCHING, BlindScores, refine
-from vl_assay.hub_datasets.authoring.refine.report import to_markdown, write_refinement
+from vl_assay.hub_datasets.authoring.refine.refine import WATCHING, BlindScores, refine
+from vl_assay.hub_datasets.authoring.refine.report import write_refinement
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
@@ -62,37 +60,6 @@ def test_scorers_stay_at_half_through_the_rounds_and_pairs_in_their_order(learne
     assert found.kept == [pair for pair in pairs if pair in found.kept]
 
 
-def test_gaps_of_probes_belong_to_the_pairs_as_they_came(learned):
-    pairs, found = learned
-    gap = found.gaps["probe formatting"].before
-    stop = np.array([pair.negative.endswith(".") - pair.positive.endswith(".") for pair in pairs])
-    assert np.corrcoef(gap, stop)[0, 1] > 0.8
-    assert {name: len(column.after) for name, column in found.gaps.items()} == dict.fromkeys(
-        ["noise", *(f"probe {name}" for name in (*REFINING, *WATCHING))], len(found.kept)
-    )
-
-
-def test_rounds_depend_on_the_seed_and_not_on_the_order_of_pairs():
-    pairs = make_pairs(120)
-    kept = refine(pairs, learned=1).kept
-    assert set(refine(pairs[::-1], learned=1).kept) == set(kept)
-    assert set(refine(pairs, learned=1, seed=1).kept) != set(kept)
-
-
-def test_a_clean_set_is_left_as_it_is():
-    told = refine(make_pairs(200, leak=0.5), learned=3)
-    assert told.record["kept"] == 200
-    assert told.record["learned"]["ended"] == "no probe that refines is better than chance"
-
-
-def test_rounds_are_no_more_than_allowed():
-    # Stops and a word tell the negatives: one round removes one of the two.
-    pairs = [pair._replace(negative=pair.negative.replace("ba", "xx")) for pair in make_pairs(300)]
-    told = refine(pairs, learned=1, by_category=False).record["learned"]
-    assert told["ended"] == "1 rounds were allowed"
-    assert [len(found["refined_on"]) for found in told["rounds"]] == [1, 0]
-
-
 def test_too_few_images_for_probes_are_refused():
     with pytest.raises(DataError, match=r"too few pairs for another round of probes.*fewer rounds"):
         refine(make_pairs(20, images=3), learned=1)
@@ -116,15 +83,6 @@ def test_a_report_holds_the_pairs_and_the_same_figures_in_each_form(learned, tmp
     for part in ("| swap | 200 |", f"{found.record['kept']} of 400 pairs", "50.0 (", "formatting (refines)"):
         assert part in text
     assert f"{len(found.kept)} pairs" in page
-
-
-def test_a_category_of_which_nothing_is_kept_is_reported():
-    pairs = make_pairs(40)
-    gaps = np.where([pair.category == "swap" for pair in pairs], 0.5, np.where(np.arange(40) % 4 == 1, 0.5, -0.5))
-    record = refine(pairs, [BlindScores("a", gaps, np.zeros(40))]).record
-    text = to_markdown(record, "set")
-    assert "| swap | 20 | 0 | 0.0% |" in text
-    assert re.search(r"\| swap \| 100\.0 \(.*\) \| – \|", text)
 
 
 def test_the_command_refines_a_file_on_language_models_and_says_so(tmp_path):

@@ -1,14 +1,10 @@
 """Refinement on chosen probes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from audit_support import leaking_pairs
-from console import invoke
 
 from vl_assay.hub_datasets.authoring.audit.probes import PROBES, group_pairs, run_probes
-from vl_assay.hub_datasets.authoring.data.pairs import write_pairs
 from vl_assay.hub_datasets.authoring.refine.refine import refine
 from vl_assay.metrics.common.errors import UnknownNameError
 
@@ -33,14 +29,3 @@ def test_rounds_refine_on_the_probes_that_are_named_until_none_of_them_is_better
     assert accuracy(found.kept, "characters", seed=9) < 0.6
     with pytest.raises(UnknownNameError, match="probe 'vibes'"):
         refine(pairs, learned=1, refining=["vibes"])
-
-
-def test_the_command_refines_on_a_named_probe_and_wants_rounds_for_it(tmp_path):
-    write_pairs(leaking_pairs("characters", 200, 0.6, seed=2), tmp_path / "pairs.jsonl")
-    arguments = ["refine", tmp_path / "pairs.jsonl", "--out", tmp_path / "out", "--probe", "characters"]
-    shown = invoke(*arguments, "--learned", "2")
-    assert shown.exit_code == 0
-    assert "characters (refines)" in shown.output
-    refused = invoke(*arguments)
-    assert refused.exit_code == 1
-    assert "--probe says what the rounds of --learned refine on" in str(refused.exception)

@@ -1,12 +1,10 @@
 """People compare two sets of negatives: what is drawn, what a page may know, what is counted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from console import invoke
-from review_support import decide, served, wait_for
+from review_support import decide
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.hub_datasets.authoring.review.comparing import draw_comparisons, prepare, read_comparisons
@@ -117,15 +115,3 @@ def test_the_command_draws_from_two_datasets_and_prints_the_shares(tmp_path, mon
     assert result.exit_code == 0, result.output
     assert "0 of 4 items are decided" in result.output
     assert len(read_comparisons(tmp_path / "out")) == 4
-
-
-def test_two_negatives_are_compared_by_keyboard(new_page, folder):
-    with served(folder, new_page, page="compare") as (desk, visit):
-        page = visit("ana", 390)
-        for key, text in (("a", "1 / 6"), ("t", "2 / 6"), ("b", "2 / 6"), ("b", "3 / 6")):
-            page.locator(".assay-choices").first.wait_for()
-            page.keyboard.press(key)
-            wait_for(page, text)
-        assert not any(name in page.content() for name in NAMES)
-        made = [[*each.answers.values()] for each in desk.standing()["ana"].values()]
-        assert made == [["A", "tie"], ["B", "B"]]

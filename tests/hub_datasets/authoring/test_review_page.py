@@ -1,7 +1,5 @@
 """The review page in a real browser: every page by keyboard, reloads, two annotators at once, boxes, hostile texts."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """Tags, articles and forms of words: by hand, for any text, and with or without spaCy, TextBlob and inflect."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import sys
@@ -139,13 +137,6 @@ def test_without_the_extra_errors_name_it_and_what_needs_no_tags_still_works(mon
     assert shuffle_caption("shuffle_trigrams", "a red disc above a star", 0) == "above a star a red disc"
 
 
-def test_spacy_itself_if_it_is_installed():
-    pytest.importorskip("spacy")
-    pytest.importorskip("en_core_web_sm")
-    (tagged,) = tag(["a brown cat is looking at a gray dog and sitting in a white bathtub"], "spacy")
-    assert [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == "NN"] == ["cat", "dog", "bathtub"]
-
-
 @pytest.mark.parametrize(
     ("form", "words"),
     [
@@ -174,10 +165,6 @@ def test_the_article_follows_the_sound(form, words):
 def test_only_wrong_articles_are_adapted(text, adapted):
     assert adapt_articles(text) == (adapted or text)
     assert bool(wrong_articles(text)) == bool(adapted)
-
-
-def test_an_article_that_the_caption_has_wrong_stays_wrong():
-    assert adapt_articles("a owl near a elephant", "A owl near the sea") == "a owl near an elephant"
 
 
 def test_articles_agree_with_what_people_wrote_as_the_module_says(shared_data):

@@ -1,6 +1,6 @@
 """The ARO builder: relations and attributes, their crops, what is asked of the user's files, and that its card is true.
 
-The order configurations are tested in `test_aro_order`.
+The order configurations are tested in `test_shuffled_captions`.
 """
 
 from __future__ import annotations
@@ -94,34 +94,6 @@ def test_crops_of_one_photograph_are_told_apart_and_equal_crops_are_not(small):
     assert one == same
     assert one["path"] != other["path"]
     assert one["bytes"] != other["bytes"]
-
-
-def test_images_may_lie_in_folders_of_their_own(small):
-    (small.folder / "images" / "VG_100K").mkdir()
-    (small.folder / "images" / "2315000.jpg").rename(small.folder / "images" / "VG_100K" / "2315000.jpg")
-    rows = [row for row in released_rows(small.folder) if row["image_path"] == "2315000.jpg"]
-    sources_aro.write(small.folder / RELATION_FILE, [row | {"image_path": "VG_100K/2315000.jpg"} for row in rows])
-    dataset = small.build()
-    assert set(dataset["filename"]) == {"VG_100K/2315000.jpg"}
-    assert dataset["image"][0].size == (50, 30)
-
-
-def test_one_configuration_needs_its_own_file_alone(small):
-    (small.folder / ATTRIBUTION_FILE).unlink()
-    assert len(small.build()) == 12
-
-
-@pytest.mark.parametrize(
-    ("fields", "found"),
-    [
-        ({"false_caption": ""}, "false_caption is empty"),
-        ({"bbox_w": 0}, r"the box \[0, 0, 0, 30\] .*holds no pixel"),
-        ({"bbox_h": 1e9}, ".* is not in pixels"),
-    ],
-)
-def test_a_damaged_row_is_named(small, fields, found):
-    rewrite(small.folder, **fields)
-    small.error(DataError, f"{RELATION_FILE}, row 0: {found}.*Expected")
 
 
 @pytest.mark.parametrize("attributes", ["small & brown", ["small"], ["small", "brown", "red"], ["small", ""], None])

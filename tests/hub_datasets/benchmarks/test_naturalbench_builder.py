@@ -1,17 +1,12 @@
 """The NaturalBench builder: which caption is right of which image, what is a defect, and what its tasks score."""
 
-from __future__ import annotations
-
 import pytest
 import sources_naturalbench as sources
 from builder_support import Small
 
 from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets.core.examples import load_examples
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.questions import paired_question_accuracy
-from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
 
 SCORES = ("group_accuracy", "question_accuracy", "image_accuracy", "accuracy")
 
@@ -64,19 +59,6 @@ def test_a_question_with_one_answer_is_a_defect_that_stays_and_is_wrong(small):
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"Image_1_Question_0": " "}, "row 0: Image_1_Question_0 is empty"),
-        ({"Question_Type": None}, "row 0: Question_Type is None"),
-    ],
-)
-def test_damaged_questions_are_an_error_that_names_row_and_field(small, changes, found):
-    rows = sources.records(2)
-    sources.write_questions(small.folder, [rows[0] | changes, rows[1]])
-    assert found in small.error(DataError, "parquet")
-
-
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
         ({"caption_0": ""}, "row 1: caption_0 is empty"),
         ({"index": "one"}, "row 1: index is 'one'"),
         ({"image_1": "../1.jpg"}, "'../1.jpg' of retrieval/1 does not lead to a file"),
@@ -86,14 +68,3 @@ def test_damaged_pairs_are_an_error_that_names_the_row(small, changes, found):
     rows = sources.pairs()
     sources.write_pairs(small.folder, [rows[0], rows[1] | changes])
     assert found in small.error(DataError, "metadata.json", "retrieval")
-
-
-def test_by_name_the_pairs_are_scored_as_groups_and_by_default_the_questions(small, tmp_path):
-    options = {"data_dir": small.folder, "options": small.options}
-    assert [task.task.name for task in load_examples("naturalbench", **options)] == ["questions"]
-    [task] = load_examples("naturalbench/retrieval", **options)
-    assert [example.captions for example in task.examples] == [
-        (pair["caption_0"], pair["caption_1"]) for pair in sources.pairs()
-    ]
-    [predictions] = score("mock:constant", ["naturalbench/retrieval"], out=tmp_path / "out", progress=False, **options)
-    assert read_predictions(predictions).metadata["benchmark"]["metrics"] == {"group_match": {}}

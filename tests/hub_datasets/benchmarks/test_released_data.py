@@ -1,7 +1,5 @@
 """The released SugarCrepe annotations, with made-up images under the right names, from file to results."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the records of the smaller releases become rows, and which damage is named."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace
@@ -253,14 +251,12 @@ DAMAGE = [
         for rows, found in (
             ([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),
             ([RECORD | {"caption_0": " "}], "row 0: caption_0 is empty"),
-            ([RECORD | {"id": None}], "row 0: id is None, neither a number nor a text"),
         )
     ),
     *(
         ("cola", "multiobjects", written(cola.ANNOTATIONS, rows), (cola.ANNOTATIONS, found, "Expected"))
         for rows, found in (
             ([COLA, COLA[:3]], "row 1: found ["),
-            ([[*COLA[:3], None]], "row 0: caption_1 is None"),
             ([[COLA[0], " ", *COLA[2:]]], "row 0: caption_0 is empty"),
             ([[*COLA[:2], "file:///etc/hosts", "b"]], "row 0: url_1 'file:///etc/hosts' is not the http(s) URL"),
             ([[f"{cola.SERVER}/..", *COLA[1:]]], "row 0: url_0"),
@@ -270,7 +266,6 @@ DAMAGE = [
     *(
         ("colorswap", "test", written("test.json", [SWAPS[0], SWAPS[1] | change, *SWAPS[2:]]), (found,))
         for change, found in (
-            ({"caption_2": " "}, "row 1: caption_2 is empty"),
             ({"id": "11"}, "row 1: id is '11'"),
             ({"image_1": "../img.png"}, "does not lead to a file in a folder"),
         )
@@ -278,10 +273,8 @@ DAMAGE = [
     *(
         ("conme", "replace_att", conme_row(**change), (CONME, found))
         for change, found in (
-            ({"correct": "C"}, "row 0: correct is 'C', not the letter"),
             ({"correct": "a red cup"}, "row 0: correct is 'a red cup', not the letter"),
             ({"text_options": "['a' 'b']"}, "], not a list of two texts"),
-            ({"text_options": "['a', 'b', 'c']"}, "], not a list of two texts"),
             ({"text_options": "[" * 5_000}, "text_options: [str]"),
             ({"text_options": f"['a', '{'b' * 20_000}']"}, ", not a list of two texts"),
             ({"text_options": "[print('evaluated'), 'b']"}, "text_options: [str]"),
@@ -292,9 +285,7 @@ DAMAGE = [
         ("imagecode", "valid", written("data/valid_data.json", sets), (found,))
         for sets, found in (
             ({imagecode.VIDEO: ["a text without a label"]}, "found ['a text without a label']"),
-            ({imagecode.VIDEO: {"10": "a text"}}, "index is '10'"),
             ({"../elsewhere": {"1": "a text"}}, "'../elsewhere' is no bare name"),
-            ({imagecode.PHOTOGRAPHS: {"1": " "}}, "the text is empty"),
         )
     ),
     *(
@@ -304,15 +295,12 @@ DAMAGE = [
             ([mmvp.ROWS[0], (2, "Color", "a")], "Question ID 1 and 2 have Type 'Orientation' and 'Color'"),
             ([*mmvp.ROWS, mmvp.ROWS[0]], "Question ID occurs twice"),
             ([("1", "../Color", "a")], "row 0: Type '../Color' is not the name of a folder"),
-            ([("one", "Color", "a")], "row 0: Question ID is 'one'"),
-            ([("1", "Color", " ")], "row 0: Statement is empty"),
         )
     ),
     *(
         ("negbench", "coco", replaced(NEGBENCH, old, new), (found,))
         for old, new, found in (
             (",2,hybrid", ",4,hybrid", "row 2: correct_answer is '4', which is not 0, 1, 2 or 3"),
-            (",2,hybrid", ",,hybrid", "row 2: correct_answer is ''"),
             (",2,hybrid", ",2,mixed", "row 2: correct_answer_template 'mixed' is not one of positive, negative"),
             ("COCO_val1.jpg", "..", "..' does not end in a file name"),
         )

@@ -1,7 +1,5 @@
 """SPEC: what is true comes first in either direction, commands take several images a row, wrong rows are refused."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -11,8 +9,6 @@ import pytest
 from builder_support import Small
 from console import invoke
 
-from vl_assay.hub_datasets import get_benchmark
-from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.metrics.common.errors import DataError
 
 
@@ -44,28 +40,6 @@ def test_the_true_image_comes_first_and_the_others_keep_their_order(small):
     for number in range(3):
         file = small.folder / "relative_size" / row[f"filename_{number}"]
         assert row[f"image_{number}"]["bytes"] == file.read_bytes()
-
-
-def test_every_configuration_is_a_task_with_a_skill():
-    tasks = get_benchmark("spec").tasks
-    assert [task.configs for task in tasks] == [(name,) for name in config_names("spec")]
-    assert {task.name.rpartition("_")[0]: task.skills for task in tasks} == {
-        "existence": "existence",
-        "relative_spatial": "spatial",
-        "absolute_size": "attribute",
-        "relative_size": "attribute",
-        "count": "count",
-        "absolute_spatial": "spatial",
-    }
-
-
-def test_an_oracle_is_right_in_every_subset_and_direction(small, tmp_path):
-    run = invoke("run", "mock:oracle", "spec", "--data-dir", small.folder, "--out", "oracle", folder=tmp_path)
-    assert run.exit_code == 0, run.output
-    # Two rows of each subset and direction: 2 * 6 images of one row each, and 2 * (2 + 4 + 3 + 3 + 9 + 9).
-    assert "30 images and 30 captions to encode (deduplicated from 72 and 72)" in run.output
-    found = results(tmp_path / "oracle")
-    assert {task: scores["accuracy"] for task, scores in found.items()} == dict.fromkeys(config_names("spec"), 1.0)
 
 
 def test_a_choice_among_images_is_reported_and_shown_with_all_its_images(small, tmp_path):

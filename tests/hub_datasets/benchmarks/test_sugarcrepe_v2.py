@@ -1,7 +1,5 @@
 """`sugarcrepe/v2`: its ids are of the release, and it is reported with every SugarCrepe run."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 
@@ -107,13 +105,6 @@ def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):
     results = report(limited, resamples=200)
     assert [each.scores["n"] for each in results] == [10, 9]
     assert "Partial: 9 examples" in results.to_markdown()
-
-
-def test_predictions_of_another_release_are_reported_without_it_and_that_is_told(tmp_path):
-    rows = itm_rows(np.random.default_rng(0), sorted(IDS)[1:])
-    path = write_itm(tmp_path / "a.parquet", rows)
-    with pytest.warns(UserWarning, match=r"sugarcrepe/v2 is not reported: .* lack 1 of its 1,516 examples"):
-        assert [each.benchmark["task"] for each in report(path, resamples=200)] == ["itm"]
 
 
 def test_a_run_writes_the_blind_levels_of_the_part_and_v2_alone_gives_the_same_score(tmp_path):

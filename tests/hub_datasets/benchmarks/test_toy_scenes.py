@@ -1,7 +1,5 @@
 """The toy world: every label of every task is exact, and scenes are fixed by their numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The pictures of toy_scenes: boxes fit what is drawn, what differs looks different, a PNG carries its scene."""
 
-from __future__ import annotations
-
 import io
 import itertools
 

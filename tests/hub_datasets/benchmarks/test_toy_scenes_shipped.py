@@ -1,7 +1,5 @@
 """The built data that come with toy_scenes: exactly what the builder makes, and used for nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from make_shipped_build import FOLDER, NAME, make
 

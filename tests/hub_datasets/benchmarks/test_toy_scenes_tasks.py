@@ -1,9 +1,5 @@
 """Beyond single rows of toy_scenes: one right answer in retrieval, spread of sets, questions about one picture each."""
 
-from __future__ import annotations
-
-from collections import Counter
-
 import numpy as np
 import pytest
 from toy_scenes_checker import MEANINGS, things_of, true, understand
@@ -15,7 +11,6 @@ from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.retrieval import POOL, retrieval_rows
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Plan, Scene, Thing
-from vl_assay.hub_datasets.tricd.questions import caption_question
 
 # In the world of seed 16 one scene of the first pool of test can be told from another one by no caption.
 POOLS = [(0, "test", 0), (0, "validation", 0), (0, "train", 0), (0, "train", 1900), (16, "test", 0)]
@@ -82,28 +77,9 @@ def test_scenes_are_told_apart_by_things_and_relations_alone(other, has_row, mon
         assert not true(caption, things_of(other))
 
 
-def test_the_pool_does_not_depend_on_what_was_asked_before():
-    first = [task_rows("retrieval", 0, "train", index)[1] for index in (250, 3, 299)]
-    retrieval._pool.cache_clear()
-    assert [task_rows("retrieval", 0, "train", index)[1] for index in (299, 250, 3)] == [first[2], first[0], first[1]]
-
-
 @pytest.fixture(scope="module")
 def sets():
     return [task_rows("sets", 0, "test", index) for index in range(SIZES["test"])]
-
-
-def test_sets_have_every_size_and_every_complexity_often(sets):
-    rows = [row for _, [row] in sets]
-    sizes, complexities = (
-        Counter(values)
-        for values in zip(*((len(row["hard_negatives"]), row["complexity"]) for row in rows), strict=True)
-    )
-    assert sorted(sizes) == [1, 2, 3, 4, 5, 6]
-    # Uniform: 1,000 / 6 = 167, with a standard deviation of 12.
-    assert min(sizes.values()) > 115
-    assert sorted(complexities) == [4, 5, 6, 7, 8, 9, 10, 11, 12]
-    assert min(complexities.values()) >= 50
 
 
 def test_sets_name_no_size_beside_a_relation_of_size(sets):
@@ -115,15 +91,3 @@ def test_sets_name_no_size_beside_a_relation_of_size(sets):
             with_size += names_size
             assert not (names_size and MEANINGS["relation"][relation] in ("inside", "larger than")), caption
     assert with_size > 500
-
-
-def test_questions_are_those_of_tricd_about_the_pictures_of_detection():
-    for index in range(300):
-        asked, found = (task_rows(task, 0, "test", index)[1] for task in ("vqa", "detection"))
-        for question, row in zip(asked, found, strict=True):
-            assert question == {
-                "image": row["image"],
-                "question": caption_question(row["caption"]),
-                "answer": row["positive"],
-                "type": row["type"],
-            }

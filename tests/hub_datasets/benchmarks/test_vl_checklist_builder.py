@@ -11,13 +11,8 @@ import pytest
 import sources_vl_checklist as sources
 from builder_support import Small
 
-from vl_assay.hub_datasets import report
-from vl_assay.hub_datasets.core.build import build as build_repository
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
 from vl_assay.hub_datasets.vl_checklist.builder import CONFIG_NAMES, annotation_files
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
 
 SPATIAL = "Relation/vg/spatial.json"
 # The first two have texts of the release (Attribute/vaw/action.json); the others have each other defect, or none.
@@ -105,15 +100,6 @@ def test_a_repetition_in_another_file_of_the_type_is_a_duplicate(small):
     assert small.build()["defects"][:] == [[], ["duplicate"]]
 
 
-def test_missing_annotation_files_are_named_with_the_cure(small):
-    for source in ("vg", "vaw"):
-        (small.folder / "data" / "Attribute" / source / "color.json").unlink()
-    message = small.error(MissingSourceError, None)
-    assert "attribute_color: 2 of 2 files are missing" in message
-    assert "data/Attribute/vg/color.json, data/Attribute/vaw/color.json" in message
-    assert "sources='vg'" in message
-
-
 def test_only_the_files_of_the_chosen_sources_are_read(small):
     (small.folder / "data" / "Attribute" / "vaw" / "color.json").unlink()
     assert set(small.build(sources="vg")["source"]) == {"vg"}
@@ -123,17 +109,11 @@ def test_only_the_files_of_the_chosen_sources_are_read(small):
     small.error(DataError, found, "relation_spatial", sources="hake")
 
 
-def test_rows_that_lack_their_image_are_counted(small):
-    (small.folder / "vg" / "VG_100K" / "11.jpg").unlink()
-    small.error(MissingSourceError, r"1 of 2 images .*images of 4 of 6 rows\), or empty: vg/VG_100K/11.jpg")
-
-
 @pytest.mark.parametrize(
     ("row", "found"),
     [
         (["VG_100K/11.jpg"], "found ['VG_100K/11.jpg']"),
         (["VG_100K/11.jpg", {"POS": ["a"]}], "texts is {'POS': ['a']}"),
-        (["VG_100K/11.jpg", {"POS": [], "NEG": ["b"]}], "POS is empty"),
         (["VG_100K/11.jpg", {"POS": "a", "NEG": ["b"]}], "texts is {'POS': 'a', 'NEG': ['b']}"),
         (["../11.jpg", {"POS": ["a"], "NEG": ["b"]}], "'../11.jpg' is not the relative path of an image"),
     ],
@@ -141,18 +121,3 @@ def test_rows_that_lack_their_image_are_counted(small):
 def test_damaged_annotations_are_an_error_that_names_file_and_row(small, row, found):
     path = write(small.folder, SPATIAL, [*DEFECTIVE, row])
     assert f"{path}, row 5: {found}. Expected" in small.error(DataError, "Expected", "relation_spatial")
-
-
-def test_types_are_scored_pairwise_and_averaged_as_categories(small, tmp_path):
-    configs = ["attribute_color", "relation_spatial"]
-    out = build_repository("vl_checklist", tmp_path / "built", configs=configs, data_dir=small.folder)
-    [path] = score("mock:shuffled", [str(out)], out=tmp_path / "predictions", progress=False)
-    [result] = report([path], resamples=100)
-    won = {config: [] for config in configs}
-    for row in read_predictions(path).rows:
-        [[caption, negative]] = row.scores
-        won[row.category].append(caption > negative)
-    per_category = {name: sum(wins) / len(wins) for name, wins in won.items()}
-    assert {name: s["accuracy"] for name, s in result.scores["per_category"].items()} == pytest.approx(per_category)
-    assert result.scores["macro_accuracy"] == pytest.approx(sum(per_category.values()) / 2)
-    assert result.scores["rare"] == {}

@@ -1,7 +1,5 @@
 """The zero_shot builder: where labelled images, names of classes and templates come from, and what is refused."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 
@@ -87,14 +85,6 @@ def test_another_split_is_read_on_request_and_a_missing_one_named(images, built)
         built(data_dir=folder, split="dev")
 
 
-def test_files_that_are_no_images_and_hidden_folders_are_left_out(images, built):
-    folder = images("cat", "dog")
-    (folder / "cat" / "notes.txt").write_text("none")
-    (folder / ".git").mkdir()
-    (folder / ".git" / "0.png").write_bytes(b"none")
-    assert len(built(data_dir=folder)) == 4
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -120,15 +110,6 @@ def test_names_by_label_may_name_classes_without_an_image(images, built):
     rows = built("pets", data_dir=folder)
     assert names(rows) == ["tabby cat", "cow, as on a farm", "dog"]
     assert rows["label"][:] == [0, 2, 0, 2]
-
-
-def test_names_alone_are_those_of_the_sorted_labels(images, built):
-    folder = images("n2", "n1")
-    (folder / "classnames.txt").write_text("cat\ndog\n")
-    assert dict(zip(*(built(data_dir=folder)[column][:2] for column in ("filename", "caption")), strict=True)) == {
-        "n1/0.png": "cat",
-        "n2/0.png": "dog",
-    }
 
 
 def test_synsets_have_the_first_synonym_that_no_other_class_has(images, built):
@@ -160,10 +141,6 @@ def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed,
         (folder / "classnames.txt").write_bytes(listed if isinstance(listed, bytes) else listed.encode())
     with pytest.raises(DataError, match=message):
         built("pets", data_dir=folder)
-
-
-def test_numbers_are_names_of_what_is_counted(images, built):
-    assert names(built("svhn", data_dir=images("3", "7"))) == ["3", "7"]
 
 
 # Templates

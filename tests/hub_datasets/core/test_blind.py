@@ -1,7 +1,5 @@
 """Blind levels where several choices must be right together: no text-only scorer gets those of a group or pair."""
 
-from __future__ import annotations
-
 import pytest
 
 from vl_assay.hub_datasets import Example, Task, TaskData

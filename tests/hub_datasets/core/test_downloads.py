@@ -1,7 +1,5 @@
 """Builds that download: nothing twice, a cut transfer starts anew, a wrong file is named; served by a local server."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -155,29 +153,6 @@ def test_a_server_that_refuses_or_is_down_is_told_with_what_to_do(name, status, 
     small.error(DownloadError, rf"Could not download .*{file} .*{status}.*pass data_dir", data_dir=None)
 
 
-def test_a_file_that_was_moved_is_followed_to_its_new_address(remote_sugarcrepe, server, tmp_path):
-    (tmp_path / "remote" / "data" / "swap_obj.json").rename(tmp_path / "remote" / "new.json")
-    server.moved = {"swap_obj.json": f"{server.url}/new.json"}
-    assert content(remote_sugarcrepe(tmp_path / "out"))
-
-
-def test_images_of_cola_are_downloaded_where_data_dir_has_none(server, remote_cola, tmp_path):
-    small = Small("cola", tmp_path)
-    shutil.rmtree(small.folder / "images")
-    shutil.copy(tmp_path / "remote" / sources_cola.ANNOTATIONS, small.folder / sources_cola.ANNOTATIONS)
-    rows = raw(small.build())
-    assert [row["filename_0"] for row in rows] == [group[0] for group in sources_cola.GROUPS]
-    assert rows[0]["image_1"]["bytes"] == (tmp_path / "remote" / "vg" / "12.jpg").read_bytes()
-    assert {name for method, name in server.requests if method == "GET"} == {
-        row[f"filename_{s}"] for row in rows for s in "01"
-    }
-
-
-def test_images_of_cola_stream_from_their_urls(remote_cola, tmp_path):
-    small = Small("cola", tmp_path)
-    assert small.rows(data_dir=None) == small.rows()
-
-
 def test_an_image_of_cola_that_is_gone_is_missing_and_a_server_that_is_down_is_not(server, remote_cola, tmp_path):
     small = Small("cola", tmp_path)
     (tmp_path / "remote" / "vg" / "13.jpg").unlink()
@@ -192,29 +167,6 @@ def test_a_page_in_place_of_an_image_of_cola_is_an_error_that_names_both(remote_
     (tmp_path / "remote" / "vg" / "16.jpg").write_text("<html>Moved.</html>")
     message = r"/16\.jpg sent is not a JPEG or PNG file.*<html>.*Remove /"
     Small("cola", tmp_path).error(DataError, message, data_dir=None)
-
-
-def test_images_of_sugarcrepe_come_from_the_archive_where_data_dir_has_no_folder_of_them(remote_sugarcrepe, tmp_path):
-    small = Small("sugarcrepe", tmp_path, "swap_obj")
-    rows = small.rows()
-    for path in (small.folder / "val2017").iterdir():
-        path.unlink()
-    assert missing(small.rows(allow_missing=True), "image") == [row["id"] for row in rows]
-    (small.folder / "val2017").rmdir()
-    assert raw(small.build()) == rows
-
-
-def test_an_image_that_the_archive_of_sugarcrepe_lacks_is_named(remote_sugarcrepe, tmp_path):
-    small = Small("sugarcrepe", tmp_path, "swap_obj")
-    with zipfile.ZipFile(tmp_path / "remote" / "val2017.zip", "w") as archive:
-        archive.write(small.folder / "val2017" / "000000000000.jpg", "val2017/000000000000.jpg")
-    found = r"5 of 6 images .* archive .*000000000001\.jpg \(for swap_obj/1\)"
-    small.error(MissingSourceError, found, data_dir=None)
-
-
-def test_images_of_sugarcrepe_stream_from_the_archive(remote_sugarcrepe, tmp_path):
-    small = Small("sugarcrepe", tmp_path, "swap_obj")
-    assert small.rows(data_dir=None) == small.rows()
 
 
 def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_sugarcrepe, tmp_path):

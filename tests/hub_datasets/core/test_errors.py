@@ -1,7 +1,5 @@
 """Error analysis with captions and images of a benchmark: in Python, as a command, and as a page in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -52,14 +50,6 @@ def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path):
     assert captions.to_pandas()["captions"].map(len).tolist() == [2] * 24
     with pytest.raises(DataError, match="not a folder"):
         errors(path, data_dir=tmp_path / "nowhere", **QUICK)
-
-
-def test_a_folder_that_build_wrote_holds_captions_and_images(toy, tmp_path):
-    built = tmp_path / "built"
-    assert invoke("build", "toy_scenes/itm", "--out", built, "-o", "train_scenes=0").exit_code == 0
-    analysis = errors(toy.path("itm"), data_dir=built, **QUICK)
-    assert analysis.notes == []
-    assert analysis.tasks[0].data.captions
 
 
 def test_predictions_of_a_part_have_their_captions_and_images(tmp_path):
@@ -137,13 +127,6 @@ def test_a_reader_filters_searches_and_scrolls(toy, page_of):
     words = page.evaluate("location.hash")
     assert "who=disagree" in words
     assert "q=no+such+words" in words
-
-
-def test_an_address_brings_back_the_view(toy, page_of):
-    page = page_of(toy.path("itm"), toy.path("itm", "shuffled"), fragment="task=0&who=1&category=6&q=")
-    assert page.get_by_label("Show").input_value() == "1"
-    assert page.get_by_label("Category").locator("option:checked").inner_text() == "swap_obj"
-    assert "B wrong" in page.locator(f"{CARD} li strong").all_text_contents()
 
 
 @pytest.mark.parametrize(("task", "width", "scheme"), [("detection", 390, "dark"), ("groups", 390, "light")])

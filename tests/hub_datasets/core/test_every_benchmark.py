@@ -1,7 +1,5 @@
 """Every benchmark, from its sources to results: build, validate, load, score, evaluate, and the card."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import io
@@ -16,6 +14,7 @@ import datasets
 import numpy as np
 import pytest
 from builder_support import Small, card_table, image_columns, raw
+from cases import read_cases
 from huggingface_hub import DatasetCard
 from PIL import Image
 
@@ -34,92 +33,7 @@ from vl_assay.model_wrappers import score
 ROOT = Path(hub_datasets.__file__).parent
 NAMES = benchmark_names()
 EVERY = pytest.mark.parametrize("name", NAMES)
-_GROUP = "image_0:image filename_0 caption_0 image_1:image filename_1 caption_1"
-_PHRASES = "phrases:[{text:string start:int32 end:int32 phrase_id:int32 boxes:[[float64]]}]"
-_DETECTION = (
-    f"id image:image filename caption {_PHRASES} positive:bool pair_id type width:int32 height:int32 overruns:bool"
-)
-_PAIR = "id category image:image filename caption negative_caption"
-_TEN = " ".join(f"image_{number}:image filename_{number}" for number in range(10))
-_SET = "id category image:image filename caption hard_negatives:[string]"
-_TRIPLE = "id category image:image filename caption positive_caption negative_caption"
-_ORDER = "id image:image filename caption negative_captions:[string] perturbations:[string]"
-_CHOICE = {
-    count: " ".join(
-        ["id", *(f"image_{n}:image" for n in range(count)), *(f"filename_{n}" for n in range(count)), "caption"]
-    )
-    for count in (2, 3, 4, 9)
-}
-_RETRIEVAL = "id image:image filename captions:[string] condition"
-# The columns of each configuration by a pattern of its name, texts where no type is given.
-COLUMNS = {
-    "aro": {
-        "vg_relation": f"{_PAIR} relation bbox:[float32]",
-        "vg_attribution": f"{_PAIR} attributes:[string] bbox:[float32]",
-        ".*_order": f"{_ORDER} testable:bool text_index:int32 released_text seed:int64 tagger",
-    },
-    "aro_crepe": {".*": f"{_PAIR} rule"},
-    "bivlc": {".*": f"id category {_GROUP}"},
-    "coco_cf": {".*": f"id {_GROUP}"},
-    "cola": {".*": f"id {_GROUP}"},
-    "colorswap": {".*": f"id {_GROUP} image_source caption_source"},
-    "conme": {".*": "id category image:image filename question caption negative_caption"},
-    "crepe": {
-        "productivity_.*": f"{_SET} bbox:[float32] complexity:int32 defects:[string]",
-        "systematicity_.*": f"{_SET} bbox:[float32] defects:[string]",
-    },
-    "eqben": {".*": f"id {_GROUP}"},
-    "hard_positives": {
-        "replace_.*": f"{_TRIPLE} replaced replacement defect",
-        "swap.*": f"{_TRIPLE} attributes:[string] bbox:[int32] defect",
-    },
-    "imagecode": {".*": f"id category set caption {_TEN} defect"},
-    "mmvp_vlm": {".*": f"id category {_GROUP} statement_0 statement_1"},
-    "naturalbench": {
-        "vqa": f"id category source {_GROUP} other_caption_0 other_caption_1 defect",
-        "retrieval": f"id {_GROUP}",
-    },
-    "negbench": {
-        ".*_retrieval": "id image:image filename captions:[string]",
-        ".*": "id category image:image filename caption negative_captions:[string]",
-    },
-    "retrieval": {".*": f"{_RETRIEVAL} seed:int64 unchanged:[int32] tagger"},
-    "spec": {
-        ".*_i2t": "id image:image filename caption negative_captions:[string]",
-        "existence_t2i": _CHOICE[2],
-        "relative_spatial_t2i": _CHOICE[4],
-        ".*_size_t2i": _CHOICE[3],
-        "(count|absolute_spatial)_t2i": _CHOICE[9],
-    },
-    "sugarcrepe": {".*": _PAIR},
-    "sugarcrepe_pp": {".*": f"{_TRIPLE} defect"},
-    "svo_probes": {
-        ".*": "id category caption image_0:image filename_0 image_1:image filename_1 "
-        "positive_triplet negative_triplet positive_url negative_url"
-    },
-    "toy_order": {"order": f"{_ORDER} seed:int64", "retrieval.*": f"{_RETRIEVAL} seed:int64"},
-    "toy_scenes": {
-        "itm": _PAIR,
-        "hard_positives": _TRIPLE,
-        "order": _ORDER,
-        "detection": _DETECTION,
-        "groups": f"id tag {_GROUP}",
-        "captions": "id image:image filename captions:[string]",
-        "retrieval": _RETRIEVAL,
-        "sets": f"{_SET} complexity:int32",
-        "vqa": "id image:image filename question answer:bool pair_id type",
-    },
-    "tricd": {
-        "val": _DETECTION,
-        "vqa": "id image:image filename question answer:bool type",
-        "groups": f"id type {_GROUP}",
-    },
-    "vismin": {".*": f"id category {_GROUP} order"},
-    "valse": {".*": f"{_PAIR} source"},
-    "vl_checklist": {".*": "id category source part image:image filename caption negative_caption defects:[string]"},
-    "whats_up": {".*": "id category image:image filename caption negative_captions:[string] objects defect"},
-    "winoground": {".*": f"id category {_GROUP} tag secondary_tag num_main_preds:int32 tags:[string]"},
-}
+COLUMNS = read_cases("columns")
 OWN = pytest.mark.parametrize("name", [name for name in NAMES if get_benchmark(name).source])
 
 
@@ -458,10 +372,11 @@ def test_the_published_builder_runs_by_itself_and_gives_the_same_rows(small, tmp
     assert raw(rows.take(3)) == raw(small.builder().as_streaming_dataset(split=split).take(3))
 
 
-@EVERY
-def test_examples_in_docstrings_hold(name):
-    for path in (ROOT / name).glob("*.py"):
-        assert doctest.testmod(importlib.import_module(f"{hub_datasets.__name__}.{name}.{path.stem}")).failed == 0
+@pytest.mark.parametrize("folder", sorted({path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}))
+def test_examples_in_docstrings_hold(folder):
+    for path in (ROOT / folder).glob("*.py"):
+        name = ".".join([hub_datasets.__name__, *path.relative_to(ROOT).with_suffix("").parts])
+        assert doctest.testmod(importlib.import_module(name.removesuffix(".__init__"))).failed == 0
 
 
 @EVERY

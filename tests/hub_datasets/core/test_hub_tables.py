@@ -102,11 +102,6 @@ def test_files_of_the_hub_are_fetched_at_the_pinned_revision_once_and_then_found
     assert hub.requests == before
 
 
-def test_another_revision_can_be_named(hub, builder):
-    assert len(rows_of(builder(revision="v2"))) == 7
-    assert hub.revisions == ["v2"]
-
-
 def test_what_has_arrived_is_kept_when_a_download_fails(hub, builder):
     hub.down = {"test-00002-of-00003.parquet": [404]}
     with pytest.raises(DownloadError, match=r"someone/pairs .*data_dir, a folder with the files data/test") as caught:
@@ -146,23 +141,10 @@ def test_a_hub_that_is_offline_or_lacks_the_files_is_a_failed_download(hub, repo
     assert "no files" not in str(caught.value)
 
 
-def test_a_dataset_that_is_not_there_names_the_page(hub, repository, builder):
-    repository.rename(repository.with_name("elsewhere"))
-    with pytest.raises(MissingSourceError, match="someone/pairs"):
-        rows_of(builder())
-
-
 def test_a_copy_that_lacks_one_of_several_files_is_refused(repository, builder):
     (repository / "data" / "test-00001-of-00003.parquet").unlink()
     with pytest.raises(DataError, match=r"2 of 3 Parquet files: test-00000-of-00003.parquet, test-00002"):
         rows_of(builder(repository))
-
-
-def test_a_copy_of_another_number_of_rows_needs_verify_false(tmp_path, builder):
-    write_parquet(tmp_path, "test", ROWS[:4], ["image", "other"])
-    with pytest.raises(DataError, match="has 4 rows, but the release has 7"):
-        rows_of(builder(tmp_path))
-    assert len(rows_of(builder(tmp_path, verify=False))) == 4
 
 
 @pytest.mark.parametrize(
@@ -205,14 +187,6 @@ def test_images_without_bytes_are_missing(repository, builder):
     assert [row["id"] for row in rows_of(builder(repository, allow_missing=True)) if row["image_0"] is None] == [
         "pairs/2"
     ]
-
-
-@pytest.mark.parametrize("order", [range(7), reversed(range(7)), (3, 3, 0, 6, 1, 2)])
-def test_images_are_read_in_any_order(order, tmp_path):
-    write_parquet(tmp_path, "test", ROWS, ["image", "other"])
-    [path] = tmp_path.glob("*.parquet")
-    for row in order:
-        assert read_stored(image_address(path, "other", row)) == FILES[2 * row + 1]
 
 
 def test_a_file_that_is_replaced_is_read_anew(tmp_path):

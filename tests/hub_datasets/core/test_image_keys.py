@@ -1,7 +1,5 @@
 """Content keys of images: taken once, kept, never believed against the file itself."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

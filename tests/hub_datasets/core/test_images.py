@@ -1,7 +1,5 @@
 """Decoding: one rule for all, and nothing that takes the machine's memory or starts another program."""
 
-from __future__ import annotations
-
 import io
 from contextlib import suppress
 

@@ -1,11 +1,8 @@
 """What `list` and `build --all` tell: sizes, sources, what is missing; what fails stops nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,15 +10,14 @@ import sys
 import pytest
 from console import invoke
 
-from vl_assay.hub_datasets import Benchmark, Task, benchmark_names, build, get_benchmark
+from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
-from vl_assay.hub_datasets.core.build import build_all, sources_folder
+from vl_assay.hub_datasets.core.build import build_all
 from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.core.repository import read_build
-from vl_assay.metrics.common.errors import StorageError, UnknownNameError
-from vl_assay.metrics.modules.discovery import metric_names
+from vl_assay.metrics.common.errors import UnknownNameError
 
 
 def entry(name, **options):
@@ -72,14 +68,6 @@ def test_small_sources_of_every_benchmark_are_found_ready(name, tmp_path, no_net
     assert {config: found[config] for config in by_default} == dict.fromkeys(by_default, READY)
 
 
-def test_downloads_and_own_copies_are_told_apart():
-    assert {config.origin for config in entry("sugarcrepe").configs} == {DOWNLOADED}
-    assert {config.origin for config in entry("tricd").configs} == {OWN}
-    [cola] = entry("cola").configs
-    assert cola.state == TO_DOWNLOAD
-    assert cola.problem.startswith("https://")
-
-
 def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
     [winoground] = entry("winoground", options={"with_tags": False}).configs
     assert (winoground.origin, winoground.state) == (DOWNLOADED, TO_DOWNLOAD)
@@ -111,21 +99,6 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
     assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
     cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
     assert swap_obj() == (12, 5, True)
-
-
-def test_a_folder_of_the_benchmarks_name_is_preferred_to_the_shared_one(tmp_path):
-    assert sources_folder("cola", None) is None
-    assert sources_folder("cola", tmp_path) == tmp_path
-    (tmp_path / "cola").mkdir()
-    assert sources_folder("cola", tmp_path) == tmp_path / "cola"
-    assert sources_folder("toy_scenes", tmp_path) is None
-
-
-def test_metrics_come_with_a_sentence_and_what_they_judge():
-    found = {metric.name: metric for metric in listing.list_metrics()}
-    assert list(found) == metric_names()
-    assert all(metric.summary.endswith((".", "?")) for metric in found.values())
-    assert {"cola", "toy_scenes", "tricd"} <= set(found["group_match"].benchmarks)
 
 
 def test_json_holds_what_the_tables_show():
@@ -162,37 +135,12 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
         raise invoke("list", "sugarcrep").exception
 
 
-@pytest.mark.parametrize("name", benchmark_names())
-def test_the_lines_agree_with_the_builders(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
-    [line] = [line for line in listing.benchmark_lines() if line.name == name]
-    found = [config for config in entry(name).configs if config.by_default]
-    assert line.summary
-    assert line.state == max((config.state for config in found), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
-    rows = [config.rows for config in found]
-    assert line.rows == (None if None in rows else sum(rows))
-
-
-def test_own_copies_are_looked_into(coco):
-    folder = coco(categories=("add_att", "swap_obj"))
-    states = {line.name: line.state for line in listing.benchmark_lines(data_dir=folder)}
-    assert states["sugarcrepe"] == DAMAGED  # other files than the released ones
-    assert states["tricd"] == MISSING
-
-
 def test_the_list_imports_nothing_heavy():
     code = "from vl_assay.metrics.common.command_line import build_app\n"
     code += "build_app()(['list'], standalone_mode=False)\n"
     code += "import sys\nprint([m for m in ('torch', 'transformers', 'datasets', 'scipy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_messages_that_are_alike_are_told_once():
-    lines = listing.problem_lines(entry("vl_checklist"))
-    assert len(lines) == 1
-    assert lines[0].startswith("missing: The sources have to be your own copy")
-    assert listing.problem_lines(entry("toy_scenes")) == []
 
 
 # Building all
@@ -281,32 +229,6 @@ def test_a_configuration_that_fails_half_way_leaves_no_files(coco, tmp_path, mon
     counts = (out / "README.md").read_text().split("<!-- counts -->")[1].split("<!-- /counts -->")[0]
     assert "add_att" in counts
     assert "swap_obj" not in counts
-
-
-def test_where_nothing_can_be_built_an_earlier_repository_stays(sources, tmp_path):
-    out = tmp_path / "all"
-    list(build_all(out, data_dir=sources, options={"verify": False}))
-    before = (out / "cola" / "build.json").stat().st_ino
-    shutil.rmtree(sources / "cola" / "images")
-    (sources / "cola" / "images").mkdir()
-    cola = next(build_all(out, data_dir=sources, options={"verify": False}))
-    assert "7 of 7 images are missing" in str(cola.errors["multiobjects"])
-    assert (out / "cola" / "build.json").stat().st_ino == before
-
-
-def test_a_folder_that_cannot_be_replaced_concerns_its_own_benchmark_only(sources, tmp_path):
-    (tmp_path / "all" / "cola").mkdir(parents=True)
-    (tmp_path / "all" / "cola" / "thesis.tex").touch()
-    outcomes = list(build_all(tmp_path / "all", data_dir=sources, options={"verify": False}))
-    assert isinstance(outcomes[0].damaged["multiobjects"], StorageError)
-    assert outcomes[1].built
-
-
-def test_a_task_that_names_a_metric_that_is_not_there_says_so(monkeypatch):
-    task = Task("itm", {"nonsense": {}}, ("squares",))
-    monkeypatch.setattr("vl_assay.hub_datasets.core.listing.get_benchmark", lambda name: Benchmark((task,)))
-    with pytest.raises(UnknownNameError, match=r"unknown metric of aro 'nonsense'; known: aro_itm"):
-        listing.list_metrics()
 
 
 def test_one_column_is_no_tuple_of_columns():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import shutil
 import zipfile
@@ -20,9 +19,8 @@ from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.aro.release import FILES, MIRRORS
-from vl_assay.hub_datasets.core import downloads, image_archives, mirrors
+from vl_assay.hub_datasets.core import image_archives
 from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError, NoSourceError
-from vl_assay.hub_datasets.core.listing import DOWNLOADED, TO_DOWNLOAD, list_benchmarks
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.retrieval.karpathy import SOURCES
 from vl_assay.hub_datasets.sugarcrepe.builder import SugarCrepe
@@ -90,12 +88,6 @@ def test_a_mirror_takes_the_place_of_an_archive_that_cannot_be_had_and_gives_the
     with pytest.warns(UserWarning, match=told):
         assert raw(small.build()) == expected
     assert hub.revisions == [MIRROR.table.revision]
-
-
-def test_a_damaged_archive_is_told_and_the_mirror_is_taken(small, server):
-    server.altered = {"val2017.zip"}
-    with pytest.warns(UserWarning, match=r"val2017\.zip .*(damaged|not a zip).* Taken from "):
-        assert len(small.rows()) == 6
 
 
 def test_if_no_source_can_be_had_every_one_is_told_with_its_reason(small, server, hub):
@@ -236,14 +228,6 @@ def test_a_mirror_of_aro_gives_the_rows_crops_and_clusters_of_the_release(config
     ]
 
 
-def test_files_of_a_mirror_may_be_the_users_own(aro, hub, tmp_path):
-    expected = aro.rows(data_dir=None)
-    hub.requests.clear()
-    folder = hub.folder / MIRRORS["vg_relation"].repository
-    assert aro.rows(data_dir=folder) == expected
-    assert not hub.requests
-
-
 def test_a_mirror_of_aro_of_another_form_or_number_of_rows_is_named(aro, hub):
     message = r"ARO-Visual-Relation.* has 12 rows, but the release has 23,937"
     aro.error(DataError, message, data_dir=None, verify=True)
@@ -256,16 +240,3 @@ def test_an_image_that_a_mirror_of_aro_lacks_is_named_by_its_rows(aro, hub):
     aro.error(MissingSourceError, r"1 of 6 images are missing .*\(for vg_relation/2\)", data_dir=None)
     rows = aro.rows(data_dir=None, allow_missing=True)
     assert [row["id"] for row in rows if row["image"] is None] == ["vg_relation/2"]
-
-
-def test_the_list_says_that_aro_is_downloaded_and_from_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
-    [entry] = list_benchmarks(["aro"])
-    assert {config.origin for config in entry.configs} == {DOWNLOADED}
-    assert {config.state for config in entry.configs} == {TO_DOWNLOAD}
-    assert entry.configs[0].problem == MIRRORS["vg_relation"].page
-
-
-@pytest.mark.parametrize("module", [downloads, mirrors])
-def test_examples_in_docstrings_hold(module):
-    assert doctest.testmod(module).failed == 0

@@ -1,7 +1,5 @@
 """Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil
@@ -43,19 +41,9 @@ def toy(tmp_path_factory, few_scenes):
     return build("toy_scenes", tmp_path_factory.mktemp("built") / "toy", configs=CONFIGS, options=SMALL)
 
 
-def test_a_folder_of_tasks_that_are_not_scored_by_default_is_scored_whole(tmp_path):
-    folder = build("toy_scenes", tmp_path / "toy", configs=["retrieval", "sets"])
-    assert [task.task.name for task in load_examples(str(folder))] == ["retrieval", "sets"]
-
-
 def test_the_same_sources_give_the_same_bytes(toy, tmp_path):
     again = build("toy_scenes", tmp_path / "again", configs=CONFIGS, options=SMALL)
     assert tree(again) == tree(toy)
-
-
-def test_parquet_files_carry_no_metadata_of_one_datasets_version(toy):
-    for path in toy.rglob("*.parquet"):
-        assert not pq.read_schema(path).metadata
 
 
 def test_a_failed_build_leaves_what_was_there(coco, tmp_path):
@@ -109,13 +97,6 @@ def test_missing_images_are_counted_in_the_card_and_the_record(coco, tmp_path):
     assert "| swap_obj | test | 24 | 7 (3 missing) | 48 |" in (out / "README.md").read_text()
 
 
-def test_text_only_builds_say_so_when_scored(coco, tmp_path):
-    options = {"verify": False, "with_images": False}
-    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(), options=options)
-    with pytest.raises(DataError, match="has no column 'image'"):
-        load_examples(str(out))
-
-
 def test_unknown_configurations_and_options_answer_with_the_known_ones(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown configuration of toy_scenes 'x'; known: itm"):
         build("toy_scenes", tmp_path / "x", configs=["x"])
@@ -141,11 +122,6 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.
     assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
-
-
-def test_only_the_splits_that_were_asked_for_are_built(tmp_path):
-    out = build("toy_scenes", tmp_path / "out", configs=["retrieval"], splits=["validation"])
-    assert list(read_build(out)["configs"]["retrieval"]) == ["validation"]
 
 
 def test_what_was_built_by_other_code_is_built_anew(coco, monkeypatch):

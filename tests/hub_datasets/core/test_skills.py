@@ -1,7 +1,5 @@
 """The profile by skill: its arithmetic by hand, its clusters across benchmarks, and what is in no skill."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -207,8 +205,3 @@ def test_a_benchmarks_caution_is_in_its_list_and_its_figures_are_in_its_card(nam
     caution = get_benchmark(name).caution
     assert f"caution: {caution}" in invoke("list", name).output
     assert set(re.findall(r"\d+\.\d+", caution)) <= set(re.findall(r"\d+\.\d+", get_card(name)))
-
-
-def test_the_list_of_all_names_the_benchmarks_with_a_caution():
-    assert {"aro", "crepe", "vl_checklist"} <= set(CAUTIONED)
-    assert f"caution: {', '.join(CAUTIONED)}\n" in invoke("list", "benchmarks").output

@@ -1,17 +1,12 @@
 """Source files of builders: found, verified and checked; boxes and crops of images."""
 
-from __future__ import annotations
-
 import hashlib
 import io
-import json
 
 import numpy as np
 import pytest
-from builder_support import Small
 from PIL import Image
 
-from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.core.crops import box_problem, crop, crop_name
 from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.core.source_files import (
@@ -204,12 +199,3 @@ def test_a_file_that_cannot_be_decoded_is_named_with_the_remedy(photograph, monk
         photograph.write_bytes(b"<html>")
     with pytest.raises(DataError, match=r"7\.png cannot be read as an image .*crop=False"):
         crop(str(photograph), (0, 0, 4, 4))
-
-
-def test_a_file_of_several_configurations_is_parsed_once_in_a_build(tmp_path, monkeypatch):
-    small = Small("tricd", tmp_path)
-    parsed = []
-    monkeypatch.setattr(json, "loads", lambda text, loads=json.loads, **options: parsed.append(text) or loads(text))
-    build("tricd", tmp_path / "built", configs=["val", "groups"], data_dir=small.folder, options=small.options)
-    grounding = next(small.folder.rglob("TRICD_grounding_val.json")).read_text()
-    assert parsed.count(grounding) == 1

@@ -1,7 +1,5 @@
 """Steps over a training set: planted copies of a benchmark are found at their rows, and candidates are the rules'."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise
@@ -96,17 +94,6 @@ def test_copies_are_found_at_their_rows_and_counted_by_example(planted, tmp_path
     assert part["negative caption"] == sum(bool(own["negative"]) for own in record["found"]) > 0
     line = next(line for line in result.output.splitlines() if "toy_scenes/itm" in line)
     assert [cell.strip() for cell in line.split("│")[2:-1]] == [str(number) for number in part.values()]
-
-
-def test_captions_alone_are_compared_and_a_missing_column_is_named(planted, tmp_path):
-    command = ["corpus", "contamination", planted[0], "--benchmark", "toy_scenes/itm", "--resemblance", "1", "--out"]
-    invoke(*command, tmp_path / "captions", "--no-images")
-    record = json.loads((tmp_path / "captions" / "contamination.json").read_text())
-    assert set(pq.read_table(tmp_path / "captions" / "shards")["kind"].to_pylist()) == {"caption_exact"}
-    assert record["examples"]["toy_scenes/itm"]["with images"] == 0
-    lacking = invoke(*command, tmp_path / "lacking")
-    assert lacking.exit_code == 1
-    assert "has no column 'image'" in lacking.output
 
 
 def test_candidates_are_those_of_the_rules(tmp_path):

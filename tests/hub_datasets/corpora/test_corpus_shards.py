@@ -1,7 +1,5 @@
 """From shard to shard: reading, resuming, parts of a run, damaged shards, and what cannot be opened."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,22 +1,18 @@
 """Results in a model's repository: readable by the Hub's own reader, and nothing else in the card touched."""
 
-from __future__ import annotations
-
 import dataclasses
-import re
 
 import pytest
 import yaml
 from console import invoke
-from huggingface_hub import DatasetCard, ModelCard, parse_eval_result_entries
+from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_support import declared
 
-from vl_assay.hub_datasets import build, get_benchmark, report, write_model_card
+from vl_assay.hub_datasets import get_benchmark, report, write_model_card
 from vl_assay.hub_datasets.hub.model_cards import Source, eval_result_entries, eval_results, predictions_path
-from vl_assay.hub_datasets.hub.publish import plan
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
@@ -204,34 +200,6 @@ def test_all_configurations_together_and_each_have_the_accuracy_that_a_tool_woul
     assert eval_result_entries([result_of(task="groups", metric="group_match")]) == []
 
 
-def test_a_card_has_the_numbers_and_the_words_of_the_report(predictions, tmp_path):
-    _, brittle = report(predictions / "hard_positives.parquet", resamples=200)
-    [macro] = [entry for entry in eval_results([brittle]) if entry.metric_type == "macro_brittleness"]
-    assert macro.metric_args["higher_is_better"] is False
-    assert macro.metric_args["n"] == 12
-    found = report(predictions / "sugarcrepe.parquet", resamples=200)
-    found.write(tmp_path)
-    text = (tmp_path / "report.md").read_text()
-    for result in found:
-        for notes in (entry.notes for entry in eval_result_entries([result])):
-            value, bounds = re.search(r", (\S+ %); 95 % interval (\S+ – \S+);", notes).groups()
-            assert f"| {value} | {bounds} |" in text
-        assert notes.partition("A tie")[2].partition(";")[0] in text
-
-
-def test_task_ids_and_names_are_those_of_the_dataset_that_is_published(predictions, coco, tmp_path):
-    configs = ["add_att", "swap_obj"]
-    build("sugarcrepe", tmp_path / "sc", configs=configs, data_dir=coco(4, 4), options={"verify": False})
-    what = plan(tmp_path / "sc", "me/sc")
-    tasks = yaml.safe_load(what.contents["eval.yaml"].read_text())["tasks"]
-    [result] = report(predictions / "sugarcrepe.parquet", resamples=200)
-    added, *_ = eval_result_entries([result])
-    assert [task["id"] for task in tasks] == ["itm_add_att", "itm_swap_obj"]
-    assert added.task_id == "itm_add_att"
-    pretty = DatasetCard.load(tmp_path / "sc" / "README.md").data.pretty_name
-    assert pretty == eval_results([result])[0].dataset_name
-
-
 def test_new_results_take_the_place_of_old_ones_and_of_no_others(card, tmp_path):
     path = card(f"---\n{OTHERS}---\n{BODY}")
     write_model_card(path, [RESULT, result_of(task="order", metric="aro_itm")])
@@ -263,12 +231,9 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
         BODY,
         "---\n---\n# A rule below no metadata\n",
         "---\n\n---\n" + BODY,
-        "\n---\n# nothing yet\n---\n" + BODY,
         "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
-        "---\n{license: mit}\n---\n" + BODY,
         "---\nmodel-index: &i []\nother: *i\n---\n" + BODY,
         "\ufeff---\nlicense: mit\n---\n" + BODY,
-        "\ufeff" + BODY,
     ],
 )
 def test_cards_without_results_get_them(content, card, tmp_path):
@@ -291,17 +256,6 @@ def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
     plain = card(BODY.replace("\n", "\r\n"))
     write_model_card(plain, [RESULT])
     assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
-
-
-def test_a_model_of_another_name_in_the_index_keeps_its_name_and_its_place(card):
-    other = {"name": "other", "results": []}
-    path = card("---\n" + yaml.safe_dump({"model-index": [other, {"name": MODEL, "results": []}]}) + "---\n")
-    write_model_card(path, [RESULT])
-    index = yaml.safe_load(path.read_text().split("---")[1])["model-index"]
-    assert [(each["name"], len(each["results"])) for each in index] == [("other", 0), (MODEL, 1)]
-    path = card("---\n" + yaml.safe_dump({"model-index": [other]}) + "---\n")
-    write_model_card(path, [RESULT])
-    assert ModelCard.load(path).data.model_name == "other"
 
 
 @pytest.mark.parametrize(
@@ -412,12 +366,3 @@ def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pie
     assert known is not None
     assert ModelCard.load(path).text == known.text
     assert write_model_card(path, [RESULT]) == []
-
-
-@settings(max_examples=60, **QUICK)
-@given(name=st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=200))
-def test_any_models_name_comes_back(name, card):
-    path = card(BODY)
-    write_model_card(path, [result_of(model=name)])
-    assert ModelCard.load(path).data.model_name == name
-    assert write_model_card(path, [result_of(model=name)]) == []

@@ -1,7 +1,5 @@
 """Results proposed to a model's repository: one pull request, whatever fails on the way; over HTTP to a local Hub."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -145,12 +143,6 @@ def test_two_users_open_one_pull_request_for_the_same_results(results, scored_on
     hub.user = "me"
     assert asked(hub, results) not in (url, broken)
     assert [pull.author for pull in model.pulls] == ["ada", "eve", "me"]
-
-
-def test_a_renamed_model_is_followed(results, hub):
-    hub.renamed["owner/old"] = MODEL
-    assert asked(hub, results, repo="owner/old")
-    assert [pull.title for pull in hub.repositories[MODEL].pulls] == [TITLE]
 
 
 def test_the_command_shows_the_diff_without_a_login_and_proposes_with_one(scored_once, hub, monkeypatch):

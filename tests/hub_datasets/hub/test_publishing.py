@@ -1,7 +1,5 @@
 """Publishing: what would be uploaded, one commit, cards, and errors in words; the Hub is a stand-in."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ from huggingface_hub.errors import LocalTokenNotFoundError
 
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import get_card
-from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.hub.publish import plan, publish, upload
 from vl_assay.metrics.common.errors import DataError, StorageError
 from vl_assay.metrics.modules.discovery import get_spec
@@ -56,13 +53,6 @@ def test_a_dataset_is_published_in_one_commit(dataset):
     assert {"README.md", "build.json", "builder.py", "eval.yaml"} < set(paths)
     assert any(path.endswith(".parquet") for path in paths)
     assert sorted(paths) == [path for path, _ in plan(dataset, "me/toy").files]
-
-
-def test_the_plan_has_sizes_and_needs_no_network(dataset):
-    what = plan(dataset, "me/toy")
-    sizes = dict(what.files)
-    assert all(sizes[path.relative_to(dataset).as_posix()] == path.stat().st_size for path in dataset.rglob("*.*t"))
-    assert not (dataset / "eval.yaml").exists()
 
 
 def test_the_dry_run_shows_all_files_and_uploads_none(dataset):
@@ -134,19 +124,6 @@ def test_every_card_is_read_by_the_hubs_own_classes_without_a_loss(name):
     assert DatasetCardData(**front).to_dict() == front
     assert front["pretty_name"]
     assert all(section in card.text for section in ("## Licen", "@", "constant"))  # the last, of its sanity gates
-
-
-def test_a_built_card_tells_what_the_build_holds(dataset):
-    card = DatasetCard.load(dataset / "README.md", ignore_metadata_errors=False)
-    [order] = read_build(dataset)["configs"].values()
-    for split, n in order.items():
-        assert f"| order | {split} | {n['rows']:,} | {n['images']:,} | {n['captions']:,} |" in card.text
-    [listed] = card.data["configs"]
-    assert listed["config_name"] == "order"
-    paths = [path for files in listed["data_files"] for path in files["path"]]
-    assert sorted(paths) == sorted(str(path.relative_to(dataset)) for path in dataset.rglob("*.parquet"))
-    splits = {split["name"]: split["num_examples"] for split in card.data["dataset_info"]["splits"]}
-    assert splits == {split: n["rows"] for split, n in order.items()} == {"validation": 500, "test": 1000}
 
 
 def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):

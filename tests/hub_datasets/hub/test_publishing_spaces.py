@@ -1,29 +1,25 @@
 """Spaces: what is published runs by itself, where VL-Assay is not installed, on the versions that were tested."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import sys
 import time
 import venv
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import distribution, version
 from pathlib import Path
 from urllib.request import urlopen
 
 import evaluate
 import pytest
 import yaml
-from console import invoke
 from file_server import serving
 from gradio_client import Client, handle_file
 from packaging.requirements import Requirement
 from test_publishing import Hub
 
-from vl_assay.hub_datasets.hub import spaces
 from vl_assay.hub_datasets.hub.publish import plan, publish
-from vl_assay.metrics.common.errors import DataError, UnknownNameError
+from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.modules.discovery import load_metric, metric_names
 
 ROOT = Path(__file__).parents[3]
@@ -84,26 +80,6 @@ def test_requirements_are_pinned_to_what_is_installed(name):
     assert card["python_version"] == f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def test_requirements_of_ones_own_stay_as_they_are():
-    assert spaces.pinned("# mine\nsomething<2\n") == "# mine\nsomething<2\n"
-    nested = spaces.pinned("vl-assay[all]\nother\n").splitlines()
-    assert nested[-1] == "other"
-    assert f"torch=={version('torch')}" in nested
-    assert f"matplotlib=={version('matplotlib')}" in nested
-    assert len(nested) == len(set(nested))
-
-
-def test_without_gradio_nothing_is_published(monkeypatch):
-    def missing(name):
-        if name == "gradio":
-            raise PackageNotFoundError(name)
-        return version(name)
-
-    monkeypatch.setattr(spaces, "version", missing)
-    with pytest.raises(DataError, match=r"gradio is not; pip install 'vl-assay\[space\]'"):
-        plan("leaderboard", "me/x")
-
-
 def test_a_space_that_needs_nothing_of_this_package_is_left_as_it_is(tmp_path):
     (tmp_path / "README.md").write_text("---\ntitle: x\nsdk: gradio\nsdk_version: 5.0.0\n---\n")
     (tmp_path / "app.py").write_text("print('vl_assay')\n")
@@ -130,13 +106,6 @@ def test_a_space_is_published_in_one_commit_that_removes_an_earlier_package():
     deleted = {path for path, operation in hub.operations.items() if type(operation).__name__.endswith("Delete")}
     assert deleted == set(old)
     assert set(paths) - deleted == set(plan("group_match", "me/group_match").contents)
-
-
-def test_the_dry_run_shows_the_versions():
-    result = invoke("publish", "leaderboard", "me/x", "--dry-run")
-    assert result.exit_code == 0
-    assert f"gradio[oauth]=={version('gradio')}" in result.output.splitlines()[-1]
-    assert "vl_assay/space_app/app.py" in result.output
 
 
 def test_evaluate_loads_and_combines_what_is_published_by_the_name_of_its_space(tmp_path, monkeypatch):

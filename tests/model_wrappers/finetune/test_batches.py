@@ -1,7 +1,5 @@
 """What each step draws: every sample once an epoch, reproducibly, and from any position."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

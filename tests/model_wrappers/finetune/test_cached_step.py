@@ -1,7 +1,5 @@
 """Cached gradients: those of the plain step, to rounding, with the activations of one chunk."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """COCO's training captions, from the annotations as released and from Karpathy's splits."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

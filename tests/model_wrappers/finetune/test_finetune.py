@@ -1,7 +1,5 @@
 """Fine-tuning: every family learns and is saved as it was; how a recipe is run changes nothing else."""
 
-from __future__ import annotations
-
 import resource
 from dataclasses import replace
 
@@ -86,15 +84,6 @@ def test_embeddings_for_training_are_those_for_scoring(kind, folders):
     assert "positives" not in found
     found["images"].sum().backward()
     assert any(p.grad is not None and p.grad.any() for p in towers.parameters())
-
-
-def test_the_scale_is_clipped_to_a_hundred(tiny_clip):
-    encoder = trainable(load_model(str(tiny_clip)))
-    towers = Towers(encoder, negatives=False, positives=False)
-    with torch.no_grad():
-        encoder.module.logit_scale.fill_(np.log(100) + 1)
-    towers.clip_scale()
-    assert towers.scale().item() == pytest.approx(100)
 
 
 def test_models_without_gradients_and_revisions_of_folders_are_refused(tiny_clip, tmp_path):

@@ -1,7 +1,5 @@
 """Interrupted training ends with the same bits and loses no checkpoint; several processes train as one does."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 The processes are started once; each does everything and writes down its results.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from multiprocessing import set_forkserver_preload
 

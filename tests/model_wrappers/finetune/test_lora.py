@@ -1,7 +1,5 @@
 """LoRA: which layers are adapted in which library, and that a plain model is saved."""
 
-from __future__ import annotations
-
 import copy
 import sys
 

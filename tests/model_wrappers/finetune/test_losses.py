@@ -1,7 +1,5 @@
 """The fine-tuning losses against their definitions, one exponential at a time, values and gradients alike."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

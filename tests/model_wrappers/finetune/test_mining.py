@@ -1,7 +1,5 @@
 """The nearest images: equal to brute force, in bounded memory, and never a copy of the image."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Recipes: their values are those of the papers and releases, other values are checked, and random starts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

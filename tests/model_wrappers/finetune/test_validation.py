@@ -1,16 +1,12 @@
 """Validation during training on benchmarks, the model card, and the command."""
 
-from __future__ import annotations
-
 import re
 import stat
 
 import pytest
-import torch
 import yaml
 from console import invoke
-from finetune_support import read_log, short, train, weights
-from PIL import Image
+from finetune_support import read_log, train, weights
 
 from vl_assay.hub_datasets import report
 from vl_assay.model_wrappers import load_model, score
@@ -71,30 +67,6 @@ def test_the_numbers_of_the_card_are_those_of_a_run_of_the_folder(evaluated, opt
     assert "Hard Positives (Kamath et al., 2024)" in card
     assert "| learning rate | 0.001 |" in card
     assert load_model(str(evaluated.folder)).info.revision == result.model["revision"]
-
-
-def test_the_folder_loads_with_plain_transformers(evaluated):
-    from transformers import AutoModel, AutoProcessor
-
-    model, processor = AutoModel.from_pretrained(evaluated.folder), AutoProcessor.from_pretrained(evaluated.folder)
-    image = Image.new("RGB", (32, 32), (220, 30, 30))
-    inputs = processor(text=["red left of blue"], images=image, return_tensors="pt")
-    with torch.inference_mode():
-        outputs = model(**inputs)
-    ours = load_model(str(evaluated.folder))
-    expected = (
-        ours.encode_images([ours.prepare_image(image)])
-        @ ours.encode_captions(ours.prepare_captions(["red left of blue"])).T
-    )
-    assert outputs.logits_per_image.item() == pytest.approx(expected.item() * model.logit_scale.exp().item(), abs=1e-4)
-
-
-def test_a_folder_with_the_name_of_a_demo_is_measured_itself(tiny_clip, options, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    evaluation = Evaluation(("sugarcrepe/add_att",), **options)
-    outcome = train(tiny_clip, "demo-clip", short(epochs=1), evaluation=evaluation)
-    assert outcome.results[0].model["revision"] == load_model(str(tmp_path / "demo-clip")).info.revision
-    assert outcome.results[0].scores["accuracy"] == outcome.history[-1]["scores"][ACCURACY]
 
 
 def test_the_command_trains_and_says_how_to_score(tiny_clip, tmp_path):
