@@ -165,25 +165,16 @@ def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
 
 
 def by_mteb(_: Path, work: Path) -> dict[str, bool]:
-    """Which examples are right by `mteb`, with its own model of demo-clip; our family must give these scores, too."""
+    """Which examples are right by the family `mteb`, with mteb's own model of demo-clip."""
     import mteb
     from mteb.models import ModelMeta
     from mteb.models.model_implementations.clip_models import CLIPModel
 
-    from vl_assay.hub_datasets.hub.mteb_task import mteb_task
-
     model = CLIPModel(checkpoint_path("demo-clip"), revision=None, device="cpu")
     about = {"name": "me/demo-clip", "revision": "1", "modalities": ["image", "text"]}
     model.mteb_model_meta = ModelMeta.create_empty(overwrites=about)
-    limit = len((work / "ids").read_text().split())
-    task = mteb_task(f"toy_scenes/{TASK}", limit=limit)
-    result = mteb.evaluate(model, task, cache=None, prediction_folder=work / "mteb")
-    accuracy = result.task_results[0].get_score()
     mteb.get_model = lambda *_, **__: model
-    found = rights("mteb:me/demo-clip", work / "family", limit)
-    if abs(accuracy - sum(found.values()) / len(found)) > 1e-6:  # mteb computes it in float32
-        sys.exit(f"mteb: its accuracy is {accuracy}, that of the family {sum(found.values()) / len(found)}")
-    return found
+    return rights("mteb:me/demo-clip", work / "family", len((work / "ids").read_text().split()))
 
 
 TOOLS = {

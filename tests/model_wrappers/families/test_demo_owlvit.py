@@ -77,8 +77,7 @@ def test_it_grounds_phrases_but_draws_them_on_distractors_too(evaluated):
 
 def test_matching_gives_each_thing_a_patch_of_its_own_where_the_cost_is_least():
     import torch
-
-    from vl_assay.model_wrappers.demo_owlvit.train import match
+    from make_demo_owlvit import match
 
     things = torch.tensor([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     boxes = torch.tensor([[0.5, 0.5, 1.0, 0.9], [0.0, 0.0, 0.1, 0.1], [0.0, 0.0, 0.5, 0.4], [0.5, 0.5, 1.0, 1.0]])
@@ -92,8 +91,7 @@ def test_matching_gives_each_thing_a_patch_of_its_own_where_the_cost_is_least():
 @pytest.mark.parametrize("pictures", [1, 2])
 def test_the_loss_is_that_of_boxes_and_phrases_by_hand(pictures):
     import torch
-
-    from vl_assay.model_wrappers.demo_owlvit.train import Batch, loss_of
+    from make_demo_owlvit import Batch, loss_of
 
     # Two patches and two phrases in each picture. The first phrase fits the one thing, in the corner (0, 0, 1/2, 1/2);
     # the first patch draws half of it, and is sure of that phrase with 3/4.
@@ -116,9 +114,9 @@ def test_the_loss_is_that_of_boxes_and_phrases_by_hand(pictures):
 
 def test_a_step_of_the_recipe_lowers_the_loss_and_its_scenes_are_its_own():
     import torch
+    from make_demo_owlvit import Recipe, build_model, draw_batch, loss_of
 
     from vl_assay.model_wrappers.demo_clip.train import build_tokenizer
-    from vl_assay.model_wrappers.demo_owlvit.train import Recipe, build_model, draw_batch, loss_of
 
     torch.manual_seed(0)
     recipe = Recipe(batch_size=4)

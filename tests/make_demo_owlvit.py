@@ -1,6 +1,6 @@
 """The recipe of demo-owlvit: a small `OwlViTForObjectDetection`, trained on toy_scenes' train split.
 
-    python -m vl_assay.model_wrappers.demo_owlvit.train --out DIR
+    python tests/make_demo_owlvit.py --out DIR
 
 As OWL-ViT starts from CLIP (Minderer et al., 2022), it starts from demo-clip; then image, text and box tower are
 trained together with DETR's loss: things are matched one to one with patches, and a patch learns the box of its thing
@@ -20,13 +20,13 @@ from scipy.optimize import linear_sum_assignment
 from transformers import CLIPModel, CLIPTokenizer, OwlViTConfig, OwlViTForObjectDetection, OwlViTImageProcessor
 from transformers.loss.loss_for_object_detection import generalized_box_iou, sigmoid_focal_loss
 
-from ...hub_datasets.core.pretrained import load_part
-from ...hub_datasets.toy_scenes.episodes import describe, sample_episode
-from ...hub_datasets.toy_scenes.render import box, render
-from ...hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS
-from ..demo_clip.train import build_tokenizer, command_line, optimise
+from vl_assay.hub_datasets.core.pretrained import load_part
+from vl_assay.hub_datasets.toy_scenes.episodes import describe, sample_episode
+from vl_assay.hub_datasets.toy_scenes.render import box, render
+from vl_assay.hub_datasets.toy_scenes.world import ATTRIBUTES, CANVAS
+from vl_assay.model_wrappers.demo_clip.train import build_tokenizer, command_line, optimise
 
-_DEMO_CLIP = Path(__file__).parents[1] / "demo_clip"
+_DEMO_CLIP = Path(__file__).parents[1] / "model_wrappers" / "demo_clip"
 # The weights of DETR (Carion et al., 2020) for boxes, and the focal loss of OWL-ViT.
 _L1, _GIOU, _CLASS = 5.0, 2.0, 2.0
 _ALPHA, _GAMMA = 0.3, 2
