@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import sources_toy_order
 import torch
@@ -49,30 +50,27 @@ def test_the_measures_of_hard_positives_are_the_metrics():
     script = load("hard_positives")
     categories, _ = script["make_examples"](12)
     scores = np.random.default_rng(0).integers(0, 3, (2, len(categories), 4)).astype(float)  # many ties
-    study = script["Study"](script["Size"](scenes=12), {"hn": scores})
-    for part in ("replace", "swap", "objects"):
+    for part in ("REPLACE", "SWAP", "objects", "all"):
         rows = [row for row, category in enumerate(categories) if category in script["PARTS"][part]]
-        labels = [categories[row] for row in rows]
-        accuracies = [augmented_accuracy(own[rows, :3], categories=labels) for own in scores]
-        brittle = [brittleness(own[rows, :3], categories=labels)["macro_brittleness"] for own in scores]
-        for measure, expected in {
-            "original accuracy": [each["macro_original_accuracy"] for each in accuracies],
-            "augmented accuracy": [each["macro_augmented_accuracy"] for each in accuracies],
-            "brittleness": brittle,
-        }.items():
-            assert script["per_scene"](study, "hn", measure, part).mean(axis=1) == pytest.approx(expected)
-            mean, low, high = script["measured"](study, "hn", measure, part)
-            assert mean == pytest.approx(np.mean(expected))
-            assert low <= mean <= high
+        options = {"categories": [categories[row] for row in rows] * 2, "clusters": [row // 4 for row in rows] * 2}
+        for metric, measure in ((augmented_accuracy, "original_accuracy"), (brittleness, "brittleness")):
+            found = metric(scores[:, rows, :3].reshape(-1, 3), **options, confidence=0.95, resamples=2000)
+            values = script["per_scene"](scores, measure, part)
+            mean, low, high = script["estimate"](values)
+            assert values.shape == (2, 12)
+            assert mean == pytest.approx(found[f"macro_{measure}"])
+            assert (low, high) == pytest.approx(found[f"macro_{measure}_interval"], abs=0.03)
+    with_period = scores[..., 0] > scores[..., 3]
+    assert script["per_scene"](scores, "with_period", "all").mean() == pytest.approx(with_period.mean())
 
 
 @pytest.mark.parametrize(
     ("by_seed", "over_seeds", "verdict"),
     [
         # mean 0.2, standard deviation 0.1: 0.2 ± 4.3027 · 0.1 / √3 = 0.2 ± 0.248
-        ([0.1, 0.2, 0.3], "[−4.8, +44.8]", "not shown"),
+        ([0.1, 0.2, 0.3], "[-4.8, +44.8]", "not shown"),
         ([0.2, 0.2, 0.2], "[+20.0, +20.0]", "shown"),
-        ([-0.2, -0.2, -0.2], "[−20.0, −20.0]", "refuted"),
+        ([-0.2, -0.2, -0.2], "[-20.0, -20.0]", "refuted"),
         ([0.2], "–", "shown"),
     ],
 )
@@ -82,34 +80,30 @@ def test_a_finding_needs_both_intervals(by_seed, over_seeds, verdict):
     assert row[4:] == [over_seeds, verdict]
 
 
-def values(script, *by_query, clusters=None, text=()):
+def values(*by_query, clusters=None, text=()):
     """Recall@1 of some queries, those of images first: 1 or 0 each."""
     columns = {"text_recall_at_1": [*text, *[math.nan] * len(by_query)]}
     columns["image_recall_at_1"] = [*[math.nan] * len(text), *by_query]
-    ids = [(str(number), "") for number in range(len(text) + len(by_query))]
-    scores = {name: np.array(each, float) for name, each in columns.items()}
-    return script["Values"](ids, scores, np.array(clusters or range(len(ids))))
+    ids = [str(number) for number in range(len(text) + len(by_query))]
+    return pandas.DataFrame({**columns, "cluster": clusters or range(len(ids))}, index=ids).astype(float)
 
 
 def test_the_means_drops_and_shares_of_order_are_those_of_the_arithmetic():
     script = load("order")
-    plain = [values(script, 1, 1, 1, 0)]
-    shuffled = [values(script, *each) for each in ((1, 0, 1, 0), (1, 1, 0, 0), (0, 0, 0, 0))]
+    plain = [values(1, 1, 1, 0)]
+    shuffled = [values(*each) for each in ((1, 0, 1, 0), (1, 1, 0, 0), (0, 0, 0, 0))]
     # Means 1/2, 1/2, 0: deviations 1/6, 1/6, 1/3, whose squares 1/36 + 1/36 + 4/36 = 1/6 are divided by 2.
-    mean, deviation, _ = script["over_seeds"](shuffled, "image_recall_at_1")
-    assert (mean, deviation) == pytest.approx((1 / 3, math.sqrt(1 / 12)))
+    assert script["over_seeds"](shuffled, "image_recall_at_1") == pytest.approx((1 / 3, math.sqrt(1 / 12)))
     # Queries keep 2/3, 1/3, 1/3, 0 of 1, 1, 1, 0: drops 1/3, 2/3, 2/3, 0, of mean 5/12.
     assert script["drop"](plain, shuffled, "image_recall_at_1").startswith("+41.7 [")
     # Queries are paired by their ids, in any order.
-    turned = script["Values"](
-        plain[0].ids[::-1], {name: each[::-1] for name, each in plain[0].scores.items()}, plain[0].clusters[::-1]
-    )
+    turned = plain[0].iloc[::-1]
     assert script["drop"](plain, [turned], "image_recall_at_1").startswith("+0.0 [")
     # Text recall 1/2 and 1/2, image recall 1/2 and 1/4: (1/2 + 1/4) / (1/2 + 1/2); some resamples have nothing to lose.
     clusters = [0, 1, 0, 0, 1, 1]
-    before, after = (values(script, *each, text=(1, 0), clusters=clusters) for each in ((1, 1, 0, 0), (1, 0, 0, 0)))
+    before, after = (values(*each, text=(1, 0), clusters=clusters) for each in ((1, 1, 0, 0), (1, 0, 0, 0)))
     assert script["kept_share"]([before], [after]) == (pytest.approx(0.75), None)
-    nothing = [values(script, 0, 0, text=(0,), clusters=[0, 0, 0])]
+    nothing = [values(0, 0, text=(0,), clusters=[0, 0, 0])]
     assert math.isnan(script["kept_share"](nothing, nothing)[0])
     bounds = {(0.7, 0.9): "hardly needed", (0.6, 0.7): "open", (0.4, 0.6): "needed in part", (0.1, 0.3): "needed"}
     assert {each: script["verdict"](each) for each in bounds} == bounds

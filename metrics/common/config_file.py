@@ -26,10 +26,10 @@ def config_option(schema: type, **options: Any) -> Any:
         options: further arguments of `typer.Option`.
     """
     lines = [
-        f"{name} ({_type_text(kind, minimum)}, default {_default_text(default)}): {text}"
+        f"- {name} ({_type_text(kind, minimum)}, default {_default_text(default)}): {text}"
         for name, (kind, default, text, minimum) in _settings(schema).items()
     ]
-    return typer.Option("--config", metavar="FILE", help="A YAML file with any of\n\n" + "\n\n".join(lines), **options)
+    return typer.Option("--config", metavar="FILE", help="\n".join(["A YAML file with any of", *lines]), **options)
 
 
 def read_config(path: Path | None, schema: type[Schema]) -> Schema:
