@@ -82,6 +82,8 @@ def workplace(toy, tmp_path_factory):
 
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scale.md")
 DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
+# It needs more captions than the small toy_scenes has; test_new_benchmark.py runs it.
+DOCUMENTED = [(command, comment) for command, comment in DOCUMENTED if "new-benchmark my_scenes" not in command]
 
 
 def test_documented_commands_were_found():
@@ -95,9 +97,6 @@ def test_documented_commands_run(command, comment, workplace):
     if comment.startswith("network"):
         assert isinstance(result.exception, VLAssayError)
         assert re.search(r"Hub|download|reach|connect|open_clip", str(result.exception))
-    elif "nothing was built" in result.stderr:  # of 40 captions a scorer is right by chance; 300 pass the audit
-        assert result.stderr.startswith("fails: ")
-        assert " new-benchmark " in command
     else:
         assert result.exit_code == 0, (result.output, result.exception)
         assert result.output.strip()

@@ -25,7 +25,7 @@ from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
 from .audits import Levels
-from .benchmarks import SKILLS, benchmark_names, get_benchmark, get_task
+from .benchmarks import SKILLS, benchmark_names, get_task
 from .text_levels import text_levels
 
 
@@ -191,11 +191,6 @@ def verdict(profile: SkillProfile) -> str:
         for score in (weakest, strongest)
     )
     return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap.{told}"
-
-
-def has_skills(benchmark: str) -> bool:
-    """Return whether any task of a benchmark declares skills."""
-    return any(task.skills for task in get_benchmark(benchmark).tasks)
 
 
 def _whole_of(predictions: Predictions) -> str | None:

@@ -12,8 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...metrics.common.documents import Table, simple_table
-
 _FILE = Path(__file__).with_name("published.csv")
 QUICK = "quick_gelu"
 
@@ -59,16 +57,3 @@ def find_published(file: Path) -> Published | None:
         if any(fnmatch(names["/" in pattern], pattern.lower()) for pattern in row.files.split("|")):
             return row
     return None
-
-
-def published_table() -> Table:
-    """The rows as a table for documents."""
-    header = ["checkpoint", "code", "licence", "weights", "architecture", "activation", "model", "note"]
-    lines = [
-        [
-            *(row.title, row.repository, row.licence, row.weights, row.architecture, row.activation or "not known"),
-            *(f"`{row.how}`" if row.how else "–", row.note),
-        ]
-        for row in published_checkpoints().values()
-    ]
-    return simple_table(header, lines)

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from console import invoke
@@ -32,6 +33,14 @@ def toy(work, **changes):
     """Rules on toy_scenes, all of its captions unless a limit is given."""
     options = {"rules": True, "licence": "cc0-1.0", "copy_images": True}
     return Settings(**{"name": "toy_rules", "source": "toy_scenes/itm", "work": work, **options, **changes})
+
+
+def test_the_readmes_command_builds_a_benchmark(tmp_path):
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"^vl-assay (new-benchmark .*)$", readme, re.MULTILINE)
+    result = invoke(*shlex.split(command), folder=tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "my-scenes" / "repository" / "README.md").is_file()
 
 
 def make(settings, say=lambda line: None):
