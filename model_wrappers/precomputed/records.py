@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -63,27 +63,17 @@ def shown(value: Any) -> str:
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     suffix = path.suffix.lower()
-    if suffix == ".eval":
-        return tool_answers(path)
-    if suffix == ".parquet":
-        return _parquet(path)
-    if suffix in _SPREADSHEETS:
-        raise ValueError(f"it is a spreadsheet; save it as CSV. {allowed_files()}")
-    readers: dict[str, Callable[[Path, TextIO], Iterator[tuple[str, dict[str, Any]]]]]
     readers = {".jsonl": _json_lines, ".csv": _csv, ".json": _json}
+    if suffix in (".eval", ".parquet"):
+        yield from tool_answers(path) if suffix == ".eval" else _parquet(path)
+        return
     if suffix not in readers:
-        raise ValueError(allowed_files())
-    return _text(path, readers[suffix])
-
-
-def _text(
-    path: Path, reader: Callable[[Path, TextIO], Iterator[tuple[str, dict[str, Any]]]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+        raise ValueError(f"{'it is a spreadsheet; save it as CSV. ' * (suffix in _SPREADSHEETS)}{allowed_files()}")
     with path.open("rb") as file:
         if file.read(2) in _UTF_16:
             raise ValueError("it is UTF-16; save it as UTF-8")
     with path.open(encoding="utf-8-sig", newline="") as file:
-        yield from reader(path, file)
+        yield from readers[suffix](path, file)
 
 
 def _lines(file: TextIO) -> Iterator[str]:
