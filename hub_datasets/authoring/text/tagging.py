@@ -19,6 +19,7 @@ import yaml
 
 from ....metrics.common.errors import DataError, ModelError, check_known
 from ....metrics.functional.checks import name_rows
+from .words import LOADING
 
 TAGGERS = ("auto", "spacy", "textblob")
 SPACY_MODEL = "en_core_web_sm"
@@ -140,6 +141,13 @@ def _load_spacy() -> Any:
 
 
 @functools.cache
+def _load_textblob() -> Any:
+    model = importlib.import_module("textblob.en.taggers").PatternTagger()
+    model.tag("a dog", tokenize=False)  # reads its lexicon
+    return model
+
+
+@functools.cache
 def _load_corrections() -> list[tuple[re.Pattern[str], str]]:
     rows = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     return [(re.compile(pattern), correct) for pattern, correct in rows]
@@ -158,7 +166,8 @@ def _tag_with_spacy(captions: Sequence[str]) -> Iterator[Tagged]:
 
 
 def _tag_with_textblob(captions: Sequence[str]) -> Iterator[Tagged]:
-    model, corrections = importlib.import_module("textblob.en.taggers").PatternTagger(), _load_corrections()
+    with LOADING:
+        model, corrections = _load_textblob(), _load_corrections()
     for text in captions:
         spans = _split(text)
         # Capitals would make names of the first words of sentences.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from ....metrics.common.errors import ModelError
 
 _WORD = re.compile(r"['’]s\b|\w+(?:-\w+|['’](?!s\b)\w+)*|[^\w\s]", re.IGNORECASE)
 _STOPS = (".", "!", "?")
+# Libraries fill their tables at first use; another thread must not see half of them.
+LOADING = threading.Lock()
 BE = ("is", "are", "was", "were")
 _PRONOUNS = ("he", "she", "it", "they", "him", "her", "them", "his", "its", "their")
 # Words that may follow a change.
@@ -42,9 +45,14 @@ def split(text: str) -> Words:
     return Words(text, spans, [text[start:end].lower().replace("’", "'") for start, end in spans])
 
 
-@functools.cache
 def engine() -> Any:
     """Return `inflect`'s engine; raises a `ModelError` if the library is not installed."""
+    with LOADING:
+        return _load_engine()
+
+
+@functools.cache
+def _load_engine() -> Any:
     try:
         import inflect
     except ImportError as error:

@@ -121,7 +121,7 @@ def test_without_the_extra_errors_name_it_and_what_needs_no_tags_still_works(mon
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for module in ("textblob", "inflect", "nltk.tokenize"):
         monkeypatch.setitem(sys.modules, module, None)
-    words.engine.cache_clear()
+    words._load_engine.cache_clear()
     perturb._nltk_tokenizer.cache_clear()
     article.cache_clear()
     for needs_extra in (
