@@ -6,7 +6,6 @@ import zipfile
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .columns import columns
 from .released_rows import parse_records
 from .source_files import ImagePaths, Row, SourceBuilder, SourceConfig, SourceFile, check_rows, find_images
 from .stored_images import member_address
@@ -26,9 +25,7 @@ class MadePairs(SourceBuilder):
     BUILDER_CONFIG_CLASS = SourceConfig
     IS_DOWNLOADED = True
     GET_SOURCES = "Leave it out to use the builder's own images"
-
-    def _columns(self) -> dict[str, Any]:
-        return columns("id category image filename caption negative_caption")
+    COLUMNS = "id category image filename caption negative_caption"
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         checksum, remedy = f"sha256:{self.SHA256}", "Copy the whole folder of the benchmark"

@@ -80,8 +80,8 @@ def retrieval_captions(task: TaskData) -> list[str]:
 
 def _shown(task: TaskData, example: Example) -> dict[str, Any]:
     """Return what identifies an example, for its author: the id, the images, and the captions, question or phrases."""
-    shown: dict[str, Any] = {"id": f"{task.benchmark}/{example.id}"}
-    shown["images"] = [task.image_names[image] for image in example.images]
+    images = [task.image_names[image] for image in example.images]
+    shown: dict[str, Any] = {"id": f"{task.benchmark}/{example.id}", "images": images}
     if task.task.task_type == "vqa":
         return shown | {"question": example.captions[0]}
     if task.task.task_type == "detection":

@@ -91,9 +91,8 @@ class PrecomputedPredictions:
         results, facts = readings[0]
         if len(orders) > 1:
             results = replace(results, pairs=np.mean([each.pairs for each, _ in readings], axis=0))
-            facts = {
-                name: sum(counts.get(name, 0) for _, counts in readings) for _, counts in readings for name in counts
-            }
+            names = {name for _, counts in readings for name in counts}
+            facts = {name: sum(counts.get(name, 0) for _, counts in readings) for name in names}
         return results, facts | ({"orders": len(orders)} if self._path.is_dir() else {})
 
 

@@ -24,6 +24,7 @@ from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE, Stage, Waiting, states_of
 from vl_assay.hub_datasets.authoring.review.review import open_review
+from vl_assay.hub_datasets.core.downloads import MissingSourceError
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
@@ -330,11 +331,11 @@ def test_the_builder_takes_images_from_the_users_folder_and_names_what_is_missin
     lost = images / rows[0]["filename"]
     lost.write_bytes(b"")
     named = rf"swap_att: 1 of \d+ images are missing .*{lost.name} \(for {rows[0]['id']}\).* allow_missing=True"
-    with pytest.raises(FileNotFoundError, match=named):
+    with pytest.raises(MissingSourceError, match=named):
         build_rows(settings.folder, tmp_path, data_dir=str(images))
     left = build_rows(settings.folder, tmp_path, data_dir=str(images), allow_missing=True)
     assert [row["image"] is None for row in left] == [True] + [False] * (len(rows) - 1)
-    with pytest.raises(FileNotFoundError, match="Pass data_dir, a folder that holds them"):
+    with pytest.raises(MissingSourceError, match="Pass data_dir, a folder that holds them"):
         build_rows(settings.folder, tmp_path)
     (settings.folder / "pairs.jsonl").write_bytes(b"{}\n")
     with pytest.raises(ValueError, match=r"pairs\.jsonl has SHA-256 .* as released has"):
