@@ -96,6 +96,6 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
     """
     made = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
     return [
-        [(conform(caption, texts[place]), name) for name, texts in made.perturbed.items() if texts[place] is not None]
+        [(conform(caption, text), name) for name, texts in made.perturbed.items() if (text := texts[place]) is not None]
         for place, caption in enumerate(captions)
     ]

@@ -225,7 +225,7 @@ class _RemoteFile(AbstractBufferedFile):
     """A file on a server of which ranges are read; `_fetch_range` may be called by several threads."""
 
     def __init__(self, url: str, size: int) -> None:
-        super().__init__(None, url, size=size, block_size=_BUFFER)
+        super().__init__(None, url, size=size, block_size=_BUFFER)  # pyright: ignore[reportArgumentType] (documented int)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` up to `end`.

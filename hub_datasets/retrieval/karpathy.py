@@ -136,7 +136,7 @@ class KarpathyBuilder(SourceBuilder):
 
     config: Any  # a `ShuffleConfig`
     _is_shuffled = True
-    _text_shuffles: Sequence[str] = SHUFFLES
+    _text_shuffles = SHUFFLES
 
     @property
     @abstractmethod

@@ -96,7 +96,7 @@ def _convert(value: Any, kind: Any) -> Any:
             return value
         if expected is Path and isinstance(value, str):
             return Path(value)
-        if expected is float and type(value) in (int, float):
+        if expected is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if any(expected is plain and type(value) is plain for plain in (bool, int, str)):
             return value

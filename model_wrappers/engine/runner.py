@@ -163,7 +163,7 @@ def run(
     files = predict(model, benchmarks, out=out, seeds=seeds, config=config, **changes)
     paths = with_earlier(files)
     if not join().is_main:
-        return Report([], paths, files.metrics, ties, files.captions, files.parts)
+        return Report([], paths, ties, files.captions, files.parts)
     found = report(paths, ties=ties, confidence=confidence)
     found.write(files[0].parent)
     return found

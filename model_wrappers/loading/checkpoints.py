@@ -17,7 +17,7 @@ from huggingface_hub import is_offline_mode, resolve_revision
 from huggingface_hub.errors import RevisionResolutionError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from ...hub_datasets.core.pretrained import ADAPTER, load_part, no_model_code
 from ...metrics.common.errors import ModelError

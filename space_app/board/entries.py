@@ -177,13 +177,13 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
     for result in results:
         for score in result.table_scores:
             if score in result.chance:
-                level = {"model": CHANCE, "origin": REFERENCE, "source": "expected value of random scores"}
-                entry = Entry(**level, **place(result), score=score, value=result.chance[score])
+                known = place(result) | {"origin": REFERENCE, "source": "expected value of random scores"}
+                entry = Entry(model=CHANCE, **known, score=score, value=result.chance[score])
                 found.setdefault(entry.column, entry)
     return [*found.values()]
 
 
-def place(result: Result) -> dict[str, str]:
+def place(result: Result) -> dict[str, Any]:
     """The benchmark, task and metric of a result, by these names."""
     return {"benchmark": result.benchmark["name"], "task": result.benchmark["task"], "metric": result.metric}
 

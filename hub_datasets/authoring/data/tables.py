@@ -246,7 +246,7 @@ def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
     found = []
     for key, row in read_rows(Path(path)):
-        values = kind._field_defaults | row
+        values = {**kind._field_defaults, **row}
         for name, type_ in types.items():
             if not isinstance(values.get(name), type_):
                 raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")
