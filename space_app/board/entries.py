@@ -177,8 +177,8 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
     for result in results:
         for score in result.table_scores:
             if score in result.chance:
-                known = place(result) | {"origin": REFERENCE, "source": "expected value of random scores"}
-                entry = Entry(model=CHANCE, **known, score=score, value=result.chance[score])
+                known: dict[str, Any] = {**place(result), "score": score, "value": result.chance[score]}
+                entry = Entry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
                 found.setdefault(entry.column, entry)
     return [*found.values()]
 
