@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from ...hub_datasets.authoring.data.tables import unique_keys
 from ...metrics.common.errors import ModelError
 from .other_tools import released_answers, tool_answers, tool_files
 
@@ -117,7 +117,7 @@ def _json_lines(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]
         for number, line in enumerate(_lines(file), 1):
             if line.strip() and not line.startswith("#"):
                 try:
-                    record = json.loads(line, object_pairs_hook=_unique)
+                    record = json.loads(line, object_pairs_hook=unique_keys)
                 except ValueError as error:
                     raise ValueError(f"line {number}: {error}") from error
                 if not isinstance(record, dict):
@@ -131,7 +131,7 @@ def _json(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
     text = file.read(_JSON_LIMIT)
     if len(text) == _JSON_LIMIT:
         raise ValueError(f"it is larger than {_JSON_LIMIT:,} characters; write JSON lines (.jsonl), a record a line")
-    content = json.loads(text, object_pairs_hook=_unique)
+    content = json.loads(text, object_pairs_hook=unique_keys)
     answers = released_answers(path, content) if isinstance(content, dict) else None
     if answers is None:
         raise ValueError(
@@ -155,12 +155,3 @@ def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"row {number}", fields
     except pa.ArrowException as error:
         raise ValueError(" ".join(str(error).split())) from error
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # The parser silently keeps the last of two equal keys.
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"the key {shown(name)} is there twice")
-    return record

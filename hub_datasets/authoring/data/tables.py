@@ -222,7 +222,7 @@ def read_rows(path: Path) -> list[Keyed]:
                 except ValueError as error:
                     raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
         else:
-            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_unique_keys)
+            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=unique_keys)
     except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read as UTF-8 ({error}); save it in that encoding") from error
     except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's errors are among these
@@ -398,7 +398,8 @@ def _read_cells(path: Path) -> list[dict[str | None, Any]]:
     return rows
 
 
-def _unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its items, as `object_pairs_hook`; raise `ValueError` if a key comes twice."""
     content = dict(items)
     if len(content) < len(items):
         [(key, _)] = Counter(key for key, _ in items).most_common(1)
