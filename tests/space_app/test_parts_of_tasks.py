@@ -56,7 +56,7 @@ def test_a_submission_of_the_whole_stands_in_the_columns_of_its_part(submitted):
     catalogue, files = submitted
     assert catalogue.board.recomputed(PART) == catalogue.board.recomputed(WHOLE) == files
     values = {entry.model: (entry.value, entry.n) for entry in catalogue.board.entries(PART)}
-    assert values == {"fair": (1.0, len(IDS)), "leaky": (0.0, len(IDS))}
+    assert values == {"fair": (1.0, len(IDS)), "leaky": (0.0, len(IDS)), "Chance": (0.5, None)}
     assert catalogue.board.entry(WHOLE, "leaky", "recomputed").value == 1_800 / (len(IDS) + len(OTHERS))
     assert {"itm", "v2"} == {place.column.task for place in view(catalogue.board, "SugarCrepe")}
 
