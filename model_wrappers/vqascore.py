@@ -47,14 +47,13 @@ from transformers import AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.chunks import common_start
 from .engine.protocol import LoadOptions, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.generative import Seen, choose_forward, decoder_start
 from .loading.generative_model import GenerativeModel
 from .loading.image_prompts import ImagePrompts, load_processor
 from .loading.placement import PLACEMENT, placement_arguments
-from .loading.prompts import QUESTION, TEMPLATES, Prompt, spellings
+from .loading.prompts import QUESTION, TEMPLATES, Prompt, common_start, spellings
 from .loading.torch_models import log_likelihoods
 
 MODEL_TYPES = (

@@ -98,11 +98,6 @@ def cut_by_cost(costs: Sequence[float] | np.ndarray, limit: float) -> list[Chunk
     return [*chunks, range(start, len(costs))] if len(costs) else []
 
 
-def common_start(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the common prefix."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
 def choice_key(*choices: np.ndarray) -> str:
     """A short hash of selected items, which keeps chunks of different selections apart."""
     return hashlib.sha256(b"/".join(np.ascontiguousarray(choice).tobytes() for choice in choices)).hexdigest()[:8]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from ..loading.prompts import common_start
 from .cache import EmbeddingCache
-from .chunks import choice_key, chunk_size, common_start, cut, cut_by_cost
+from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .pipeline import Pipeline
 from .plan import ScoringPlan
 from .precision import Embeddings, TwoPrecisions, decide, dots

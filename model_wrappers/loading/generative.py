@@ -19,8 +19,8 @@ import torch
 from transformers import LogitsProcessorList
 
 from ...metrics.common.errors import ModelError
-from ..engine.chunks import common_start
 from .image_prompts import ImagePrompts, Prepared, sample_images
+from .prompts import common_start
 from .torch_models import precise_convolutions
 
 

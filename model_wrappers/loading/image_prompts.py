@@ -12,9 +12,8 @@ from transformers import ProcessorMixin
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING, processor_class_from_name
 
 from ...metrics.common.errors import ModelError
-from ..engine.chunks import common_start
 from .checkpoints import CheckpointFiles, loading_errors
-from .prompts import Prompt
+from .prompts import Prompt, common_start
 
 # What processors raise for inputs that they do not take.
 PROCESSOR_ERRORS = (ImportError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..engine.chunks import common_start
+from .prompts import common_start
 
 # Sequences are cut at so many tokens: a token is compared with all others of its sequence.
 LENGTH = 320

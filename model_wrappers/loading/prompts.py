@@ -100,3 +100,8 @@ def spellings(tokenizer: Any, word: str) -> list[int]:
 def cut_before(ids: Sequence[int], limit: int, tail: int) -> list[int]:
     """The ids after truncation of the caption, which keeps the last `tail` ids."""
     return list(ids) if len(ids) <= limit else [*ids[: limit - tail], *ids[len(ids) - tail :]]
+
+
+def common_start(one: Sequence[int], other: Sequence[int]) -> int:
+    """The length of the common prefix."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -1,0 +1,54 @@
+"""float32 that is float32: TF32 is off for the time of a computation, whatever the user has switched on before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+# The settings below `torch.backends`: "ieee" computes in float32, "tf32" rounds products to 10 bits.
+_OPERATIONS = (
+    "cuda.matmul", "cudnn", "cudnn.conv", "cudnn.rnn", "mkldnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn",
+)  # fmt: skip
+# The older names of the same settings. They are kept in step, since torch raises when it reads two that disagree.
+_LEGACY = ("cuda.matmul", "cudnn")
+
+
+@contextmanager
+def full_float32() -> Iterator[dict[str, str]]:
+    """Switch TF32 off for all operations of torch, and restore the settings afterwards; may be nested.
+
+    In TF32 a patch embedding, which is a convolution, has errors of 1e-3, and it is torch's default there.
+
+    Yields:
+        the settings that were found and are not "ieee" or unset, such as ``{"cudnn.conv": "tf32"}``.
+    """
+    import torch
+
+    places = {name: _below(torch.backends, name) for name in _OPERATIONS}
+    new = {name: place.fp32_precision for name, place in places.items() if hasattr(place, "fp32_precision")}
+    old: dict[str, bool] = {}
+    for name in _LEGACY:
+        with suppress(RuntimeError):  # the user's own settings disagree already
+            old[name] = places[name].allow_tf32
+    if not new and not any(old.values()):
+        yield {}
+        return
+    try:
+        for name in _LEGACY:
+            places[name].allow_tf32 = False
+        for name in new:
+            places[name].fp32_precision = "ieee"
+        found = new or {name: "tf32" for name, value in old.items() if value}
+        yield {name: value for name, value in found.items() if value not in ("ieee", "none")}
+    finally:
+        for name, value in old.items():
+            places[name].allow_tf32 = value
+        for name, value in new.items():
+            places[name].fp32_precision = value
+
+
+def _below(parent: Any, name: str) -> Any:
+    for part in name.split("."):
+        parent = getattr(parent, part)
+    return parent
