@@ -160,7 +160,7 @@ class _Reading:
         self.missing: list[str] = []
         self.records: dict[tuple[str, str], Record] = {}
         self._plan, self._is_order = plan, is_order
-        # By name the examples, of which several benchmarks may have one with the same id.
+        # The examples by id, which several benchmarks may share, and by benchmark and id.
         self._keys: dict[str, dict[tuple[str, str], None]] = {}
         for task in plan.tasks:
             for example in task.examples:

@@ -104,7 +104,7 @@ def reproduce(
 def run_rows(
     table: Table, plans: Mapping[str, Plan], folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """Run the planned models that need nothing first, each into a folder of its row's name.
+    """Run the planned models that lack nothing, each into a folder of its row's name.
 
     The arguments are those of `reproduce`.
 
