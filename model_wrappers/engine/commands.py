@@ -55,11 +55,11 @@ class RunSettings:
     """The settings in the file of ``--config``, of runs of a model."""
 
     revision: Annotated[str | None, "branch, tag or commit of the model on the Hub"] = None
-    workers: Annotated[int | None, "processes that prepare images; by default 0 on a CPU and up to 8 for a GPU", 0] = (
-        None
-    )
+    workers: Annotated[
+        int | None, "processes that prepare images; by default 0 on a CPU, and beside a GPU all CPUs but one", 0
+    ] = None
     compile: Annotated[bool, "compile the model with torch.compile; pays off for large sets"] = False
-    cache: Annotated[bool, "use finished predictions and cached embeddings"] = True
+    cache: Annotated[bool, "keep results for later runs, and use those of earlier ones"] = True
     check_precision: Annotated[int, "count decisions that differ from float32, on so many examples of each task", 0] = 0
     engine: Annotated[str, "ray: a Ray cluster with a worker for each GPU; ray:0.5: two workers for each GPU"] = ""
 
@@ -73,7 +73,10 @@ class RunOptions:
     allow_missing: AllowMissing = False
     option: Options = None
     setting: Settings = None
-    dtype: Dtype = "float32"
+    dtype: Annotated[
+        str | None,
+        model_option(help="float32, bfloat16, float16 or auto; by default that of Accelerate, else float32."),
+    ] = None
     batch_size: Annotated[
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
@@ -149,7 +152,7 @@ def run(
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
-    `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
+    `accelerate launch --multi_gpu "$(which vl-assay)" run demo-clip`
     """
     from ...metrics.evaluation import check_options
     from . import runner
@@ -248,23 +251,23 @@ def merge(
 
 @cache_app.command()
 def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False) -> None:
-    """Show the cached embeddings by model, or remove them.
+    """Show the stored results by model, or remove them.
 
-    They are in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
+    They are in the folder store of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
     Examples: `vl-assay cache` · `vl-assay cache --clear`
     """
     from ...metrics.common.documents import print_tables, simple_table
-    from .cache import cached_models, clear_cache
+    from .store import cached_models, clear_cache
 
     if clear:
         typer.echo(f"{clear_cache() / 1e6:,.1f} MB removed")
         return
     rows = [
-        (each.name, each.revision[:20], each.dtype, str(each.shards), f"{each.bytes / 1e6:,.1f}")
+        (each.name, each.revision[:20], each.dtype, str(each.parts), f"{each.bytes / 1e6:,.1f}")
         for each in cached_models()
     ]
-    table = simple_table(("model", "revision", "dtype", "shards", "MB"), rows, title="Embeddings")
-    print_tables([table if rows else "no embeddings are cached"])
+    table = simple_table(("model", "revision", "dtype", "parts", "MB"), rows, title="Stored results")
+    print_tables([table if rows else "nothing is stored"])
 
 
 def _print_check(found: ModelCheck) -> None:
