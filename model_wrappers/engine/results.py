@@ -122,7 +122,7 @@ class Results:
 
 def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:
     """Score everything in a plan; return the results and counts for the metadata of the predictions."""
-    captions = answers = Scores(np.empty(0), [], {})
+    captions = answers = Scores.none()
     if isinstance(model, DualEncoder):
         if len(plan.captions) or len(plan.text_pairs):
             captions = score_by_embeddings(model, plan, stages)

@@ -199,7 +199,7 @@ def test_tf32_is_off_in_a_run_and_the_users_settings_come_back(tiny_clip, coco, 
 
     operations = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.mkldnn.matmul]
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
-    was, during = torch.get_float32_matmul_precision(), []
+    was, during, folder = torch.get_float32_matmul_precision(), [], coco()
     see = Clip.see
 
     def watched(*arguments):
@@ -211,7 +211,7 @@ def test_tf32_is_off_in_a_run_and_the_users_settings_come_back(tiny_clip, coco, 
         torch.set_float32_matmul_precision("high")
         before = [each.fp32_precision for each in operations]
         for number in (1, 2):
-            [file] = run_quietly(str(tiny_clip), coco(), tmp_path / str(number), ["sugarcrepe/add_att"], cache=False)
+            [file] = run_quietly(str(tiny_clip), folder, tmp_path / str(number), ["sugarcrepe/add_att"], cache=False)
             found = read_predictions(file).metadata["run"]["tf32_switched_off"]
             assert found["cuda.matmul"] == "tf32"
         assert [each.fp32_precision for each in operations] == before
