@@ -36,7 +36,7 @@ class Scores(NamedTuple):
 
     @classmethod
     def none(cls) -> Self:
-        """Return no scores: those of a shard, and of tasks that are not there."""
+        """Return empty scores, for a shard and for absent tasks."""
         return cls(np.empty(0), [], {})
 
 

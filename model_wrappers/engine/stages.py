@@ -60,7 +60,7 @@ def each_alone(missing: np.ndarray) -> Sequence[Item]:
 
 
 class Work(NamedTuple):
-    """What a stage computes.
+    """The work of a stage.
 
     Attributes:
         kind: of the results, which names the parts in the store; its first word is the stage's title.
