@@ -128,7 +128,7 @@ class Pairs:
         return found or [np.empty(0)]
 
     def near_ties(self, scores: np.ndarray, margin: float | np.ndarray, *, across_images: bool = True) -> np.ndarray:
-        """Return a mask (p,) of the pairs of examples with two scores within `margin`, a number or one per example (e,).
+        """Return a mask (p,) of the pairs of examples with two scores within `margin`, one number or (e,).
 
         As in the metrics, the texts of one image are compared and, with `across_images`, the images of one text. The
         margin is relative for scores above 1, as rounding is. Pools are ignored: in 10^8 scores some are always close.
