@@ -89,14 +89,16 @@ class BlipMatching(RerankingModel):
 
     def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Scores (n,) of the chosen head; see the module."""
-        first = ids if self._first_token is None else ids.index_fill(1, rows.new_zeros(1), self._first_token)
+        first = ids
+        if self._first_token is not None:
+            first = torch.cat([torch.full_like(ids[:, :1], self._first_token), ids[:, 1:]], dim=1)
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
         fused = read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
-        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
+        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)
         if self._head == "sum":
             return log_odds(model.itm_head, fused).sigmoid() + cosine
         return head_logits(model.itm_head, fused)[:, 1] + cosine

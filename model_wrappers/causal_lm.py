@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
+from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
@@ -51,17 +51,19 @@ class CausalLm(TextModel):
         return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
 
     @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
+    @full_float32()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
+        if not captions:
+            return torch.empty(0, dtype=torch.float64)
         model = self.chosen(exact)
         rows = [cut_tokens(ids, self.max_tokens) if self._closes else list(ids[: self.max_tokens]) for ids in captions]
         ids, mask = pad_right(rows, self._start, model.device)
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits if rows else []
-        likelihoods = (log_likelihoods(own[: len(row) - 1], row[1:]) for own, row in zip(logits, rows, strict=True))
-        scores = [
-            float(each.mean() if self._normalise == "tokens" or not len(each) else each.sum()) for each in likelihoods
-        ]
-        return np.array(scores, dtype=np.float64)
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        logs = [log_likelihoods(part[: len(row) - 1], row[1:]) for part, row in zip(logits, rows, strict=True)]
+        # The mean of no tokens is NaN.
+        is_mean = self._normalise == "tokens"
+        return torch.stack([part.mean() if is_mean or not len(part) else part.sum() for part in logs])
 
 
 def load(checkpoint: str, options: LoadOptions) -> CausalLm:

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
+from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, text_limit
+from .loading.torch_models import Checkpoint, TextModel, text_limit, wide
 
 MODEL_TYPES = ("distilbert",)
 CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-base-CoLA")
@@ -39,15 +39,16 @@ class ColaGrammar(TextModel):
         self._acceptable = acceptable
 
     @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Acceptability (n,), float64: a probability, or its log-odds; higher is more acceptable."""
+    @full_float32()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return acceptability (n,), float64: a probability, or its log-odds; higher is more acceptable."""
         if not captions:
-            return np.empty(0)
+            return torch.empty(0, dtype=torch.float64)
         model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
-        logits = model(input_ids=ids, attention_mask=mask).logits.cpu().double()
+        logits = wide(model(input_ids=ids, attention_mask=mask).logits)
         odds = logits[:, self._acceptable] - logits[:, 1 - self._acceptable]
-        return (odds.sigmoid() if self.info.settings["score"] == "probability" else odds).numpy()
+        return odds.sigmoid() if self.info.settings["score"] == "probability" else odds
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:

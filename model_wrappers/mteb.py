@@ -35,10 +35,6 @@ class MtebModel:
         self.info, self.device = info, device
         self._model = model
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the model: worker processes only decode images."""
-        return {**self.__dict__, "_model": None}
-
     def prepare_image(self, image: Image.Image) -> np.ndarray:
         """The pixels in RGB, (height, width, 3), uint8."""
         return np.asarray(image.convert("RGB"))

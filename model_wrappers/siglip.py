@@ -25,7 +25,7 @@ from transformers import Siglip2Model, SiglipModel
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_to
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, on_device, pad_to
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -66,7 +66,7 @@ class Siglip(DualEncoderMixin, ImageTextModel):
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Image embeddings (n, d), not normalised."""
-        pixels = torch.from_numpy(np.stack(list(images))).to(model.device)
+        pixels = on_device(images, model.device, torch.float32)
         inputs = {"pixel_values": pixels.to(model.dtype)}
         if model.config.model_type == "siglip2":
             shapes, patches = pixels[:, 0, :2].long(), pixels[:, 1:]

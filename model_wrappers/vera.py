@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from transformers import T5EncoderModel
 
 from ..metrics.common.errors import ModelError
+from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel
+from .loading.torch_models import Checkpoint, TextModel, wide
 
 
 class Encoder(T5EncoderModel):
@@ -51,18 +51,19 @@ class Vera(TextModel):
         super().__init__(checkpoint, _MAX_TOKENS)
 
     @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Plausibility (n,), float64: a probability, or a calibrated logit; higher is more plausible."""
+    @full_float32()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return plausibility (n,), float64: a probability, or a calibrated logit; higher is more plausible."""
         if not captions:
-            return np.empty(0)
+            return torch.empty(0, dtype=torch.float64)
         model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        last = states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1].cpu().double()
-        head = model.shared.weight[_TEMPERATURE : _WEIGHT + 1].cpu().double()
+        last = wide(states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1])
+        head = wide(model.shared.weight[_TEMPERATURE : _WEIGHT + 1])
         temperature, bias, weight = head[0, 0], head[1, 0], head[2]
         logits = (last @ weight + bias) / temperature
-        return (logits.sigmoid() if self.info.settings["score"] == "probability" else logits).numpy()
+        return logits.sigmoid() if self.info.settings["score"] == "probability" else logits
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vera:

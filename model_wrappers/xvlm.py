@@ -179,7 +179,7 @@ class XvlmMatching(XvlmReader, RerankingModel):
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":
             return logits
-        return logits + (seen.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1).cpu().double()
+        return logits + (seen.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1)
 
 
 def pre_caption(caption: str) -> str:

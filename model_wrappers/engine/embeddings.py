@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from ..loading.prompts import common_start
 from .cache import EmbeddingCache
 from .chunks import choice_key, chunk_size, cut, cut_by_cost
 from .pipeline import Pipeline
@@ -129,17 +128,28 @@ class _Encoder(NamedTuple):
         )
 
     def recheck_images(self, numbers: np.ndarray) -> np.ndarray:
-        encode = partial(self.model.encode_images, exact=True)
-        return _recheck(self.pipeline, "images", numbers, self._load_image, encode)
+        return _recheck(
+            self.pipeline,
+            "images",
+            numbers,
+            self._load_image,
+            lambda batch: self._one_row_each(batch, self.model.encode_images(batch, exact=True)),
+        )
 
     def recheck_captions(self, numbers: np.ndarray) -> np.ndarray:
-        encode = partial(self.model.encode_captions, exact=True)
-        return _recheck(self.pipeline, "captions", numbers, self.tokens.__getitem__, encode)
+        return _recheck(
+            self.pipeline,
+            "captions",
+            numbers,
+            self.tokens.__getitem__,
+            lambda batch: self._one_row_each(batch, self.model.encode_captions(batch, exact=True)),
+        )
 
     def _load_image(self, number: int) -> Any:
         return self.pipeline.decoder.prepare(self.model, self.plan, number).image
 
-    def _one_row_each(self, batch: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+    def _one_row_each(self, batch: Sequence[Any], rows: Any) -> np.ndarray:
+        rows = rows.cpu().numpy() if hasattr(rows, "cpu") else rows
         if rows.ndim != 2 or len(rows) != len(batch):
             raise ModelError(f"{self.model.info.name} gave embeddings of shape {rows.shape} for {len(batch)} items")
         return rows
@@ -184,6 +194,8 @@ def _run_by_length(
     costs = np.array([len(tokens[number]) for number in by_length])
     if shares_prefixes:
         ordered = [tokens[number] for number in by_length]
+        from ..loading.prompts import common_start  # the families import this module
+
         shared = [min(common_start(*pair), len(pair[1]) - 1) for pair in pairwise(ordered)]
         costs[1:] -= np.array(shared, costs.dtype)  # of a single text there are none
     each = max(costs.mean(), 1.0) if len(costs) else 1.0
@@ -219,7 +231,7 @@ def text_facts(limit: int, tokens: Sequence[Sequence[int]], near: np.ndarray) ->
 
 def as_column(model: str, scores: Any, count: int) -> np.ndarray:
     """Scores as float64 (n, 1); `ModelError` if their number is not `count`."""
-    column = np.asarray(scores, np.float64)
+    column = np.asarray(scores.cpu() if hasattr(scores, "cpu") else scores, np.float64)
     if column.shape != (count,):
         raise ModelError(f"{model} gave {column.shape} scores for {count} captions")
     return column[:, None]

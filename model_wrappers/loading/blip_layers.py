@@ -22,7 +22,7 @@ def read_with_images(
         hidden: states (n, tokens, d) of the captions before the first layer.
         mask: of `create_bidirectional_mask` for the captions.
         states: (images, patches, e).
-        rows: (n,), int64: the image of each caption.
+        rows: (n,), int64, on the CPU: the image of each caption.
     """
     used, place = torch.unique(rows, return_inverse=True)
     states = states[used]

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
+from ..engine.arithmetic import full_float32
 from ..engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .checkpoints import load_checkpoint
-from .torch_models import Checkpoint, ImageTextModel, precise_convolutions
+from .torch_models import Checkpoint, ImageTextModel
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
 LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold": ("0", "…")}
@@ -98,8 +99,8 @@ class TextDetector(PhraseDetector, ABC):
         for shape in sorted({image.shape for image in images}):
             places = [i for i, image in enumerate(images) if image.shape == shape]
             jobs = [(row, text) for row, i in enumerate(places) for text in wanted[i]]
-            with precise_convolutions():
-                seen = self.see([images[i] for i in places])
+            with full_float32():
+                seen = self.see(images if len(places) == len(images) else [images[i] for i in places])
                 for first in range(0, len(jobs), len(images)):
                     rows, texts = zip(*jobs[first : first + len(images)], strict=True)
                     found = self.read([part[list(rows)] for part in seen], texts)

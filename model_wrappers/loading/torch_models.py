@@ -1,11 +1,11 @@
-"""What models of torch share: the base classes of the families, and arithmetic on the device."""
+"""The base classes of the families of torch models, and arithmetic on the device."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..engine.arithmetic import full_float32
 from ..engine.protocol import ModelInfo
+from .exact import exact_copy
 
 # Layers that are matrix products, nearly all of a model's work.
 _PRODUCTS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.MultiheadAttention)
@@ -38,10 +40,6 @@ class TorchModel:
         self._model = model
         self._exact_model: Any = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the weights: worker processes only prepare images."""
-        return {**self.__dict__, "_model": None, "_exact_model": None}
-
     @property
     def device(self) -> torch.device:
         """The device of the parameters."""
@@ -59,12 +57,11 @@ class TorchModel:
         return other
 
     def chosen(self, exact: bool) -> Any:
-        """The module; with `exact` its float64 copy, which is on the CPU for Apple's GPUs."""
+        """Return the module, or with `exact` its copy in float64, which is made once; raises as `exact_copy`."""
         if not exact:
             return self._model
         if self._exact_model is None:
-            device = "cpu" if self.device.type == "mps" else self.device
-            self._exact_model = copy.deepcopy(self._model).to(device, torch.float64)
+            self._exact_model = exact_copy(self._model, self.info.name)
         return self._exact_model
 
 
@@ -130,35 +127,36 @@ class DualEncoderMixin(TorchModel, ABC):
         """Embeddings (n, d) of prepared captions by `model`, not normalised."""
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`; a family whose text tower allows it computes what captions begin with alike once."""
+        """As `read`; families with a causal text tower compute common beginnings of captions once."""
         return self.read(model, captions)
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
-        with precise_convolutions():
+        """Return embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
+        with full_float32():
             return self.see(self.chosen(exact), images)
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
-        return self.read(self.chosen(exact), captions)
+        """Return embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
+        with full_float32():
+            return self.read(self.chosen(exact), captions)
 
     def fresh(self) -> Any:
         """A module of the same architecture with random weights, of torch's generator, as `transformers` draws them."""
         return type(self._model)(copy.deepcopy(self._model.config))
 
     @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """Return embeddings (n, d) of length 1 on the device; float32, or float64 with `exact`."""
         with self._precision():
-            return _normalised(self.embed_images(images, exact=exact), exact)
+            return unit(self.embed_images(images, exact=exact))
 
     @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
-        with self._precision():
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return embeddings (n, d) of length 1 on the device; float32, or float64 with `exact`."""
+        with self._precision(), full_float32():
             if self.shares_prefixes and not exact and len(captions) > 1:
-                return _normalised(self.read_shared(self._model, captions), exact)
-            return _normalised(self.embed_captions(captions, exact=exact), exact)
+                return unit(self.read_shared(self._model, captions))
+            return unit(self.embed_captions(captions, exact=exact))
 
     def use_mixed_precision(self) -> None:
         """Encode in mixed precision from now on: matrix products in bfloat16, all else in float32, as the weights are.
@@ -188,25 +186,24 @@ class FusedModel(ImageTextModel, ABC):
         Args:
             model: the module, or its float64 copy.
             seen: the result of `see`.
-            rows: (n,), int64, on the device.
-            ids, mask: token ids and attention mask of the captions, both (n, longest).
+            rows: (n,), int64, on the CPU, from where it indexes tensors on any device.
+            ids, mask: token ids and attention mask of the captions, both (n, longest), on the device.
         """
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Any:
-        """The result of `see`, which stays on the device."""
-        with precise_convolutions():
+        """Return the result of `see`, which stays on the device."""
+        with full_float32():
             return self.see(self.chosen(exact), images)
 
     @torch.inference_mode()
     def match(
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
-    ) -> np.ndarray:
-        """Scores (n,), float64; the docstring of the family's module defines them."""
-        model = self.chosen(exact)
-        ids, mask = self.batch_tokens(captions, model)
-        rows = torch.as_tensor(list(images), dtype=torch.long, device=ids.device)
-        return self.fuse(model, features, rows, ids, mask).cpu().double().numpy()
+    ) -> torch.Tensor:
+        """Return scores (n,), float64, as a tensor; the docstring of the family's module defines them."""
+        model, rows = self.chosen(exact), torch.tensor(images, dtype=torch.long)
+        with full_float32():
+            return wide(self.fuse(model, features, rows, *self.batch_tokens(captions, model)))
 
 
 class RerankingModel(FusedModel, ABC):
@@ -260,38 +257,37 @@ def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor
 
 
 def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Arrays of one shape as a batch on a device; the copy to a GPU overlaps with its work on the last batch."""
-    batch = torch.from_numpy(np.stack(list(arrays)))
-    if device.type == "cuda":
-        batch = batch.pin_memory()
-    return batch.to(device, dtype, non_blocking=True)
+    """Return arrays of one shape as a batch on a device.
+
+    Args:
+        arrays: the items. A list with the attribute ``blocks``, CPU tensors (k, …) that hold the items one after the
+            other, is copied block by block, without waiting for the copies if the blocks are pinned.
+        device, dtype: of the batch; a type is converted on the device.
+    """
+    blocks = getattr(arrays, "blocks", None) or [torch.from_numpy(np.stack(list(arrays)))]
+    moved = [block.to(device, non_blocking=True) for block in blocks]
+    return (moved[0] if len(moved) == 1 else torch.cat(moved)).to(dtype)
 
 
-@contextmanager
-def precise_convolutions() -> Iterator[None]:
-    """Disable TF32, in which a patch embedding, a convolution, has errors of 1e-3 on recent GPUs."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield
-
-
-def _normalised(output: torch.Tensor, exact: bool) -> np.ndarray:
-    return unit(output.to(torch.float64 if exact else torch.float32)).cpu().numpy()
+def wide(values: torch.Tensor) -> torch.Tensor:
+    """Return values in float64, on their device or, for Apple's GPUs, which have no float64, on the CPU."""
+    return (values.cpu() if values.device.type == "mps" else values).double()
 
 
 def unit(embeddings: torch.Tensor) -> torch.Tensor:
-    """Embeddings of length 1, in single precision at least."""
+    """Return embeddings scaled to length 1; float64 stays, other types become float32."""
     embeddings = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
     return embeddings / embeddings.norm(dim=-1, keepdim=True)
 
 
 def head_logits(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """The head's logits, float64, on the CPU; bfloat16 would round them to a few hundred values."""
-    bias = torch.zeros(()) if head.bias is None else head.bias
-    return states.cpu().double() @ head.weight.cpu().double().T + bias.cpu().double()
+    """Return the head's logits in float64; bfloat16 would round them to a few hundred values."""
+    logits = wide(states) @ wide(head.weight).T
+    return logits if head.bias is None else logits + wide(head.bias)
 
 
 def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """Log-odds of a match, float64, from a head of two classes, the second of which is "match".
+    """Return log-odds of a match, float64, from a head of two classes, the second of which is "match".
 
     The authors' probability is the logistic function of it, which rounds to 1, a tie, for all confident pairs.
     """
@@ -300,8 +296,7 @@ def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
 
 
 def log_likelihoods(logits: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
-    """Log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
-    # In single precision their sum over a caption would differ in the sixth decimal. Apple's GPUs have no float64.
-    wide = logits.to("cpu" if logits.device.type == "mps" else logits.device).double()
-    chosen = torch.as_tensor(list(targets), dtype=torch.long, device=wide.device)
-    return wide.log_softmax(-1).gather(-1, chosen[:, None])[:, 0]
+    """Return the log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
+    # In single precision their sum over a caption would differ in the sixth decimal.
+    logs = wide(logits).log_softmax(-1)
+    return logs.gather(-1, torch.tensor(targets, dtype=torch.long, device=logs.device)[:, None])[:, 0]

@@ -125,7 +125,8 @@ class TrainingLoop:
         encoder, file = self.encoder, self.folder / "neighbours.json"
 
         def embed(images: Sequence[Any]) -> Any:
-            return encoder.encode_images([encoder.prepare_image(image) for image in images])
+            embeddings: Any = encoder.encode_images([encoder.prepare_image(image) for image in images])
+            return embeddings.cpu().numpy()
 
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main and not file.exists():

@@ -74,7 +74,8 @@ def images():
 
 def embeddings(model, images, captions, **options):
     prepared = [model.prepare_image(image) for image in images]
-    return model.encode_images(prepared, **options), model.encode_captions(model.prepare_captions(captions), **options)
+    found = model.encode_images(prepared, **options), model.encode_captions(model.prepare_captions(captions), **options)
+    return tuple(rows.numpy() for rows in found)
 
 
 def load_negclip(tmp_path, name="tiny-quickgelu", file="negclip.pth", **options):

@@ -1,0 +1,100 @@
+"""Copies to the device, precision and memory of models of torch, as far as a CPU can show them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from bare_forwards import score
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers.loading import exact
+
+CAPTIONS = ("a red cat", "a big dog near two red cats", "dog")
+PAIRS = [(2, 1), (0, 0), (1, 2), (0, 2)]
+
+
+class Blocks(list):
+    """A batch as the loader gives it: the items, and the tensors that hold them."""
+
+    def __init__(self, items, sizes):
+        super().__init__(items)
+        self.blocks = list(torch.from_numpy(np.stack(items)).split(sizes))
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip2", "blip", "flava"])
+def test_a_batch_in_blocks_is_seen_as_its_items_are(name, folders, images, monkeypatch):
+    model = load_model(str(folders[name]))
+    prepared = [model.prepare_image(image.resize((40, 40))) for image in images]
+    alone = model.encode_images(prepared)
+    blocks = Blocks(prepared, [2, 1])
+    monkeypatch.setattr(np, "stack", None)  # nothing is copied together on the CPU
+    for one, other in zip(alone, model.encode_images(blocks), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.fixture
+def tf32():
+    """TF32 switched on in both ways that torch has; the settings of before are restored."""
+    before = torch.backends.fp32_precision, torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    torch.backends.fp32_precision = "tf32"
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
+    yield
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = False
+    torch.set_float32_matmul_precision(before[1])
+    torch.backends.fp32_precision = before[0]
+
+
+def settings():
+    """The present settings of arithmetic."""
+    backends, flags = torch.backends, torch.backends.cudnn
+    kinds = (backends.cuda.matmul, flags, flags.conv, flags.rnn, backends.mkldnn.matmul, backends.mkldnn.conv)
+    return [each.fp32_precision for each in kinds], (flags.benchmark, flags.deterministic)
+
+
+@pytest.mark.parametrize("name", ["clip", "blip", "gpt2"])
+def test_a_model_computes_in_full_float32_whatever_the_user_set(name, folders, images, tf32):
+    family = "causal_lm:" if name == "gpt2" else ""
+    model = load_model(f"{family}{folders[name]}")
+    before, inside = settings(), []
+    for module in model.module.modules():
+        if not [*module.children()]:
+            module.register_forward_pre_hook(lambda *_: inside.append(settings()))
+    for _ in range(2):
+        score(model, images, CAPTIONS, PAIRS)
+        assert settings() == before
+    assert len(inside) > 20
+    assert all(kinds == ["ieee"] * 6 and own == (True, True) for kinds, own in inside)
+
+
+@pytest.mark.parametrize("name", ["clip", "align", "siglip", "blip", "blip2", "bridgetower", "vilt", "vera", "gpt2"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_float64_needs_no_memory_for_a_copy(name, dtype, folders, images, monkeypatch):
+    family = "causal_lm:" if name == "gpt2" else ""
+    options = LoadOptions(dtype=dtype)
+    copied, shared = (load_model(f"{family}{folders[name]}", options) for _ in range(2))
+    expected = [score(copied, images[i : i + 1], CAPTIONS[j : j + 1], [(0, 0)], exact=True) for i, j in PAIRS]
+    monkeypatch.setattr(exact, "free_memory", lambda device: 0)
+    found = [score(shared, images[i : i + 1], CAPTIONS[j : j + 1], [(0, 0)], exact=True) for i, j in PAIRS]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    weights = {weight.data_ptr() for weight in shared.module.parameters()}
+    with torch._C.DisableTorchFunctionSubclass():
+        assert {weight.data_ptr() for weight in shared.chosen(True).parameters()} == weights
+    assert {weight.dtype for weight in shared.module.parameters()} == {getattr(torch, dtype)}
+
+
+def test_a_copy_that_fails_is_an_error_with_its_size(folders, monkeypatch):
+    model = load_model(str(folders["clip"]))
+    monkeypatch.setattr(exact, "free_memory", lambda device: 1 << 60)
+    tries = []
+
+    def fail(*args, **kwargs):
+        tries.append(1)
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(exact.copy, "deepcopy", fail)
+    with pytest.raises(ModelError, match=r"no float64 copy of .* on cpu, which needs 0\.0 GB \(out of memory\)"):
+        model.chosen(True)
+    assert len(tries) == 2
