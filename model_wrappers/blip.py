@@ -29,7 +29,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
-from .loading.blip_layers import read_with_images
+from .loading.blip_layers import image_reader
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
     CANDIDATES,
@@ -76,6 +76,7 @@ class BlipMatching(RerankingModel):
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
+        self._read_with_images = image_reader(checkpoint.info.settings)
 
     @property
     def first_stage(self) -> BlipContrastive:
@@ -95,7 +96,7 @@ class BlipMatching(RerankingModel):
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-        fused = read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
         cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)

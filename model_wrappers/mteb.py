@@ -68,8 +68,11 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
             than float32 was asked for, which the library chooses itself.
     """
     choose("mteb", options, {})
-    if options.dtype != "float32":
-        raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
+    if options.dtype != "float32" or options.compile:
+        raise ModelError(
+            f"mteb loads its models itself: dtype is float32 and compile is off; got {options.dtype} and "
+            f"{options.compile}, leave them out"
+        )
     library = import_library(LIBRARY)
     try:
         library.get_model_meta(checkpoint)

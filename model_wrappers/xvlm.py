@@ -37,7 +37,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
-from .loading.blip_layers import read_with_images
+from .loading.blip_layers import image_reader
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
@@ -160,6 +160,10 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
 class XvlmMatching(XvlmReader, RerankingModel):
     """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
 
+    def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
+        super().__init__(checkpoint, max_tokens)
+        self._read_with_images = image_reader(checkpoint.info.settings)
+
     @property
     def first_stage(self) -> XvlmContrastive:
         """The contrastive head."""
@@ -174,7 +178,7 @@ class XvlmMatching(XvlmReader, RerankingModel):
         """Scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
-        fused = read_with_images(model.fusion, read, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(model.fusion, read, attended, seen.states, rows)[:, 0]
         last: Any = model.itm_head[3]
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":

@@ -172,15 +172,13 @@ class CheckpointFiles:
         return self.ready(model, is_placed=bool({"device_map", "tp_plan"} & {*(changes or ())}))
 
     def ready(self, model: Any, *, is_placed: bool = False) -> Any:
-        """A model with its weights, in evaluation mode, compiled if the options say so.
+        """Return a model with its weights in evaluation mode, with compiled layers if the options say so.
 
         It moves to the device of the options, unless `transformers` has placed its parts.
         """
         model = model.eval() if is_placed else model.eval().to(self.options.device)
         if self.options.compile:
-            # The parts, not the whole: scores come from methods that call the parts and never the whole.
-            for part in model.children():
-                part.compile(dynamic=True)
+            compile_layers(model)
         return model
 
     def image_processor(self, processor_class: Any = AutoImageProcessor) -> Any:
@@ -251,6 +249,20 @@ class CheckpointFiles:
                 f"{self.checkpoint} does not have the weights of {self.family} ({'; '.join(problems)}); missing ones "
                 "would be random numbers. Is this the whole model, and of this family?"
             )
+
+
+def compile_layers(model: torch.nn.Module) -> None:
+    """Compile the repeated layers of a model in place, which do nearly all of its work.
+
+    Scores come from methods that call parts of a model and never the whole, but all of them call its layers.
+    """
+    for part in model.children():
+        is_list = isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)
+        if is_list and len({type(layer) for layer in part}) == 1:
+            for layer in part:
+                layer.compile(dynamic=True)
+        else:
+            compile_layers(part)
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:

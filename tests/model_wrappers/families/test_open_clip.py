@@ -131,6 +131,20 @@ def test_captions_that_begin_alike_are_read_as_trees_and_without_padding(library
     assert not load_model("open_clip:tiny/laion").shares_prefixes
 
 
+def test_compiled_layers_read_captions_with_and_without_shared_prefixes(library, monkeypatch):
+    plain, called = load_model("open_clip:tiny/laion"), []
+    spy = lambda function, **options: lambda *a, **given: called.append(options) or function(*a, **given)  # noqa: E731
+    monkeypatch.setattr(torch, "compile", spy)
+    fast = load_model("open_clip:tiny/laion", LoadOptions(compile=True))
+    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
+    ids = plain.prepare_captions(CAPTIONS)
+    for shared in (True, False):
+        called.clear()
+        fast.shares_prefixes = plain.shares_prefixes = shared
+        torch.testing.assert_close(fast.encode_captions(ids), plain.encode_captions(ids), rtol=0, atol=1e-5)
+        assert called == [{"dynamic": True}] * len(fast.module.transformer.resblocks)
+
+
 def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
     model = load_model("open_clip:tiny/laion")
     texts = ["a dog", "", "wow!", "the red box " * 200]
