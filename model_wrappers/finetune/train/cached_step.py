@@ -21,7 +21,7 @@ def cached_backward(
     chunks: Sequence[Any],
     loss: Callable[[dict[str, Tensor]], Tensor],
     *,
-    no_sync: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    block: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Tensor:
     """Add the gradients of a batch's loss to the parameters, with one chunk's activations in memory at a time.
 
@@ -36,21 +36,24 @@ def cached_backward(
             are the same for all chunks, such as the ``scale``. It must give the same result for the same random
             state; batch normalisation would count a chunk twice.
         chunks: at least one, of any size.
-        loss: of the joined embeddings, with `gather_embeddings` where there are several processes. Other parameters
-            that it depends on get gradients that are not averaged over processes.
-        no_sync: with several processes ``model.no_sync``; gradients are then averaged in the backward pass of the
-            last chunk only, which should use every parameter.
+        loss: of the joined embeddings, with `gather_embeddings` if there are several processes, whose gradients the
+            caller then averages (`gathering.average_gradients`).
+        block: a context in which the chunks are encoded, once forwards and once backwards, whatever their number; in
+            it no process waits for another.
 
     Returns:
         The loss, without a graph.
     """
     if len(chunks) == 1:
-        value = loss(dict(encode(chunks[0])))
-        value.backward()
+        with block():
+            output = dict(encode(chunks[0]))
+        value = loss(output)
+        with block():
+            value.backward()
         return value.detach()
     generators: list[Any] = [torch, *([torch.get_device_module()] if torch.accelerator.is_available() else [])]
     states = [generator.get_rng_state() for generator in generators]
-    with torch.no_grad():
+    with block(), torch.no_grad():
         outputs = [encode(chunk) for chunk in chunks]
     # The embeddings, each ready to hold its gradient.
     parts = [
@@ -65,8 +68,8 @@ def cached_backward(
     value.backward()
     for generator, state in zip(generators, states, strict=True):
         generator.set_rng_state(state)
-    for number, (chunk, part) in enumerate(zip(chunks, parts, strict=True), start=1):
-        with no_sync() if number < len(chunks) else nullcontext():
+    with block():
+        for chunk, part in zip(chunks, parts, strict=True):
             output = encode(chunk)
             # Frozen embeddings have no graph, and those outside the loss no gradient.
             names = [name for name, leaf in part.items() if output[name].requires_grad and leaf.grad is not None]
