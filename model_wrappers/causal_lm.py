@@ -24,10 +24,9 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
+from .loading.torch_models import Checkpoint, TextScorerModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
 MODEL_TYPES = ()
 OTHERS = "language models, as text-only baselines"
@@ -36,7 +35,7 @@ CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-
 SETTINGS = {"normalise": ("tokens", "none")}
 
 
-class CausalLm(TextModel):
+class CausalLm(TextScorerModel):
     """A causal language model as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint, start: int) -> None:
@@ -50,13 +49,8 @@ class CausalLm(TextModel):
         rows = super().prepare_captions(captions)
         return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
 
-    @torch.inference_mode()
-    @full_float32()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
-        if not captions:
-            return torch.empty(0, dtype=torch.float64)
-        model = self.chosen(exact)
         rows = [cut_tokens(ids, self.max_tokens) if self._closes else list(ids[: self.max_tokens]) for ids in captions]
         ids, mask = pad_right(rows, self._start, model.device)
         logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits

@@ -14,16 +14,16 @@ al., 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from ..metrics.common.errors import ModelError
-from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, text_limit, wide
+from .loading.torch_models import Checkpoint, TextScorerModel, text_limit, wide
 
 MODEL_TYPES = ("distilbert",)
 CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-base-CoLA")
@@ -31,20 +31,15 @@ CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-ba
 SETTINGS = {"score": ("probability", "logit")}
 
 
-class ColaGrammar(TextModel):
+class ColaGrammar(TextScorerModel):
     """A classifier of acceptability as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint, acceptable: int) -> None:
         super().__init__(checkpoint, text_limit(checkpoint))
         self._acceptable = acceptable
 
-    @torch.inference_mode()
-    @full_float32()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return acceptability (n,), float64: a probability, or its log-odds; higher is more acceptable."""
-        if not captions:
-            return torch.empty(0, dtype=torch.float64)
-        model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
         logits = wide(model(input_ids=ids, attention_mask=mask).logits)
         odds = logits[:, self._acceptable] - logits[:, 1 - self._acceptable]

@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from transformers import DetrConfig, DetrImageProcessorPil, ResNetBackbone, ResNetConfig, RobertaConfig, RobertaModel
 from transformers.models.detr.modeling_detr import DetrDecoder, DetrEncoder, DetrSinePositionEmbedding
 
-from ..metrics.common.errors import ModelError
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, TextDetector, best_boxes, read_limits
@@ -229,15 +228,8 @@ def _backbone(tensors: Mapping[str, Tensor]) -> ResNetConfig | str:
 
 
 def _efficient_net(name: str) -> Any:
-    """The feature maps of an EfficientNet of timm, with the normalisation that MDETR froze."""
-    try:
-        create = importlib.import_module("timm").create_model
-    except ImportError as error:
-        raise ModelError(
-            f"this MDETR looks through {name} of the library timm ({error}): pip install timm, with a torchvision that "
-            "fits torch; or take pretrained_resnet101_checkpoint.pth, which needs neither"
-        ) from error
-    net = create(name, features_only=True, out_indices=(1, 2, 3, 4))
+    """Return the feature maps of an EfficientNet of timm, with the normalisation that MDETR froze."""
+    net = importlib.import_module("timm").create_model(name, features_only=True, out_indices=(1, 2, 3, 4))
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.eps = 1e-5

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from transformers import OmDetTurboForObjectDetection
 
-from ..metrics.common.errors import ModelError
 from ..metrics.functional.boxes import box_iou
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
 from .loading.detectors import LIMITS, TextDetector, best_boxes, load_detector, probabilities
@@ -77,11 +76,5 @@ class OmDetTurbo(TextDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OmDetTurbo:
-    """Load a checkpoint; raises as `load_detector`, also without timm where it needs that."""
-    try:
-        return OmDetTurbo(load_detector("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))
-    except ImportError as error:
-        raise ModelError(
-            f"{checkpoint} looks at images through the library timm ({error}): pip install timm, with a torchvision "
-            "that fits torch"
-        ) from error
+    """Load a checkpoint; raises as `load_detector`, also without timm if it needs that."""
+    return OmDetTurbo(load_detector("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))

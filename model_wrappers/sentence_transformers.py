@@ -14,8 +14,10 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +152,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     chosen = choose("sentence_transformers", options, SETTINGS)
     library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
     files = CheckpointFiles("sentence_transformers", checkpoint, options, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
-    with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
+    with loading_errors(checkpoint, "sentence_transformers"):
         if not library.util.is_sentence_transformer_model(path, revision=files.commit, cache_folder=files.cache_dir):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
         check_folder(Path(path))
@@ -196,19 +198,6 @@ def _check_modules(files: CheckpointFiles) -> None:
             )
 
 
-@contextmanager
-def _lacking_libraries(checkpoint: str) -> Iterator[None]:
-    """Turn the error of a processor that needs another library into a `ModelError`."""
-    try:
-        yield
-    except ImportError as error:
-        [reason, *_] = str(error).strip().splitlines()
-        raise ModelError(
-            f"{checkpoint} needs another library ({reason}); processors that also take videos, as Qwen's do, need "
-            "torchvision, in the build that matches torch"
-        ) from error
-
-
 def _prepare_with_pillow(processor: Any) -> dict[str, Any]:
     """Prepare images with Pillow, as all families do; returns what predictions record of it.
 
@@ -238,21 +227,15 @@ def _refuse_unfit(model: Any) -> None:
 @contextmanager
 def _complete() -> Iterator[None]:
     """Raise `ModelError` for weights that are missing, of which `transformers` only logs a report."""
-    reports: list[str] = []
-
-    class Collecting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            reports.append(record.getMessage())
-
-    logger, collecting = logging.getLogger("transformers"), Collecting(logging.WARNING)
+    logger, reports = logging.getLogger("transformers"), BufferingHandler(sys.maxsize)
     level = logger.level
-    logger.addHandler(collecting)
+    logger.addHandler(reports)
     logger.setLevel(min(level, logging.WARNING))
     try:
         yield
     finally:
-        logger.removeHandler(collecting)
+        logger.removeHandler(reports)
         logger.setLevel(level)
-    missing = [name for report in reports for name in _MISSING.findall(report)]
+    missing = [name for record in reports.buffer for name in _MISSING.findall(record.getMessage())]
     if missing:
         raise ModelError(f"{len(missing)} weights are missing, and would be random numbers: {', '.join(missing[:5])}")

@@ -18,15 +18,15 @@ Source: Vera (Liu et al., EMNLP 2023), section 3; SugarCrepe (Hsieh et al., Neur
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import T5EncoderModel
 
 from ..metrics.common.errors import ModelError
-from .engine.arithmetic import full_float32
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, wide
+from .loading.torch_models import Checkpoint, TextScorerModel, wide
 
 
 class Encoder(T5EncoderModel):
@@ -44,19 +44,14 @@ _WEIGHT, _BIAS, _TEMPERATURE = 32099, 32098, 32097
 _MAX_TOKENS = 128
 
 
-class Vera(TextModel):
+class Vera(TextScorerModel):
     """Vera as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint, _MAX_TOKENS)
 
-    @torch.inference_mode()
-    @full_float32()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return plausibility (n,), float64: a probability, or a calibrated logit; higher is more plausible."""
-        if not captions:
-            return torch.empty(0, dtype=torch.float64)
-        model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state
         last = wide(states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1])

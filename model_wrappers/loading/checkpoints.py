@@ -55,14 +55,13 @@ def load_checkpoint(
     unused: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Model, tokenizer and image processor of a checkpoint, ready to score.
+    """Return model, tokenizer and image processor of a checkpoint, ready to score.
 
     Args:
         family, checkpoint, options: as given to ``load``.
-        classes: for each ``model_type`` of the family the class of `transformers` to load; an Auto class may choose
-            one without the heads.
+        classes: the class of `transformers` for each ``model_type``; an Auto class may choose one without the heads.
         settings: the settings of the family and their values; see `choose`.
-        described: what messages say instead of the model types, if these are many.
+        described: a text for messages instead of the model types, if these are many.
         processor_class: of the image processor; None for a model that sees no images.
         unused, changes: see `CheckpointFiles.model`.
 
@@ -182,24 +181,15 @@ class CheckpointFiles:
         return model
 
     def image_processor(self, processor_class: Any = AutoImageProcessor) -> Any:
-        """The image processor for Pillow where there is one: that for torchvision gives other pixels."""
+        """Return the image processor, for Pillow if there is one: that for torchvision gives other pixels."""
         backend = {"backend": "pil"} if processor_class is AutoImageProcessor else {}
         with loading_errors(self.checkpoint, self.family):
-            try:
-                return load_part(processor_class, self.path, revision=self.commit, **backend)
-            except ImportError as error:
-                raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
+            return load_part(processor_class, self.path, revision=self.commit, **backend)
 
     def tokenizer(self) -> Any:
-        """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
+        """Return the tokenizer; without its files `transformers` loads an empty one, which is refused."""
         with loading_errors(self.checkpoint, self.family):
-            try:
-                tokenizer = load_part(AutoTokenizer, self.path, revision=self.commit)
-            except ImportError as error:
-                raise ModelError(
-                    f"the tokenizer of {self.checkpoint} needs a library, most often SentencePiece: "
-                    f"pip install sentencepiece protobuf ({error})"
-                ) from error
+            tokenizer = load_part(AutoTokenizer, self.path, revision=self.commit)
         if len({tuple(tokenizer(word)["input_ids"]) for word in _WORDS}) == 1:
             raise ModelError(
                 f"{self.checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the "
@@ -272,10 +262,16 @@ def torch_dtype(options: LoadOptions) -> torch.dtype:
 
 @contextmanager
 def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
-    """Turn what `transformers` raises into a `ModelError` that names the checkpoint; no code of it runs within."""
+    """Turn what libraries raise into a `ModelError` that names the checkpoint, whose own code never runs within."""
     try:
         with no_model_code():
             yield
+    except ImportError as error:
+        raise ModelError(
+            f"{checkpoint} needs a library that is not installed ({str(error).strip().splitlines()[0]}): most often "
+            "`pip install sentencepiece protobuf` for a tokenizer, or timm, or the torchvision that matches torch, for "
+            "images"
+        ) from error
     except _ERRORS as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all

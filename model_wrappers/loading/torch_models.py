@@ -83,6 +83,22 @@ class TextModel(TorchModel):
         return pad_right(cut, self._tokenizer.pad_token_id, model.device)
 
 
+class TextScorerModel(TextModel, ABC):
+    """Makes a `TextScorer` of a class with `plausibility`."""
+
+    @abstractmethod
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Scores (n,), float64, of one or more prepared captions by `model`."""
+
+    @torch.inference_mode()
+    @full_float32()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return scores (n,), float64, as a tensor; the docstring of the family's module defines them."""
+        if not captions:
+            return torch.empty(0, dtype=torch.float64)
+        return self.plausibility(self.chosen(exact), captions)
+
+
 class ImageTextModel(TextModel):
     """A model that reads captions and sees images."""
 
