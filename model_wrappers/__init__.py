@@ -1,7 +1,7 @@
 """Models: the model families, and the runner that evaluates them.
 
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
-its predictions (`score` is its older name), and `RunConfig` holds their further options. `check` tells whether a model
+its predictions, and `RunConfig` holds their further options. `check` tells whether a model
 is loaded as its authors meant. To evaluate a model of your own, implement one or more of the protocols `DualEncoder`,
 `CrossEncoder`, `ChoiceModel`, `PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .engine.checking import check
+    from .engine.config import RunConfig
     from .engine.families import demo_names, family_names, load_model
     from .engine.protocol import (
         ChoiceModel,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         TextScorer,
         VQAModel,
     )
-    from .engine.runner import RunConfig, merge, plan, predict, run, score
+    from .engine.runner import merge, plan, predict, run
 
 __all__ = [
     "ChoiceModel",
@@ -52,13 +53,13 @@ __all__ = [
     "plan",
     "predict",
     "run",
-    "score",
 ]
 
 _HOMES = {
+    "RunConfig": "engine.config",
     "check": "engine.checking",
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),
-    **dict.fromkeys(("RunConfig", "merge", "plan", "predict", "run", "score"), "engine.runner"),
+    **dict.fromkeys(("merge", "plan", "predict", "run"), "engine.runner"),
 }
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.records.results import write_results
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.launch import RESULTS
 from vl_assay.space_app.submissions.submissions import OPTIONS
 
@@ -26,7 +26,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         for model, settings in MODELS.items():
             name = model.replace(":", "-")
-            for path in score(model, ["toy_scenes"], out=Path(folder) / name, settings=settings, cache=False):
+            for path in predict(model, ["toy_scenes"], out=Path(folder) / name, settings=settings, cache=False):
                 predictions.append(RESULTS.parent / f"{name}.{path.name}")
                 pq.write_table(
                     pq.read_table(path), predictions[-1], compression="zstd", compression_level=19, use_dictionary=False

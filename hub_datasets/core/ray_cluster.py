@@ -47,17 +47,21 @@ def cluster(store: int) -> Iterator[Any]:
         yield ray
 
 
-def run_tasks(function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> Iterator[Any]:
+def run_tasks(
+    function: Callable[..., Any], items: Iterable[Any], *shared: Any, gpus: float = 0.0
+) -> Iterator[Any]:
     """Call ``function(item, *shared)`` for each item, one on each CPU of the cluster; yield the results as they come.
 
-    Ray repeats the calls of a node that is lost. `shared` is sent once to each node.
+    Ray repeats the calls of a node that is lost, and nodes that join take calls. `shared` is sent once to each node.
+    With `gpus` each call takes that share of a GPU, if the cluster has any.
 
     Raises:
         DataError: Ray failed, or the process of a call died.
         VLAssayError: as `cluster`, or raised by `function`.
     """
     with cluster(_STORE_BYTES) as ray:
-        task = ray.remote(function).options(num_cpus=1, max_retries=_RETRIES)
+        share = gpus if ray.cluster_resources().get("GPU") else 0.0
+        task = ray.remote(function).options(num_cpus=1, num_gpus=share, max_retries=_RETRIES)
         references = [ray.put(each) for each in shared]
         pending = [task.remote(item, *references) for item in items]
         try:

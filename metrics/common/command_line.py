@@ -85,10 +85,6 @@ def _options(
     """The options of the command line as a whole."""
 
 
-# Called before a process of a distributed run leaves without the interpreter's shutdown, and so without `atexit`.
-LEAVING: list[Callable[[], None]] = []
-
-
 def main() -> None:
     """Run the command line; a `VLAssayError` becomes a message and exit code 1."""
     if not sys.stderr.isatty():
@@ -110,8 +106,6 @@ def main() -> None:
         if not leaving.code and os.environ.get("WORLD_SIZE", "1") != "1":
             # Torch's threads sometimes abort the interpreter at the end of a distributed run, which the launcher
             # reports as a failure. Everything is written, so skip the interpreter's shutdown.
-            for leave in LEAVING:
-                leave()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

@@ -23,8 +23,7 @@ from ...metrics.records.schema import DetectionRow, MatchingRow, Row, VQARow
 from .embeddings import NEAR_TIE
 from .estimate import changed_decisions, peak_memory, sample, score_alone
 from .families import checkpoint_path, load_model
-from .pairs import IMAGE_COST, NEAR_TIE_OF_LOGITS
-from .pipeline import Pipeline
+from .pairs import NEAR_TIE_OF_LOGITS
 from .plan import ScoringPlan
 from .protocol import (
     CrossEncoder,
@@ -38,6 +37,7 @@ from .protocol import (
     abilities,
 )
 from .results import refuse_computed
+from .stages import Stages
 
 PASSED, FAILED, NOTE, SKIPPED = "passed", "failed", "note", "skipped"
 BENCHMARK = "sugarcrepe"
@@ -48,6 +48,8 @@ _SAMPLES = {
     "vqa": (("toy_scenes/vqa", 25),),
 }
 _TOGETHER = 16
+# The cost of encoding an image, in texts that are matched with it.
+IMAGE_COST = 4
 # Scores of boxes are probabilities, which are not re-checked.
 _BOX_TOLERANCE = 1e-4
 
@@ -245,7 +247,7 @@ def _is_within(part: Sequence[int], whole: Sequence[int]) -> bool:
     return any(list(whole[start : start + size]) == list(part) for start in range(len(whole) - size + 1))
 
 
-def _cost(reference: str, model: Model, pipeline: Pipeline, plan: ScoringPlan) -> float | None:
+def _cost(reference: str, model: Model, measured: Stages, plan: ScoringPlan) -> float | None:
     """Seconds for a benchmark by the counts of its card: as if no image or caption of two configurations were one."""
     name, part = split_reference(reference)
     benchmark, counts = get_benchmark(name), card_counts(name)
@@ -266,5 +268,5 @@ def _cost(reference: str, model: Model, pipeline: Pipeline, plan: ScoringPlan) -
         "boxes": len(plan.queries),
         "questions": len(plan.questions),
     }
-    spent = {stage: pipeline.seconds[stage]["total"] for stage in wanted if stage in pipeline.seconds}
+    spent = {stage: measured.seconds[stage]["total"] for stage in wanted if stage in measured.seconds}
     return sum(seconds * wanted[stage] / sampled[stage] for stage, seconds in spent.items()) if spent else None

@@ -5,32 +5,31 @@ from __future__ import annotations
 import dataclasses
 import resource
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ...hub_datasets.core.examples import TaskData
 from ...metrics.records.agreement import decisions
-from .cache import EmbeddingCache
-from .chunks import ChunkStore
 from .distributed import Processes
-from .pipeline import Pipeline
+from .loader import Loader
 from .plan import ScoringPlan
 from .progress import Progress
 from .protocol import Model
 from .results import Results, score_plan
+from .stages import Stages
+from .store import Store
 
 # Stages by the prefix of their name, and the phase that they belong to.
 PHASES = {
     "images": "vision",
     "captions": "text",
     "pairs": "cross-attention",
+    "choices": "cross-attention",
     "texts": "text",
     "questions": "cross-attention",
     "boxes": "detection",
-    "recheck": "float64 re-check of near-ties",
+    "float64": "float64 re-check of near-ties",
 }
 # The types of tasks whose rows hold single decisions.
 _COMPARED = ("matching", "text_similarity", "vqa")
@@ -74,20 +73,21 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, size: int 
     """
     plan, sampled = ScoringPlan(tasks), ScoringPlan(sample(tasks, size))
     score_alone(model, sampled, batch_size)
-    pipeline, _ = score_alone(model, sampled, batch_size)
+    stages, _ = score_alone(model, sampled, batch_size)
     factors = {
         "images": _ratio(len(plan.captions.images()), len(sampled.captions.images())),
         "captions": _ratio(len(plan.captions.texts), len(sampled.captions.texts)),
         "pairs": _ratio(len(plan.captions), len(sampled.captions)),
+        "choices": _ratio(len(plan.captions), len(sampled.captions)),
         "texts": _ratio(len(plan.text_pairs), len(sampled.text_pairs)),
         "questions": _ratio(len(plan.questions), len(sampled.questions)),
         "boxes": _ratio(sum(map(len, plan.queries.values())), sum(map(len, sampled.queries.values()))),
-        "recheck": _ratio(
+        "float64": _ratio(
             len(plan.captions.anchor) + len(plan.text_pairs), len(sampled.captions.anchor) + len(sampled.text_pairs)
         ),
     }
     seconds: dict[str, float] = {}
-    for stage, spent in pipeline.seconds.items():
+    for stage, spent in stages.seconds.items():
         kind = stage.partition("-")[0]
         phase, factor = PHASES[kind], factors[kind]
         seconds["decode"] = seconds.get("decode", 0.0) + spent["waiting"] * factor
@@ -140,12 +140,11 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
-def score_alone(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Pipeline, Results]:
-    """Score a plan in this process, without a cache; the pipeline has the time of each stage."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = ChunkStore(Path(folder))
-        pipeline = Pipeline(model.info.name, store, Processes(), Progress(show=False), batch_size)
-        return pipeline, score_plan(model, plan, pipeline, EmbeddingCache(None, store, Processes()))[0]
+def score_alone(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Stages, Results]:
+    """Score a plan in this process and store nothing; the stages have their times."""
+    progress = Progress(show=False)
+    stages = Stages(model.info.name, Store(None), Processes(), progress, Loader(), batch_size)
+    return stages, score_plan(model, plan, stages)[0]
 
 
 def _ratio(whole: float, part: float) -> float:

@@ -2,66 +2,102 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...metrics.common.errors import ModelError
-from .cache import EmbeddingCache
-from .chunks import choice_key, chunk_size, cut, cut_by_cost
-from .embeddings import IMAGES_PER_CHUNK, Scores, as_column, prepare_texts, text_facts
-from .pipeline import Pipeline
+from .embeddings import Scores, as_column, load_image, prepare_texts, recheck, text_facts
+from .loader import Loaded
 from .plan import Pairs, ScoringPlan
 from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
 from .reranking import matched_pairs, shortlists
+from .stages import Batch, Item, Stages, Work
+from .store import item_key
 
 # Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
 # cosines.
 NEAR_TIE_OF_LOGITS = 1e-4
 # The texts of one image are split into items of this size, since retrieval has thousands.
 _TEXTS_PER_ITEM = 256
-# Cost of encoding an image, in texts.
-IMAGE_COST = 4
+# The texts that a model reads at once, as a multiple of the images in a batch.
+_TEXTS_PER_IMAGE = 4
 
 
-class _Item(NamedTuple):
-    """An image, ready for the model, or another anchor, and the texts that are scored with it."""
+class _Distinct:
+    """The distinct pairs of anchor and text, sorted by anchor, of which each is scored once.
 
-    image: Any
-    texts: list[Any]
+    Attributes:
+        anchor, text: the numbers of both sides of each, int64 (d,).
+        place: for each pair its index among them, int64 (p,).
+        keys, owners: for each its key, and that of its anchor, for a stage.
+    """
+
+    def __init__(self, pairs: Pairs, anchors: Sequence[str], chosen: np.ndarray | None = None) -> None:
+        every = np.stack(pairs.everything())
+        every = every if chosen is None else every[:, chosen]
+        (self.anchor, self.text), place = np.unique(every, axis=1, return_inverse=True)
+        self.place = place.ravel()
+        both = list(zip(self.anchor.tolist(), self.text.tolist(), strict=True))
+        self.keys = [item_key(anchors[anchor], pairs.texts[text]) for anchor, text in both]
+        by_anchor = {anchor: item_key(anchors[anchor]) for anchor in np.unique(self.anchor).tolist()}
+        self.owners = [by_anchor[anchor] for anchor, _ in both]
+
+    def items(self, missing: np.ndarray) -> list[Item]:
+        """Put the missing pairs of each anchor together, at most `_TEXTS_PER_ITEM` in an item."""
+        groups = np.split(missing, np.flatnonzero(np.diff(self.anchor[missing])) + 1)
+        return [
+            group[start : start + _TEXTS_PER_ITEM]
+            for group in groups
+            for start in range(0, len(group), _TEXTS_PER_ITEM)
+        ]
 
 
-def score_by_pairs(model: PairScorer, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
-    """Scores of all captions of a plan by a `PairScorer`."""
+def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scores:
+    """Return scores of all captions of a plan by a `PairScorer`."""
     pairs = plan.captions
-    found = _run(pipeline, "pairs", pairs, plan.open_image, pairs.texts, _one_by_one(model.info.name, model.score))
-    return Scores(*pairs.split(found), {})
+    distinct = _Distinct(pairs, plan.images)
+
+    def load(item: Item) -> Loaded:
+        image = plan.open_image(int(distinct.anchor[item[0]]))
+        return Loaded(image, image.size)
+
+    def compute(batch: Batch) -> np.ndarray:
+        texts = [[pairs.texts[text] for text in distinct.text[item]] for item in batch.items]
+        scored = zip(batch.images, texts, strict=True)
+        return np.concatenate([as_column(model.info.name, model.score(*each), len(each[1])) for each in scored])
+
+    work = Work("pairs", distinct.keys, compute, distinct.items, load, distinct.owners)
+    return Scores(*pairs.split(_column(stages.run(work))[distinct.place]), {})
 
 
-def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, pipeline: Pipeline) -> np.ndarray:
-    """Similarities (q,) of all pairs of texts of a plan by a `TextPairScorer`."""
-    pairs, compute = plan.text_pairs, _one_by_one(model.info.name, model.score_texts)
-    return _run(pipeline, "texts", pairs, pairs.texts.__getitem__, pairs.texts, compute)
+def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -> np.ndarray:
+    """Return similarities (q,) of all pairs of texts of a plan by a `TextPairScorer`."""
+    texts = plan.text_pairs.texts
+    distinct = _Distinct(plan.text_pairs, texts)
+
+    def compute(batch: Batch) -> np.ndarray:
+        found = []
+        for item in batch.items:
+            others = [texts[number] for number in distinct.text[item]]
+            scores = model.score_texts(texts[int(distinct.anchor[item[0]])], others)
+            found.append(as_column(model.info.name, scores, len(others)))
+        return np.concatenate(found)
+
+    work = Work("texts", distinct.keys, compute, distinct.items, owners=distinct.owners)
+    return _column(stages.run(work))[distinct.place]
 
 
-def _one_by_one(model: str, score: Callable[[Any, list[Any]], Any]) -> Callable[[Sequence[_Item]], np.ndarray]:
-    """Scores (n, 1) of the texts of a batch of items by a function of an anchor and its texts."""
-    return lambda batch: np.concatenate(
-        [as_column(model, score(item.image, item.texts), len(item.texts)) for item in batch]
-    )
-
-
-def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> Scores:
-    """Scores of all captions of a plan by a `CrossEncoder`; of large retrieval sets see `reranking`."""
+def score_by_matching(model: CrossEncoder, plan: ScoringPlan, stages: Stages) -> Scores:
+    """Return scores of all captions of a plan by a `CrossEncoder`; see `reranking` for large retrieval sets."""
     pairs = plan.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
-    is_reranker = isinstance(model, Reranker)
-    lists = shortlists(model, plan, pipeline, cache) if is_reranker else [None] * len(pairs.pools)
+    lists = shortlists(model, plan, stages) if isinstance(model, Reranker) else [None] * len(pairs.pools)
     wanted = matched_pairs(pairs, lists)
     near = partial(wanted.near_ties, margin=NEAR_TIE_OF_LOGITS)
-    found = _score_and_recheck(model, plan, pipeline, "pairs", wanted, tokens, model.match, near)
+    found = _score_and_recheck(model, plan, stages, "pairs", wanted, tokens, model.match, near)
     sizes = [len(pairs.anchor), *(len(each.images) for each in lists if each is not None)]
     scores, *matched = np.split(found.pairs, np.cumsum(sizes)[:-1])
     own, whole = iter(matched), iter(found.pools)
@@ -70,118 +106,117 @@ def score_by_matching(model: CrossEncoder, plan: ScoringPlan, pipeline: Pipeline
     return Scores(scores, pools, found.facts | facts)
 
 
-def score_by_choice(model: ChoiceModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
-    """Scores of all captions of a plan by a `ChoiceModel`, which reads those of an example and image at once."""
+def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Scores:
+    """Return scores of all captions of a plan by a `ChoiceModel`, which reads those of an example and image at once."""
     pairs = plan.captions
-    asked = pairs.by_example()
+    rows = pairs.by_example()
+    choices = list(dict.fromkeys(choice for _, choice in rows))
 
-    def load(image: int, texts: Sequence[int]) -> _Item:
-        choices = model.prepare_choices([pairs.texts[text] for text in texts])
-        return _Item(pipeline.decoder.prepare(model, plan, image).image, choices)
+    def run(wanted: Sequence[tuple[int, tuple[int, ...]]], kind: str, *, exact: bool = False) -> dict[Any, np.ndarray]:
+        def load(item: Item) -> Loaded:
+            return load_image(model, plan, wanted[item[0]][0])
 
-    def compute(batch: Sequence[_Item], exact: bool = False) -> np.ndarray:
-        features = model.encode_images([item.image for item in batch], exact=exact)
-        widest = max(len(item.texts) for item in batch)
-        found = []
-        for some in cut(len(batch), max(1, 4 * pipeline.batch_size // widest)):
-            found += model.choose(features, some, [batch[i].texts for i in some], exact=exact)
-        return np.concatenate(found)[:, None]
+        def compute(batch: Batch) -> list[np.ndarray]:
+            features = model.encode_images(batch.images, exact=exact)
+            captions = [[pairs.texts[text] for text in wanted[item[0]][1]] for item in batch.items]
+            prepared = [model.prepare_choices(each) for each in captions]
+            size = max(1, _TEXTS_PER_IMAGE * stages.batch_size // max(map(len, prepared)))
+            found: list[np.ndarray] = []
+            for start in range(0, len(prepared), size):
+                some = range(start, min(start + size, len(prepared)))
+                found += model.choose(features, some, [prepared[i] for i in some], exact=exact)
+            return found
 
-    def run(stage: str, wanted: Sequence[tuple[int, tuple[int, ...]]], **options: Any) -> dict[Any, np.ndarray]:
-        chunks = cut(len(wanted), int(chunk_size(len(wanted), 4, IMAGES_PER_CHUNK)))
-        ends = np.cumsum([len(texts) for _, texts in wanted])
-        found = pipeline.run(stage, chunks, lambda number: load(*wanted[number]), rows=int(ends[-1]), **options)
-        return dict(zip(wanted, np.split(found[:, 0], ends[:-1]), strict=True))
+        owners = [item_key(plan.images[image]) for image, _ in wanted]
+        keys = [item_key(plan.images[image], *(pairs.texts[text] for text in texts)) for image, texts in wanted]
+        work = Work(kind, keys, compute, load=load, owners=owners, ragged=True, one_by_one=exact, derived=exact)
+        return dict(zip(wanted, stages.run(work), strict=True))
 
-    known = run("pairs", list(dict.fromkeys(item for _, item in asked)), compute=compute)
-    scores = np.concatenate([known[item] for _, item in asked])
+    known = run(choices, "choices")
+    if stages.shard is not None:
+        return Scores(np.zeros(len(pairs.anchor)), [], {})
+    scores = np.concatenate([known[choice] for _, choice in rows])
     near = pairs.near_ties(scores, NEAR_TIE_OF_LOGITS)
-    left = list(dict.fromkeys(item for row, item in asked if near[row].any()))
-    if left:
-        stage = f"recheck-pairs-{choice_key(np.flatnonzero(near))}"
-        known |= run(stage, left, compute=partial(compute, exact=True), batch_size=1)
-        scores = np.concatenate([known[item] for _, item in asked])
-    return Scores(scores, [], {"rechecked_pairs": int(near.sum())})
+    again = list(dict.fromkeys(choice for row, choice in rows if near[row].any()))
+
+    def exact_scores() -> np.ndarray:
+        exact = known | run(again, "float64-choices", exact=True)
+        return np.concatenate([exact[choice] for _, choice in rows])[near]
+
+    facts = recheck(stages, scores, near, exact_scores)
+    return Scores(scores, [], facts | {"rechecked_pairs": int(near.sum())})
 
 
-def score_answers(model: VQAModel, plan: ScoringPlan, pipeline: Pipeline) -> Scores:
-    """Scores of all questions of a plan: above 0 for yes, below 0 for no."""
+def score_answers(model: VQAModel, plan: ScoringPlan, stages: Stages) -> Scores:
+    """Return scores of all questions of a plan: above 0 for yes, below 0 for no."""
     tokens = prepare_texts(model.prepare_questions, plan.questions.texts)
 
     def near(scores: np.ndarray) -> np.ndarray:
         return np.abs(scores) <= NEAR_TIE_OF_LOGITS
 
-    return _score_and_recheck(model, plan, pipeline, "questions", plan.questions, tokens, model.answer, near)
+    return _score_and_recheck(model, plan, stages, "questions", plan.questions, tokens, model.answer, near)
 
 
 def _score_and_recheck(
     model: CrossEncoder | VQAModel,
     plan: ScoringPlan,
-    pipeline: Pipeline,
-    stage: str,
+    stages: Stages,
+    kind: str,
     pairs: Pairs,
     tokens: Sequence[Sequence[int]],
-    score: Callable[..., np.ndarray],
+    score: Callable[..., Any],
     near_ties: Callable[[np.ndarray], np.ndarray],
 ) -> Scores:
-    def compute(batch: Sequence[_Item], exact: bool = False) -> np.ndarray:
-        features = model.encode_images([item.image for item in batch], exact=exact)
-        texts = [ids for item in batch for ids in item.texts]
-        images = [number for number, item in enumerate(batch) for _ in item.texts]
-        scores = np.empty((len(texts), 1))
-        # Texts of similar length share a batch, also across images.
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        size = 1 if exact else 4 * pipeline.batch_size
-        for some in (order[start : start + size] for start in range(0, len(order), size)):
-            found = score(features, [images[i] for i in some], [texts[i] for i in some], exact=exact)
-            scores[some] = as_column(model.info.name, found, len(some))
-        return scores
+    """Return scores of all pairs and pools, by `score`, with near-ties among the pairs re-checked in float64."""
 
-    def load(number: int) -> Any:
-        return pipeline.decoder.prepare(model, plan, number).image
+    def run(chosen: np.ndarray | None, kind: str, *, exact: bool) -> np.ndarray:
+        distinct = _Distinct(pairs, plan.images, chosen)
 
-    found = _run(pipeline, stage, pairs, load, tokens, compute)
-    scores, pools = pairs.split(found)
-    near = near_ties(scores)
-    if near.any():
-        chosen = Pairs(pairs.texts, pairs.anchor[near], pairs.text[near], np.empty((0, 2), np.int64), [])
-        recheck = f"recheck-{stage}-{choice_key(chosen.anchor, chosen.text)}"
-        scores[near] = _run(pipeline, recheck, chosen, load, tokens, partial(compute, exact=True), batch_size=1)
-    return Scores(scores, pools, text_facts(model.max_tokens, tokens, near))
+        def load(item: Item) -> Loaded:
+            return load_image(model, plan, int(distinct.anchor[item[0]]))
 
+        def compute(batch: Batch) -> Any:
+            texts = [[tokens[text] for text in distinct.text[item]] for item in batch.items]
+            size = 1 if exact else _TEXTS_PER_IMAGE * stages.batch_size
+            return _match(model, batch.images, texts, partial(score, exact=exact), size, exact=exact)
 
-def _run(
-    pipeline: Pipeline,
-    stage: str,
-    pairs: Pairs,
-    load: Callable[[int], Any],
-    texts: Sequence[Any],
-    compute: Callable[[list[_Item]], np.ndarray],
-    *,
-    batch_size: int | None = None,
-) -> np.ndarray:
-    """Scores (p,) of all pairs, in their order, followed by those of the pools; equal pairs are scored once.
+        work = Work(kind, distinct.keys, compute, distinct.items, load, distinct.owners)
+        return _column(stages.run(work._replace(one_by_one=exact, derived=exact)))[distinct.place]
 
-    `compute` returns the scores (n, 1), float64, of the texts of a batch of items, one after the other.
-    """
     if not len(pairs):
-        return np.empty(0)
-    items, place = pairs.items(_TEXTS_PER_ITEM)
+        return Scores(np.empty(0), [], {})
+    scores, pools = pairs.split(run(None, kind, exact=False))
+    near = near_ties(scores) & (stages.shard is None)
+    facts = recheck(stages, scores, near, lambda: run(np.flatnonzero(near), f"float64-{kind}", exact=True))
+    return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near))
 
-    def load_item(number: int) -> _Item:
-        anchor, own = items[number]
-        return _Item(load(anchor), [texts[text] for text in own])
 
-    count = sum(len(own) for _, own in items)
-    costs = [IMAGE_COST + len(own) for _, own in items]
-    found = pipeline.run(
-        stage,
-        cut_by_cost(costs, chunk_size(sum(costs), 4 * (IMAGE_COST + 2), IMAGES_PER_CHUNK * (IMAGE_COST + 2))),
-        load_item,
-        compute,
-        batch_size=batch_size,
-        rows=count,
-    )
-    if found.shape != (count, 1):
-        raise ModelError(f"the stage {stage} gave {found.shape} scores for {count} pairs")
-    return found[place, 0]
+def _match(
+    model: CrossEncoder | VQAModel,
+    images: list[Any],
+    texts: Sequence[Sequence[Any]],
+    score: Callable[..., Any],
+    size: int,
+    *,
+    exact: bool,
+) -> Any:
+    """Return the scores (n, 1) of the texts of a batch of images, one image after the other, `size` texts at once."""
+    features = model.encode_images(images, exact=exact)
+    flat = [ids for own in texts for ids in own]
+    image_of = [number for number, own in enumerate(texts) for _ in own]
+    # Texts of similar length share a batch, also across images.
+    order = sorted(range(len(flat)), key=lambda i: len(flat[i]), reverse=True)
+    parts = [order[start : start + size] for start in range(0, len(order), size)]
+    found = [
+        as_column(model.info.name, score(features, [image_of[i] for i in some], [flat[i] for i in some]), len(some))
+        for some in parts
+    ]
+    back = np.argsort(order)
+    if all(hasattr(scores, "cpu") for scores in found):
+        return sys.modules["torch"].cat(found)[sys.modules["torch"].from_numpy(back).to(found[0].device)]
+    return np.concatenate(found)[back]
+
+
+def _column(rows: np.ndarray) -> np.ndarray:
+    """Return rows of one score each as scores, float64."""
+    return rows.astype(np.float64).reshape(-1)

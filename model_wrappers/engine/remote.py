@@ -1,4 +1,4 @@
-"""Scoring by models behind servers: many images at once, each with its texts."""
+"""Scoring by models behind servers: many requests at once. The model's own journal keeps the answers."""
 
 from __future__ import annotations
 
@@ -9,49 +9,69 @@ from typing import Any
 import numpy as np
 
 from ...hub_datasets.core.images import open_checked, portable
-from .chunks import chunk_size, cut_by_cost
+from ...metrics.common.errors import ModelError
+from .distributed import Processes
 from .embeddings import Scores, as_column
-from .pipeline import Pipeline
+from .loader import in_threads
 from .plan import Pairs, ScoringPlan
+from .progress import Progress
 from .protocol import RemoteImage, RemoteItem, RemoteModel, RequestPlan
 
 # The texts of an item are asked one after the other, and its image is read once for them.
 _TEXTS_PER_ITEM = 4
-# Scores in a chunk, of which two are under way: so many that an answer that takes long keeps no thread idle.
-_LEAST, _MOST = 256, 2048
 
 # Images by number, each with the numbers of its texts; and the index of each pair among all their scores.
 _Items = tuple[Sequence[tuple[int, Sequence[int] | np.ndarray]], np.ndarray]
 
 
 def plan_requests(model: RemoteModel, plan: ScoringPlan) -> RequestPlan:
-    """What has to be sent to score everything in a plan; raises ModelError if that is over the model's limit."""
+    """Return what has to be sent to score everything in a plan; raises ModelError if it is over the model's limit."""
     return model.plan(_all_items(model, plan))
 
 
-def ask_remotely(model: RemoteModel, plan: ScoringPlan, pipeline: Pipeline) -> tuple[Scores, Scores, dict[str, Any]]:
-    """Scores of all captions and of all questions of a plan, and counts for the metadata."""
-    captions, answers = (
-        Scores(*pairs.split(_ask(model, plan, pipeline, stage, pairs)), {})
-        for stage, pairs in (("pairs", plan.captions), ("questions", plan.questions))
+def ask_remotely(
+    model: RemoteModel, plan: ScoringPlan, processes: Processes, progress: Progress
+) -> tuple[Scores, Scores, dict[str, Any]]:
+    """Return scores of all captions and of all questions of a plan, and counts for the metadata.
+
+    The main process of several asks for all.
+    """
+    found: Any = None
+    with processes.raise_on_all_ranks():
+        if processes.is_main:
+            scores = [
+                _ask(model, plan, pairs, progress, title)
+                for pairs, title in ((plan.captions, "asking about captions"), (plan.questions, "asking questions"))
+            ]
+            found = scores, model.facts(_all_items(model, plan))
+    (captions, answers), facts = processes.from_main(found)
+    return (
+        Scores(*plan.captions.split(captions), {}),
+        Scores(*plan.questions.split(answers), {}),
+        facts,
     )
-    return captions, answers, model.facts(_all_items(model, plan))
 
 
-def _ask(model: RemoteModel, plan: ScoringPlan, pipeline: Pipeline, stage: str, pairs: Pairs) -> np.ndarray:
-    """Scores of all pairs, followed by those of the pools."""
+def _ask(model: RemoteModel, plan: ScoringPlan, pairs: Pairs, progress: Progress, title: str) -> np.ndarray:
+    """Return scores of all pairs, followed by those of the pools."""
     if not len(pairs):
         return np.empty(0)
     items, places = _items_of(model, plan, pairs)
 
-    def load(number: int) -> np.ndarray:
-        item = _item(plan, pairs, *items[number])
-        return as_column(model.info.name, model.ask(item), len(item.texts))
+    def ask(item: tuple[int, Any]) -> np.ndarray:
+        remote = _item(plan, pairs, *item)
+        scores = as_column(model.info.name, model.ask(remote), len(remote.texts))
+        if not np.isfinite(scores).all():
+            raise ModelError(f"{model.info.name} gave NaN or infinity for {remote.texts!r}")
+        return scores
 
-    costs = [len(texts) for _, texts in items]
-    chunks = cut_by_cost(costs, chunk_size(sum(costs), _LEAST, _MOST))
-    scores = pipeline.run(stage, chunks, load, np.concatenate, batch_size=1, rows=sum(costs), remote=model)
-    return scores[places, 0]
+    found = []
+    with progress.bar(title, len(items)) as advance:
+        # All are under way at once, so that an answer that takes long keeps no thread idle.
+        for scores in in_threads(items, ask, threads=model.threads, ahead=len(items), on_error=model.stop):
+            found.append(scores)
+            advance(1)
+    return np.concatenate(found)[places, 0]
 
 
 def _all_items(model: RemoteModel, plan: ScoringPlan) -> Iterator[RemoteItem]:
@@ -66,7 +86,7 @@ def _items_of(model: RemoteModel, plan: ScoringPlan, pairs: Pairs) -> _Items:
 
 
 def _by_example(pairs: Pairs) -> _Items:
-    """Items with all texts of an example, each once; models that compare texts are given no pools."""
+    """Return items with all texts of an example, each once; models that compare texts are given no pools."""
     starts: dict[tuple[int, tuple[int, ...]], int] = {}
     places, count = np.empty(len(pairs.anchor), np.int64), 0
     for row, item in pairs.by_example():

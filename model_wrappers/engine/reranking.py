@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import ModelError
-from .cache import EmbeddingCache
-from .embeddings import embed, pool_scores, prepare_texts
-from .pipeline import Pipeline
+from .embeddings import Encoder, pool_scores
 from .plan import Pairs, RetrievalSet, ScoringPlan
 from .protocol import Reranker
+from .stages import Stages
 
 
 class Shortlist(NamedTuple):
@@ -37,27 +36,25 @@ class Shortlist(NamedTuple):
         return scores.astype(np.float32)
 
 
-def shortlists(model: Reranker, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache) -> list[Shortlist | None]:
-    """For each retrieval set of a plan the pairs to match, or None for all.
+def shortlists(model: Reranker, plan: ScoringPlan, stages: Stages) -> list[Shortlist | None]:
+    """Return for each retrieval set of a plan the pairs to match, or None for all.
 
     Raises:
-        ModelError: a part of a run, which does not know the cosines of the others.
+        ModelError: the run is a shard, which does not know the cosines of the others.
     """
     pools = plan.captions.pools
     large = [pool for pool in pools if _is_large(pool, model.candidates)]
     if not large:
         return [None] * len(pools)
-    if pipeline.is_part:
+    if stages.shard is not None:
         raise ModelError(
             f"{model.info.name} ranks retrieval in two stages, which shards and the engine ray cannot share; run it in "
             "one place, or set candidates=all"
         )
-    first = model.first_stage
     images = np.unique(np.concatenate([pool.images for pool in large]))
     texts = np.unique(np.concatenate([pool.texts for pool in large]))
-    tokens = prepare_texts(first.prepare_captions, [plan.captions.texts[number] for number in texts])
-    by_number = dict(zip(texts.tolist(), tokens, strict=True))
-    seen, read = embed(first, plan, pipeline, cache, images, texts, by_number)
+    encoder = Encoder(model.first_stage, plan, stages, prefix="first-", texts=texts)
+    seen, read = encoder.images(images), encoder.captions(texts)
 
     def shortlist(pool: RetrievalSet) -> Shortlist:
         cosines = pool_scores(seen[np.searchsorted(images, pool.images)], read[np.searchsorted(texts, pool.texts)])

@@ -11,11 +11,9 @@ import numpy as np
 from ...hub_datasets.core.examples import MISSING
 from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
-from .cache import EmbeddingCache
 from .detection import detect
 from .embeddings import Scores, score_by_embeddings, score_text_only
 from .pairs import score_answers, score_by_choice, score_by_matching, score_by_pairs, score_text_pairs
-from .pipeline import Pipeline
 from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
     ChoiceModel,
@@ -27,12 +25,11 @@ from .protocol import (
     ModelInfo,
     PairScorer,
     PhraseQuery,
-    RemoteModel,
     TextPairScorer,
     TextScorer,
     VQAModel,
 )
-from .remote import ask_remotely
+from .stages import Stages
 
 
 @runtime_checkable
@@ -123,31 +120,26 @@ class Results:
                 yield [one.boxes.tolist() for one in found], [one.scores.tolist() for one in found]
 
 
-def score_plan(
-    model: Model, plan: ScoringPlan, pipeline: Pipeline, cache: EmbeddingCache
-) -> tuple[Results, dict[str, Any]]:
-    """Score everything in a plan; returns the results and counts for the metadata of the predictions."""
+def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:
+    """Score everything in a plan; return the results and counts for the metadata of the predictions."""
     captions = answers = Scores(np.empty(0), [], {})
-    if isinstance(model, RemoteModel):
-        captions, answers, facts = ask_remotely(model, plan, pipeline)
-        return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, {}), facts
     if isinstance(model, DualEncoder):
         if len(plan.captions) or len(plan.text_pairs):
-            captions = score_by_embeddings(model, plan, pipeline, cache)
+            captions = score_by_embeddings(model, plan, stages)
     elif len(plan.captions):
         if isinstance(model, CrossEncoder):
-            captions = score_by_matching(model, plan, pipeline, cache)
+            captions = score_by_matching(model, plan, stages)
         elif isinstance(model, ChoiceModel):
-            captions = score_by_choice(model, plan, pipeline)
+            captions = score_by_choice(model, plan, stages)
         elif isinstance(model, TextScorer):
-            captions = score_text_only(model, plan, pipeline)
+            captions = score_text_only(model, plan, stages)
         else:
-            captions = score_by_pairs(cast(PairScorer, model), plan, pipeline)
+            captions = score_by_pairs(cast(PairScorer, model), plan, stages)
     if len(plan.text_pairs) and not isinstance(model, DualEncoder):
-        captions = captions._replace(text_pairs=score_text_pairs(cast(TextPairScorer, model), plan, pipeline))
+        captions = captions._replace(text_pairs=score_text_pairs(cast(TextPairScorer, model), plan, stages))
     if len(plan.questions):
-        answers = score_answers(cast(VQAModel, model), plan, pipeline)
-    boxes = detect(cast(Detector, model), plan, pipeline) if plan.queries else {}
+        answers = score_answers(cast(VQAModel, model), plan, stages)
+    boxes = detect(cast(Detector, model), plan, stages) if plan.queries else {}
     facts = {"truncated_captions": 0}
     for name in sorted({*captions.facts, *answers.facts}):
         facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)

@@ -16,7 +16,7 @@ from submission_support import MemoryStorage, changed, parquet
 from vl_assay.hub_datasets import get_benchmark, load_examples, report
 from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.submissions import OPTIONS, submit
@@ -172,7 +172,7 @@ def test_bad_predictions_are_refused_with_a_message_of_their_own(name, toy):
 
 
 def test_partial_predictions_are_refused(toy, tmp_path):
-    [partial] = score("mock:bag-of-words", "toy_scenes/vqa", out=tmp_path, limit=10, progress=False)
+    [partial] = predict("mock:bag-of-words", "toy_scenes/vqa", out=tmp_path, limit=10, progress=False)
     with pytest.raises(PredictionsError, match=r"declares 10 rows .* expected 80 rows.* Score the whole task"):
         check_upload(partial.read_bytes(), partial.name)
 
@@ -283,7 +283,7 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
 @pytest.fixture(scope="module")
 def classified(tmp_path_factory):
     """Predictions of zero-shot classification by a mock on the images that are drawn."""
-    [path] = score("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
+    [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
     return path
 
 
@@ -314,6 +314,6 @@ def test_another_class_or_other_candidates_are_refused(classified, change, messa
 
 def test_prompts_of_the_submitters_own_are_another_version_of_the_data(tmp_path):
     one = {"templates": "one {}"}
-    [path] = score("mock:constant", "zero_shot/shapes", out=tmp_path, options=one, progress=False)
+    [path] = predict("mock:constant", "zero_shot/shapes", out=tmp_path, options=one, progress=False)
     with pytest.raises(PredictionsError, match="other data or metrics: its fingerprint"):
         check_upload(path.read_bytes())

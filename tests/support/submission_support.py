@@ -11,7 +11,7 @@ import pytest
 
 from vl_assay.hub_datasets.toy_scenes import builder
 from vl_assay.metrics.common.errors import StorageError
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 
 class MemoryStorage:
@@ -49,7 +49,7 @@ class SmallToyScenes:
         out = self.folder / mock
         predictions = out / f"toy_scenes.{task}.parquet"
         if not predictions.exists():
-            score(f"mock:{mock}", [f"toy_scenes/{task}"], out=out, progress=False)
+            predict(f"mock:{mock}", [f"toy_scenes/{task}"], out=out, progress=False)
         return predictions
 
     def predictions(self, task, mock="bag-of-words"):

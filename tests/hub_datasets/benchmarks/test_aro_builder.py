@@ -19,7 +19,7 @@ from vl_assay.hub_datasets.aro import release
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.aro import SYMMETRIC
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 RELATION_FILE, ATTRIBUTION_FILE = "visual_genome_relation.json", "visual_genome_attribution.json"
 
@@ -103,7 +103,7 @@ def test_attributes_are_a_list_of_two_texts(small, attributes):
 
 
 def run(small: Small, model: str, out: Path, **options: Any) -> list[Path]:
-    return score(model, ["aro"], data_dir=small.folder, options=small.options | options, out=out, progress=False)
+    return predict(model, ["aro"], data_dir=small.folder, options=small.options | options, out=out, progress=False)
 
 
 def test_both_parts_are_judged_with_the_papers_averages(small, tmp_path):

@@ -11,7 +11,7 @@ from PIL import Image
 from vl_assay.hub_datasets import build, report
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def stand_in(shared_data, tmp_path_factory):
 
 
 def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_path, capfd):
-    [path] = score("mock:bag-of-words", ["sugarcrepe"], out=tmp_path, data_dir=stand_in)
+    [path] = predict("mock:bag-of-words", ["sugarcrepe"], out=tmp_path, data_dir=stand_in)
     assert "7,511 examples: 1,560 images and 11,844 captions to encode" in capfd.readouterr().err
     predictions = read_predictions(path)
     assert len(predictions.rows) == 7511
@@ -62,7 +62,7 @@ def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_da
         pixels = rng.integers(0, 256, (image["height"] // 8, image["width"] // 8, 3), dtype=np.uint8)
         name = image["file_name"].rsplit("/")[-1]
         Image.fromarray(pixels).resize((image["width"], image["height"])).save(tmp_path / "copy" / "val2017" / name)
-    predictions = score(
+    predictions = predict(
         "demo-owlvit", ["tricd"], out=tmp_path / "predictions", data_dir=tmp_path / "copy", progress=False
     )
     results = {result.metric: result.scores for result in report(predictions, resamples=100)}
@@ -71,7 +71,7 @@ def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_da
     # Phrases with boxes on the positive rows; noise shows none of them.
     assert results["grounding_recall"]["n"] == results["group_recall_at_1"]["n"] > 102
     assert 0 <= results["cpd_ap"]["ap"] < 0.2
-    answers = score("mock:shuffled", ["tricd/vqa"], out=tmp_path / "vqa", data_dir=tmp_path / "copy", progress=False)
+    answers = predict("mock:shuffled", ["tricd/vqa"], out=tmp_path / "vqa", data_dir=tmp_path / "copy", progress=False)
     [answered] = report(answers, resamples=100)
     assert answered.scores["n"] == 204
     assert answered.scores["accuracy"] == pytest.approx(0.5, abs=0.15)

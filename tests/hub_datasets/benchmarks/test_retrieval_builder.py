@@ -19,7 +19,7 @@ from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, PARTS
 from vl_assay.hub_datasets.retrieval.conditions import IMAGE_SHUFFLES, TEXT_SHUFFLES
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 FILE = "coco_karpathy_test.json"
 VALIDATION = "coco_validation"
@@ -118,7 +118,7 @@ def test_validation_has_other_captions_than_test_and_is_scored_as_validation(sma
     )
     assert tested.isdisjoint(validated)
     options = {"data_dir": small.folder, "options": {"verify": False}, "progress": False}
-    [file] = score("mock:shuffled", [f"retrieval/{VALIDATION}"], out=tmp_path, **options)
+    [file] = predict("mock:shuffled", [f"retrieval/{VALIDATION}"], out=tmp_path, **options)
     read = read_predictions(file)
     assert read.metadata["benchmark"]["split"] == "validation"
     assert len(read.rows) == 3

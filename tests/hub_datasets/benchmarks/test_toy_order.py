@@ -18,7 +18,7 @@ from vl_assay.hub_datasets.toy_order import builder as module
 from vl_assay.hub_datasets.toy_order.builder import TEXT_SHUFFLES, ToyOrder, shuffle_caption
 from vl_assay.hub_datasets.toy_scenes.render import read_scene
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 CARD = (Path(module.__file__).parent / "README.md").read_text("utf-8")
 GRIDS = {"shuffle_rows_4": (1, 4), "shuffle_columns_4": (4, 1), "shuffle_patches_9": (3, 3)}
@@ -111,7 +111,7 @@ def test_the_card_has_what_the_baselines_score(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SIZES", {"retrieval": 100, "order": 8})
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     references = ["toy_order/retrieval", "toy_order/retrieval_shuffle_all_words"]
-    results = report(score("mock:bag-of-words", references, out=tmp_path / "out", progress=False), resamples=100)
+    results = report(predict("mock:bag-of-words", references, out=tmp_path / "out", progress=False), resamples=100)
     names = [f"{side}_recall_at_{k}" for side in ("text", "image") for k in (1, 5)]
     table = {
         line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:6]]

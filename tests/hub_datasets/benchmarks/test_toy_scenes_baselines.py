@@ -9,7 +9,7 @@ import sources_toy_scenes
 from vl_assay.hub_datasets import build, get_benchmark, report
 from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 SCENES = 200
 
@@ -35,7 +35,7 @@ def profiles(folders, tmp_path_factory):
     found = {}
     for mock in ("constant", "shuffled", "bag-of-words", "oracle"):
         references = [*folders, "toy_scenes/paraphrases"]
-        predictions = score(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), progress=False)
+        predictions = predict(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), progress=False)
         results = report(predictions, resamples=100)
         found[mock] = {(result.benchmark["task"], result.metric): result.scores for result in results}
     return found
@@ -49,7 +49,7 @@ def table(profiles, *columns):
 def test_nan_is_refused(folders, tmp_path):
     for folder in folders:
         with pytest.raises(ModelError, match="NaN"):
-            score("mock:nan", [folder], out=tmp_path, progress=False)
+            predict("mock:nan", [folder], out=tmp_path, progress=False)
 
 
 def test_captions_compared_with_each_other_score_what_theory_says(profiles):

@@ -28,7 +28,7 @@ from vl_assay.metrics.contract.aggregate import aggregate
 from vl_assay.metrics.evaluation import examples_of
 from vl_assay.metrics.modules.discovery import citation, get_spec, metric_names
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import score
+from vl_assay.model_wrappers import predict
 
 ROOT = Path(hub_datasets.__file__).parent
 NAMES = benchmark_names()
@@ -152,7 +152,7 @@ def test_examples_have_the_images_and_captions_of_the_columns_that_their_task_na
 def test_the_mocks_are_scored_and_evaluated(name, built, tmp_path):
     small, out = built(name)
     for mock in ("shuffled", "constant"):
-        all_predictions = score(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
+        all_predictions = predict(f"mock:{mock}", [str(out)], out=tmp_path / mock, progress=False)
         tasks = [task for task, _ in get_benchmark(name).select_built(small.configs)]
         results = report(all_predictions, resamples=100)
         assert [result.metric for result in results] == [metric for task in tasks for metric in task.metrics]
@@ -177,7 +177,7 @@ def test_the_baselines_reach_what_the_card_says(name, built, tmp_path):
     _, out = built(name)
     printed = float(CONSTANT.search(get_card(name))[1]) / 100
     captions = {example.id: example.captions for task in load_examples(str(out)) for example in task.examples}
-    for path in score("mock:bag-of-words", [str(out)], out=tmp_path / "bag", progress=False):
+    for path in predict("mock:bag-of-words", [str(out)], out=tmp_path / "bag", progress=False):
         found = read_predictions(path)
         if found.task_type == "detection":  # a box around everything may be right
             continue

@@ -1,4 +1,4 @@
-"""Interrupted runs: they end with the same bits, and lose nothing that was there."""
+"""Interrupted runs: they end with the same decisions, and lose nothing that was there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import subprocess
 import time
 
 import numpy as np
+import psutil
+import pyarrow.parquet as pq
 import pytest
 import tiny_models
 from support import NO_CACHE, Pairs, Recorder, all_scores, command, finish, run_quietly, score_command
@@ -34,26 +36,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(interrupted, tmp_path):
     theirs = all_scores(run_quietly(undisturbed, interrupted, tmp_path / "other"))
     assert (ours == theirs).all()
     assert resumed.images == 0
-    assert 0 < resumed.captions < undisturbed.captions
+    assert resumed.captions == undisturbed.captions - 5 * 32  # the batches before the error are stored
     assert not (tmp_path / "out" / ".unfinished").exists()
 
 
-def test_a_run_goes_on_with_the_same_bits_though_another_has_filled_the_cache(coco, tmp_path, monkeypatch):
-    folder = coco(rows=120, images=60)
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(KeyboardInterrupt):
-        run_quietly(Recorder(fail_after=250), folder, tmp_path / "out", cache=True)
-    theirs = all_scores(run_quietly(Recorder(), folder, tmp_path / "other", cache=True))
-    assert (all_scores(run_quietly(Recorder(), folder, tmp_path / "out", cache=True)) == theirs).all()
+def with_another_bit(content):
+    return content[:40] + bytes([content[40] ^ 64]) + content[41:]
 
 
-def bit_of_a_row(content):
-    return content[:-40] + bytes([content[-40] ^ 64]) + content[-39:]
-
-
-@pytest.mark.parametrize("damage", [lambda content: content[:50], bit_of_a_row], ids=["cut", "a bit"])
+@pytest.mark.parametrize("damage", [lambda content: content[:50], with_another_bit], ids=["cut", "a bit"])
 def test_a_damaged_part_is_computed_again(damage, interrupted, tmp_path):
-    for part in (tmp_path / "out" / ".unfinished").rglob("*-*.npy"):
+    for part in (tmp_path / "out" / ".unfinished").rglob("*.parquet"):
         part.write_bytes(damage(part.read_bytes()))
     ours = all_scores(run_quietly(Recorder(), interrupted, tmp_path / "out"))
     assert (ours == all_scores(run_quietly(Recorder(), interrupted, tmp_path / "other"))).all()
@@ -67,7 +60,7 @@ def test_parts_of_another_model_are_not_taken(interrupted, tmp_path):
 
 def wait_for_a_part(folder, process):
     """Wait until a run has finished a first part of its work."""
-    while not list(folder.rglob("*.npy")):
+    while not list(folder.rglob(".unfinished/*/*.parquet")):
         assert process.poll() is None, "the run ended before it could be killed"
         time.sleep(0.002)
 
@@ -78,7 +71,7 @@ def test_a_killed_run_ends_with_the_same_bits(coco, tmp_path):
     wait_for_a_part(tmp_path / "killed", process)
     process.kill()
     process.communicate()
-    assert "resuming" in finish(score_command("mock:bag-of-words", folder, tmp_path / "killed"))
+    finish(score_command("mock:bag-of-words", folder, tmp_path / "killed"))
     undisturbed = run_quietly("mock:bag-of-words", folder, tmp_path / "undisturbed")
     resumed = [tmp_path / "killed" / path.name for path in undisturbed]
     assert (all_scores(undisturbed) == all_scores(resumed)).all()
@@ -102,9 +95,8 @@ def family_run(family, coco, tmp_path):
 @pytest.mark.parametrize(
     ("family", "rounds", "processes"),
     [
-        ("demo-clip", 10, 1),
-        ("demo-clip", 10, 2),
-        *((family, 5, 1) for family in ("blip", "blip=itc", "vilt", "llava", "vera", "demo-owlvit")),
+        ("demo-clip", 3, 1),
+        *((family, 3, 1) for family in ("blip", "blip=itc", "vilt", "llava", "vera", "demo-owlvit")),
     ],
 )
 def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, rounds, processes, coco, tmp_path):
@@ -128,9 +120,9 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
             os.kill(int(child), signal.SIGKILL)
         process.kill()
         process.communicate()
-    left = list((tmp_path / "killed").rglob("*.npy"))
+    left = list((tmp_path / "killed").rglob(".unfinished/*/*.parquet"))
     output = finish(command("predict", model, *rest, "--out", tmp_path / "killed", processes=processes))
-    assert not left or "resuming" in output
+    assert not left or "are stored already" in output
     assert killed >= rounds // 2
     [name] = [path.name for path in (tmp_path / "undisturbed").glob("*.parquet")]
     ours, theirs = (read_predictions(tmp_path / run / name).rows for run in ("undisturbed", "killed"))
@@ -138,20 +130,33 @@ def test_runs_of_every_protocol_killed_at_random_end_with_the_same_bits(family, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 3])
-def test_a_run_killed_and_resumed_by_more_processes_decides_the_same(tiny_clip, coco, tmp_path, processes):
-    folder = coco(rows=1500, images=900)
+def test_runs_killed_at_ten_moments_by_other_numbers_of_processes_decide_the_same(tiny_clip, coco, tmp_path):
+    folder, cache = coco(rows=1500, images=900), tmp_path / "cache"
+    task = ["predict", tiny_clip, "sugarcrepe/add_att", "--data-dir", folder, "-o", "verify=false"]
     started = time.monotonic()
-    finish(score_command(tiny_clip, folder, tmp_path / "one"))
-    process = score_command(tiny_clip, folder, tmp_path / "many")
-    time.sleep(0.8 * (time.monotonic() - started))
-    process.kill()
-    process.communicate()
-    finish(score_command(tiny_clip, folder, tmp_path / "many", processes=processes))
-    names = ["sugarcrepe.add_att.parquet", "sugarcrepe.swap_obj.parquet"]
-    one, many = (all_scores([tmp_path / run / name for name in names]) for run in ("one", "many"))
-    assert np.abs(one - many).max() <= 1e-6
+    finish(command(*task, "--out", tmp_path / "one", "--config", NO_CACHE))
+    full = time.monotonic() - started
+    killed = 0
+    for number in range(10):
+        world = 1 + number % 3
+        environment = {"VL_ASSAY_CACHE": str(cache)}
+        process = command(*task, "--out", tmp_path / "many", processes=world, **environment)
+        time.sleep(full * (0.6 + 0.1 * number))
+        killed += process.poll() is None
+        for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ():
+            child.kill()
+        process.kill()
+        process.communicate()
+    finish(command(*task, "--out", tmp_path / "many", processes=2, VL_ASSAY_CACHE=str(cache)))
+    assert killed >= 5
+    one, many = (all_scores([tmp_path / run / "sugarcrepe.add_att.parquet"]) for run in ("one", "many"))
+    assert np.abs(one - many).max() <= 4e-6
     assert (np.sign(one[::2] - one[1::2]) == np.sign(many[::2] - many[1::2])).all()
+    parts = list(cache.rglob("*.parquet"))
+    for kind in {part.name.partition(".")[0] for part in parts}:
+        own = [part for part in parts if part.name.startswith(f"{kind}.")]
+        keys = [key for part in own for key in pq.read_table(part)["key"].to_pylist()]
+        assert len(set(keys)) == len(keys), f"{kind} computed twice what was stored"
 
 
 def test_parts_of_other_pairs_of_the_same_images_and_captions_are_not_taken(coco, tmp_path):
@@ -193,7 +198,7 @@ def test_a_full_disk_is_one_message_and_leaves_earlier_results_intact(small_disk
     before = path.read_bytes()
     filler = small_disk / "filler"
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_bsize
-    filler.write_bytes(b"\0" * (free - 120_000))
+    filler.write_bytes(b"\0" * (free - 8_000))
     with pytest.raises(StorageError, match=r"No space left on device.*run the same command again"):
         run_quietly(Recorder(name="second"), folder, small_disk / "second")
     assert path.read_bytes() == before

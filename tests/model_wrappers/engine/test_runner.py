@@ -181,7 +181,6 @@ def test_a_damaged_dataset_is_named(coco, tmp_path):
         predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
 
 
-@pytest.mark.slow
 def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
     folder = coco(rows=40, images=20)
     here = run_quietly(str(tiny_clip), folder, tmp_path / "here", cache=False)
@@ -191,14 +190,6 @@ def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
     broken.write_bytes(broken.read_bytes()[:200])
     with pytest.raises(DataError, match=rf"the image {broken.name} of sugarcrepe cannot be read"):
         run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=1)
-
-
-def test_a_model_that_cannot_be_sent_to_workers_says_so(coco, tmp_path):
-    class Local(Recorder):
-        pass
-
-    with pytest.raises(ModelError, match=r"recorder cannot be sent to worker processes .*workers: 0"):
-        run_quietly(Local(), coco(rows=10, images=5), tmp_path / "out", workers=1)
 
 
 QUIET = {"progress": False}

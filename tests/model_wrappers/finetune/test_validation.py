@@ -9,7 +9,7 @@ from console import invoke
 from finetune_support import read_log, train, weights
 
 from vl_assay.hub_datasets import report
-from vl_assay.model_wrappers import load_model, score
+from vl_assay.model_wrappers import load_model, predict
 from vl_assay.model_wrappers.finetune.train.validation import Evaluation
 
 ACCURACY = "sugarcrepe/add_att/accuracy"
@@ -33,7 +33,7 @@ def evaluated(tiny_clip, options, tmp_path_factory):
 
 def run(model, options, out):
     """The result of a run of the benchmark."""
-    [result] = report(score(str(model), ["sugarcrepe/add_att"], out=out, progress=False, **options))
+    [result] = report(predict(str(model), ["sugarcrepe/add_att"], out=out, progress=False, **options))
     return result
 
 

@@ -1,0 +1,80 @@
+"""The configuration of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import ModelError, check_known
+from .distributed import configured_dtype
+from .precision import AUTO
+from .protocol import DTYPES
+from .shards import Shard
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How `run`, `predict` and `plan` load and run a model; every field is a keyword argument of theirs, too.
+
+    | field | default | meaning |
+    |---|---|---|
+    | `data_dir` | None | the user's own copy of the benchmarks' sources; None downloads them |
+    | `options` | None | fields of the builders' configurations, such as ``{"allow_missing": True}`` |
+    | `batch_size` | None | images or texts in a batch; None: what suits the device. Halved when memory runs out |
+    | `dtype` | None | type of weights and activations: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"``; None: that of the user's Accelerate configuration, else float32 |
+    | `revision` | None | branch, tag or commit of the model's Hub repository |
+    | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
+    | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
+    | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, if there is enough to decode |
+    | `cache` | None | whether results are kept for later runs; None: those of models given by name |
+    | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
+    | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
+    | `shard` | None | compute this part alone, such as ``"3/16"``, for `merge`; see `shards` |
+    | `engine` | "" | ``"ray"``: on a Ray cluster, a task for each GPU; ``"ray:0.5"``: two; see `ray_engine` |
+    | `progress` | True | whether to show progress bars and a summary |
+
+    The dtype ``"auto"`` is bfloat16, and float32 for what that cannot decide; see `precision`. In float32 and with it
+    neither `batch_size` nor `workers` changes a decision. Results of other models are not kept by default, since such a
+    model may change without changing its `info`. `check_precision` loads the model again, so it needs a name.
+
+    Raises:
+        ModelError: a batch size or a limit below 1.
+        VLAssayError: no shard.
+        UnknownNameError: a dtype that does not exist.
+    """  # noqa: E501
+
+    data_dir: str | Path | None = None
+    options: Mapping[str, Any] | None = None
+    batch_size: int | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    settings: Mapping[str, str] | None = None
+    compile: bool = False
+    workers: int | None = None
+    cache: bool | None = None
+    check_precision: int = 0
+    limit: int | None = None
+    shard: str | None = None
+    engine: str = ""
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ModelError(f"the limit is {self.limit} examples; it must be 1 or more")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
+        check_known("dtype", [self.chosen_dtype], (*DTYPES, AUTO))
+        if self.shard is not None:
+            Shard.parse(self.shard)
+
+    @property
+    def chosen_dtype(self) -> str:
+        """The dtype of the run."""
+        return self.dtype or configured_dtype()
+
+    @classmethod
+    def of(cls, config: RunConfig | None, changes: Mapping[str, Any]) -> RunConfig:
+        """Return the configuration, or the default one, with some fields replaced; TypeError for an unknown field."""
+        return replace(config or cls(), **changes)

@@ -1,0 +1,323 @@
+"""The stages of a run: each computes one kind of result for the items that the store lacks.
+
+A stage reads what is stored, divides the missing items among the ranks, loads them ahead, computes them in batches as
+large as the device likes, and stores the results in blocks, so that a killed run loses the last seconds at most.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.common.errors import DataError, ModelError, StorageError
+from .distributed import Processes
+from .loader import Loaded, Loader
+from .progress import Progress
+from .shards import Shard
+from .store import Rows, Store
+
+# A block of results is stored after so many seconds or items.
+_SECONDS, _ITEMS = 10.0, 8192
+# What a stage does, by the first word of its kind.
+_TITLES = {
+    "images": "encoding images",
+    "captions": "encoding captions",
+    "pairs": "matching images and captions",
+    "choices": "choosing among captions",
+    "texts": "comparing captions",
+    "questions": "answering questions",
+    "boxes": "detecting phrases",
+    "first": "ranking by embeddings",
+    "float32": "deciding in float32",
+    "float64": "re-checking near-ties",
+}
+
+# The positions among the keys of a stage that one item computes, such as all captions of an image.
+Item = np.ndarray
+
+
+class Batch(NamedTuple):
+    """Items, and for stages with images the prepared image of each, and its width and height in pixels."""
+
+    items: Sequence[Item]
+    images: list[Any]
+    sizes: list[tuple[int, int]]
+
+    def part(self, start: int, stop: int) -> Batch:
+        """Return some of the items."""
+        return Batch(self.items[start:stop], self.images[start:stop], self.sizes[start:stop])
+
+
+def each_alone(missing: np.ndarray) -> Sequence[Item]:
+    """Make an item of each position."""
+    return list(missing[:, None])
+
+
+class Work(NamedTuple):
+    """What a stage computes.
+
+    Attributes:
+        kind: of the results, which names the parts in the store; its first word is the stage's title.
+        keys: the key of each result.
+        compute: returns the results of a batch, those of its items one after the other: an array or tensor (n, width),
+            or a list of arrays for ragged results.
+        items: divides missing positions, ascending, into items; by default each is one.
+        load: loads the image of an item, in another process or thread; None for a stage without images.
+        owners: the content key that decides which shard computes a result, for each; by default its own key.
+        ragged: whether results differ in length.
+        one_by_one: whether items are computed alone, as for the re-check in float64.
+        derived: whether the items follow from the results of other stages: a shard leaves them to `merge`.
+    """
+
+    kind: str
+    keys: Sequence[bytes]
+    compute: Callable[[Batch], Any]
+    items: Callable[[np.ndarray], Sequence[Item]] = each_alone
+    load: Callable[[Item], Loaded] | None = None
+    owners: Sequence[bytes] | None = None
+    ragged: bool = False
+    one_by_one: bool = False
+    derived: bool = False
+
+
+class Stages:
+    """Runs stages, each with a progress bar.
+
+    Args:
+        model: its name, for messages.
+        store: of the model's results.
+        processes: the ranks of the run.
+        progress: prints.
+        loader: of images.
+        batch_size: the number of items in a batch; halved for the rest of the run when memory runs out.
+        shard: the part to compute; None for all.
+        merged: the number of shards whose results are in the store; 0 if this is no merge.
+
+    Attributes:
+        batch_size: the present number of items in a batch.
+        seconds: for each stage the seconds in this process, those spent waiting for images, and the number of items
+            that it computed.
+        stored: for each stage the number of results that were stored before.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        store: Store,
+        processes: Processes,
+        progress: Progress,
+        loader: Loader,
+        batch_size: int,
+        shard: Shard | None = None,
+        merged: int = 0,
+    ) -> None:
+        self._model, self._store, self._processes, self.progress = model, store, processes, progress
+        self._loader, self.batch_size = loader, batch_size
+        self.shard, self._merged = shard, merged
+        self.seconds: dict[str, dict[str, float]] = {}
+        self.stored: dict[str, int] = {}
+
+    def run(self, work: Work) -> Any:
+        """Return the results of all keys: an array (n, width), or a list of arrays if they are ragged.
+
+        A shard computes and stores its own results and returns zeros for the others.
+
+        Raises:
+            ModelError: the results are not finite, too few or of another width; or memory ran out with one item.
+            DataError: results that a shard should have computed are missing.
+            StorageError: the store cannot be written, or another rank's results are not visible here.
+        """
+        start = time.perf_counter()
+        rows = Rows(len(work.keys), ragged=work.ragged)
+        self._store.read(work.kind, work.keys, rows)
+        missing = self._processes.from_main(rows.missing)
+        self.stored[work.kind] = len(work.keys) - len(missing)
+        clock = {"total": 0.0, "waiting": 0.0, "items": 0}
+        if len(missing):
+            if self._merged and not work.derived:
+                self._refuse_missing(work, missing)
+            if self.shard is None:
+                self._compute_missing(work, rows, missing, clock)
+            elif not work.derived:
+                self._compute_missing(work, rows, missing[self._is_own(work, missing, self.shard)], clock)
+        clock["total"] = time.perf_counter() - start
+        self.seconds[work.kind] = {name: round(value, 3) for name, value in clock.items()}
+        return rows.filled() if self.shard is None or work.ragged else _with_zeros(rows)
+
+    def _compute_missing(self, work: Work, rows: Rows, missing: np.ndarray, clock: dict[str, float]) -> None:
+        """Compute the rows at these positions, each by one rank, and fill in those of all ranks."""
+        items = work.items(missing)
+        if not self._processes.together:
+            items = items[self._processes.rank :: self._processes.world]
+        title = _TITLES.get(work.kind.partition("-")[0], work.kind)
+        if found := self.stored[work.kind]:
+            self.progress.say(f"{title}: {found:,} of {len(work.keys):,} results are stored already")
+        with self._processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
+            self._compute(work, items, rows, clock, advance)
+        if self._processes.world > 1 and not self._processes.together:
+            with self._processes.raise_on_all_ranks():
+                self._store.read(work.kind, work.keys, rows)
+                if self.shard is None and len(rows.missing):
+                    raise StorageError(
+                        f"{len(rows.missing):,} results that other processes computed are not in {self._store.folder}: "
+                        "all processes of a run need one folder for their results, on one machine or a shared disk; "
+                        "machines that share nothing take --shard"
+                    )
+
+    def _compute(
+        self,
+        work: Work,
+        items: Sequence[Item],
+        rows: Rows,
+        clock: dict[str, float],
+        advance: Callable[[int], None],
+    ) -> None:
+        block: list[tuple[Sequence[Item], Any]] = []
+        count, since = 0, time.perf_counter()
+        try:
+            for batch in self._batches(work, items, clock):
+                block += self._attempt(work, batch)
+                count += len(batch.items)
+                clock["items"] += len(batch.items)
+                advance(len(batch.items))
+                if count >= _ITEMS or time.perf_counter() - since > _SECONDS:
+                    full, block = block, []
+                    self._keep(work, full, rows)
+                    count, since = 0, time.perf_counter()
+        except BaseException:
+            with suppress(Exception):  # the first error is the one to report
+                self._keep(work, block, rows)
+            raise
+        self._keep(work, block, rows)
+
+    def _batches(self, work: Work, items: Sequence[Item], clock: dict[str, float]) -> Iterator[Batch]:
+        size = 1 if work.one_by_one else self.batch_size
+        if work.load is None:
+            for start in range(0, len(items), size):
+                yield Batch(items[start : start + size], [], [])
+            return
+        start, asked = 0, time.perf_counter()
+        for images, sizes in self._loader.batches(items, work.load, size):
+            clock["waiting"] += time.perf_counter() - asked
+            yield Batch(items[start : start + len(images)], images, sizes)
+            start, asked = start + len(images), time.perf_counter()
+
+    def _attempt(self, work: Work, batch: Batch) -> list[tuple[Sequence[Item], Any]]:
+        """Return the results of a batch, in parts if it is larger than batches are by now."""
+        found, start = [], 0
+        while start < len(batch.items):
+            size = min(self.batch_size, len(batch.items) - start)
+            part = batch.part(start, start + size)
+            result = self._compute_or_halve(work, part)
+            if result is not None:
+                found.append((part.items, result))
+                start += size
+        return found
+
+    def _compute_or_halve(self, work: Work, batch: Batch) -> Any:
+        """Return the results of a batch; None, with `batch_size` halved, if memory runs out."""
+        problem = ""
+        try:
+            result = work.compute(batch)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            problem = str(error) or type(error).__name__
+        if self._processes.together:  # the ranks hold parts of one model and need batches of one size
+            problem = next((each for each in self._processes.gather(problem) if each), "")
+        if not problem:
+            return result  # pyright: ignore[reportPossiblyUnboundVariable]
+        # One image may still have many texts, which are batched by the batch size.
+        if self.batch_size == 1 or work.one_by_one:
+            raise ModelError(
+                f"{self._model} does not fit into the device's memory even with one item at a time ({problem}); "
+                "try --dtype bfloat16, a smaller model or a larger device"
+            )
+        # Outside the handler, whose traceback references the tensors of the failed attempt.
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.batch_size = max(1, min(self.batch_size, len(batch.items) if len(batch.items) > 1 else 2**30) // 2)
+        self.progress.say(f"out of memory: batches of {self.batch_size} from here on")
+        return None
+
+    def _keep(self, work: Work, block: Sequence[tuple[Sequence[Item], Any]], rows: Rows) -> None:
+        """Fill in and store the results of some batches."""
+        if not block:
+            return
+        positions = np.concatenate([item for items, _ in block for item in items])
+        results = _as_rows([result for _, result in block], ragged=work.ragged)
+        if len(results) != len(positions):
+            raise ModelError(
+                f"{self._model} gave {len(results)} results for {len(positions)} items in the stage {work.kind}"
+            )
+        finite = [np.isfinite(row).all() for row in results] if work.ragged else np.isfinite(results).all(axis=1)
+        if not np.all(finite):
+            raise ModelError(
+                f"{self._model} gave NaN or infinity in the stage {work.kind}, first for item "
+                f"{positions[int(np.argmin(finite))]}; no predictions file was written. Half precision may overflow: "
+                "try --dtype float32; else the checkpoint is broken"
+            )
+        rows.put(positions, results)
+        if self._processes.is_main or not self._processes.together:
+            self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
+
+    def _add(self, kind: str, keys: Sequence[bytes], results: Any) -> None:
+        """Store results; a process alone can do without, if the disk is full."""
+        try:
+            self._store.add(kind, keys, results)
+        except StorageError as error:
+            if self._processes.world > 1 or self.shard is not None:
+                raise
+            self.progress.say(f"results are not kept from here on: {error}")
+            self._store = Store(None)
+
+    def _is_own(self, work: Work, positions: np.ndarray, shard: Shard) -> np.ndarray:
+        owners = work.owners or work.keys
+        return np.array([shard.has(owners[position]) for position in positions.tolist()], bool)
+
+    def _refuse_missing(self, work: Work, missing: np.ndarray) -> None:
+        owners = work.owners or work.keys
+        lacking = sorted({Shard.of(owners[position], self._merged).number for position in missing.tolist()})
+        raise DataError(
+            f"missing: {', '.join(f'shard {number}' for number in lacking)} of {self._merged} "
+            f"({len(missing):,} results of the stage {work.kind}). Run these again with the same command, and then "
+            "merge again; what is there is kept"
+        )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory ran out, by Accelerate's own test."""
+    if isinstance(error, MemoryError):
+        return True
+    if "torch" not in sys.modules or not isinstance(error, Exception):
+        return False
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    return should_reduce_batch_size(error) or isinstance(error, sys.modules["torch"].OutOfMemoryError)
+
+
+def _as_rows(results: Sequence[Any], *, ragged: bool) -> Any:
+    """Join the results of batches: arrays, or tensors, which are copied from their device at once."""
+    if ragged:
+        return [np.asarray(row) for result in results for row in result]
+    if all(hasattr(result, "cpu") for result in results):
+        joined = sys.modules["torch"].cat(list(results)).cpu().numpy()
+    else:
+        joined = np.concatenate([np.asarray(result) for result in results])
+    if joined.ndim > 2 or not joined.ndim:
+        raise ModelError(f"expected one row of numbers for each item, and got an array of shape {joined.shape}")
+    return joined.reshape(len(joined), -1)
+
+
+def _with_zeros(rows: Rows) -> np.ndarray:
+    filled = rows.filled()
+    filled[~rows.has] = 0
+    return filled

@@ -1,0 +1,267 @@
+"""The store: what a model has computed, under the content keys of the items, so that nothing is computed twice.
+
+An image's embedding is kept under the key of the image, the score of a pair under a key of both, boxes under image and
+phrases. Each model (its `ModelInfo`, the kind of device and the versions of the libraries) has a folder of parts:
+Parquet files with the columns ``key`` and ``values``, named by kind and content hash, written atomically and never
+changed. Any process of any machine may add parts. This is the cache of embeddings, lets a killed run continue, and is
+how the ranks of a run, shards and Ray's tasks share their work. A damaged part is deleted, and its items are computed
+again. Above the size limit the folders of the models that were used least recently are deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...hub_datasets.core.repository import cache_folder
+from ...metrics.common.errors import ModelError, StorageError
+from ...metrics.common.storage import write_atomically
+
+# Gigabytes of all models; the environment variable VL_ASSAY_CACHE_LIMIT replaces it.
+LIMIT = 10.0
+_MODEL_FILE = "model.json"
+_KEY_BYTES = 16
+
+
+def item_key(*parts: str) -> bytes:
+    """Return the key, 16 bytes, of an item that these texts or content keys determine together."""
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=_KEY_BYTES).digest()
+
+
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """Return the name of the folder of a model that these facts describe, as JSON has them."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class Rows:
+    """The rows of `count` items, filled in any order.
+
+    Args:
+        count: the number of items.
+        ragged: whether rows differ in length; else the array is allocated with the first block.
+    """
+
+    def __init__(self, count: int, *, ragged: bool = False) -> None:
+        self.has = np.zeros(count, bool)
+        self._rows: Any = [np.empty(0)] * count if ragged else None
+        self._is_ragged = ragged
+
+    @property
+    def missing(self) -> np.ndarray:
+        """The positions of items without a row, int64, ascending."""
+        return np.flatnonzero(~self.has)
+
+    def put(self, positions: np.ndarray, rows: Sequence[np.ndarray] | np.ndarray) -> None:
+        """Fill in the rows of the items at `positions`; raises ModelError for rows of another width."""
+        if self._is_ragged:
+            for position, row in zip(positions.tolist(), rows, strict=True):
+                self._rows[position] = row
+        elif len(positions):
+            block = np.asarray(rows)
+            if self._rows is None:
+                self._rows = np.empty((len(self.has), block.shape[1]), block.dtype)
+            if block.shape[1:] != self._rows.shape[1:]:
+                raise ModelError(
+                    f"the store holds rows of width {self._rows.shape[1]} and the model gives {block.shape[1]}; "
+                    "clear it with `vl-assay cache --clear`"
+                )
+            self._rows[positions] = block
+        self.has[positions] = True
+
+    def filled(self) -> Any:
+        """Return all rows: an array (count, width), or a list of arrays if they are ragged."""
+        return np.empty((len(self.has), 0)) if self._rows is None else self._rows
+
+
+class Store:
+    """The parts of one model in a folder; without a folder it stores nothing.
+
+    Args:
+        folder: the model's folder.
+        say: is called with messages about damaged parts and a full disk.
+    """
+
+    def __init__(self, folder: Path | None, say: Callable[[str], None] = print) -> None:
+        self.folder = folder
+        self._say = say
+
+    def read(self, kind: str, keys: Sequence[bytes], rows: Rows) -> None:
+        """Fill in the stored rows of items that have none.
+
+        Args:
+            kind: of the results, such as "images".
+            keys: the keys of all items of `rows`.
+            rows: is changed.
+        """
+        if self.folder is None:
+            return
+        wanted = {keys[position]: position for position in rows.missing.tolist()}
+        for part in sorted(self.folder.glob(f"{kind}.*.parquet")):
+            if not wanted:
+                return
+            table = self._read_part(part)
+            if table is None:
+                continue
+            part_keys = table["key"].to_pylist()
+            here = [row for row, key in enumerate(part_keys) if key in wanted]
+            positions = np.array([wanted.pop(part_keys[row]) for row in here], np.int64)
+            rows.put(positions, _values(table["values"].combine_chunks(), here))
+
+    def add(self, kind: str, keys: Sequence[bytes], rows: Sequence[np.ndarray] | np.ndarray) -> None:
+        """Write a part with the rows of items; raises StorageError if the disk is full."""
+        if self.folder is None or not len(keys):
+            return
+        flat = np.concatenate([np.asarray(row).ravel() for row in rows])
+        offsets = np.cumsum([0, *(np.size(row) for row in rows)], dtype=np.int64)
+        values = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat))
+        table = pa.table({"key": pa.array(keys, pa.binary(_KEY_BYTES)), "values": values})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="none", use_dictionary=False, write_page_checksum=True)
+        content = sink.getvalue().to_pybytes()
+        write_atomically(self.folder / f"{kind}.{_content_hash(content)}.parquet", content)
+
+    def copy_parts(self, other: Store) -> None:
+        """Copy all parts to another store, without those that are damaged: their items will be missing there."""
+        assert self.folder is not None
+        assert other.folder is not None
+        for part in sorted(self.folder.glob("*.parquet")):
+            content = part.read_bytes()
+            if _is_intact(part, content):
+                write_atomically(other.folder / part.name, content)
+
+    def remove(self) -> None:
+        """Delete the folder, and the one around it if it is empty then."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(OSError):  # other runs are unfinished
+                self.folder.parent.rmdir()
+
+    def _read_part(self, part: Path) -> pa.Table | None:
+        """Return a part, or None if it is damaged or another run has just deleted it."""
+        try:
+            content = part.read_bytes()
+            if not _is_intact(part, content):
+                raise ValueError("its content has changed")
+            return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self._say(f"{part} is damaged ({error}) and was deleted; its items are computed again")
+            part.unlink(missing_ok=True)
+            return None
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """The parts of one model in the cache."""
+
+    name: str
+    revision: str
+    dtype: str
+    parts: int
+    bytes: int
+
+
+def cached_store(identity: Mapping[str, Any], say: Callable[[str], None]) -> Store:
+    """Return the store of a model in the cache, marked as used now.
+
+    Raises:
+        StorageError: VL_ASSAY_CACHE_LIMIT is not a number.
+    """
+    _limit()
+    folder = _home() / identity_hash(identity)
+    description = folder / _MODEL_FILE
+    try:
+        if not isinstance(json.loads(description.read_text(encoding="utf-8"))["name"], str):
+            raise ValueError(description)
+        os.utime(description)
+    except (OSError, ValueError, KeyError, TypeError):
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            write_atomically(description, json.dumps(identity, default=str).encode())
+        except StorageError as error:
+            say(f"nothing is kept for later runs: {error}")
+            return Store(None)
+    return Store(folder, say)
+
+
+def cached_models() -> list[StoredModel]:
+    """Return the models in the cache, by the name of their folder."""
+    models = []
+    for folder in sorted(_home().glob("*")):
+        try:
+            record = json.loads((folder / _MODEL_FILE).read_text(encoding="utf-8"))
+            name, revision, dtype = (str(record[key]) for key in ("name", "revision", "dtype"))
+        except (OSError, ValueError, KeyError, TypeError):
+            name, revision, dtype = "(damaged)", "", ""
+        sizes = [part.stat().st_size for part in folder.glob("*.parquet")]
+        models.append(StoredModel(name, revision, dtype, len(sizes), sum(sizes)))
+    return models
+
+
+def clear_cache() -> int:
+    """Delete the stores of all models in the cache; return their size in bytes."""
+    freed = sum(model.bytes for model in cached_models())
+    shutil.rmtree(_home(), ignore_errors=True)
+    return freed
+
+
+def make_room(keep: Store) -> None:
+    """Delete the stores in the cache that were used least recently, until the others are within the limit.
+
+    Args:
+        keep: the store in use, which stays however large it is.
+    """
+    by_use = sorted(_home().glob(f"*/{_MODEL_FILE}"), key=_time_of_use, reverse=True)
+    total = 0
+    for folder in (description.parent for description in by_use):
+        total += sum(part.stat().st_size for part in folder.glob("*.parquet"))
+        if total > _limit() * 1e9 and folder != keep.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _time_of_use(description: Path) -> float:
+    with suppress(OSError):
+        return description.stat().st_mtime
+    return 0.0  # another run has deleted it
+
+
+def _limit() -> float:
+    text = os.environ.get("VL_ASSAY_CACHE_LIMIT", str(LIMIT))
+    try:
+        return float(text)
+    except ValueError:
+        raise StorageError(f"VL_ASSAY_CACHE_LIMIT is {text!r}; give gigabytes as a number, such as 10") from None
+
+
+def _home() -> Path:
+    return cache_folder() / "store"
+
+
+def _content_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _is_intact(part: Path, content: bytes) -> bool:
+    return part.name.split(".")[1] == _content_hash(content)
+
+
+def _values(lists: pa.LargeListArray, rows: Sequence[int]) -> Any:
+    """Return copies of the values of some rows: an array (n, width) if all are of one length, else a list of arrays."""
+    values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
+    chosen = np.asarray(rows, np.int64)
+    starts, lengths = offsets[chosen], (offsets[1:] - offsets[:-1])[chosen]
+    if len(chosen) and (lengths == lengths[0]).all() and lengths[0]:
+        return values[starts[:, None] + np.arange(lengths[0])]
+    return [values[start : start + length].copy() for start, length in zip(starts, lengths, strict=True)]

@@ -1,0 +1,112 @@
+"""Images are prepared by forked workers or threads, with the same result and the same errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support import Recorder, all_scores, run_quietly
+
+from vl_assay.metrics.common.errors import DataError, ModelError
+from vl_assay.model_wrappers.engine.loader import Loaded, Loader, Stacked
+
+
+def image_of(number):
+    return Loaded(np.full((3, 4, 5), number, np.float32), (number, number + 1))
+
+
+def of_unlike_shape(number):
+    return Loaded(np.full((3, 1 + number % 3), number), (number, 1))
+
+
+def as_dict(number):
+    return Loaded({"pixels": np.full((2, 2), number), "name": f"image {number}"}, (number, 1))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("load", [image_of, of_unlike_shape, as_dict])
+def test_batches_hold_all_images_in_order(load, workers):
+    batches = list(Loader(workers).batches(range(50), load, 16))
+    assert [len(images) for images, _ in batches] == [16, 16, 16, 2]
+    found = [image for images, _ in batches for image in images]
+    expected = [load(number) for number in range(50)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_equal(ours, theirs.image)
+    assert [size for _, sizes in batches for size in sizes] == [item.size for item in expected]
+
+
+def test_arrays_of_one_shape_come_as_tensors_too():
+    [(images, _)] = Loader(2).batches(range(10), image_of, 16)
+    assert isinstance(images, Stacked)
+    assert sum(len(block) for block in images.blocks) == 10
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_image_that_cannot_be_read_is_the_same_error_everywhere(workers):
+    def load(number):
+        if number == 7:
+            raise DataError("the image 7.jpg cannot be read")
+        return image_of(number)
+
+    with pytest.raises(DataError, match=r"^the image 7\.jpg cannot be read$"):
+        list(Loader(workers).batches(range(20), load, 4))
+
+
+def test_a_worker_that_dies_is_an_error_that_says_what_to_do():
+    def load(number):
+        if number == 7:
+            os._exit(9)
+        return image_of(number)
+
+    with pytest.raises(ModelError, match=r"a process that prepares images died .*workers: 0"):
+        list(Loader(2).batches(range(20), load, 4))
+
+
+@pytest.mark.parametrize(("seconds", "cpus", "expected"), [(0.001, 8, 0), (0.5, 8, 7), (0.5, 1, 0)])
+def test_a_gpu_has_workers_only_where_there_is_enough_to_decode(seconds, cpus, expected, monkeypatch):
+    times = iter(np.arange(100) * seconds)
+    monkeypatch.setattr("time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(cpus), raising=False)
+    asked = []
+
+    def in_workers(self, items, workers, size):
+        asked.append(workers)
+        return iter(())
+
+    def in_threads(self, items, size):
+        asked.append(0)
+        return iter(())
+
+    monkeypatch.setattr(Loader, "_in_workers", in_workers)
+    monkeypatch.setattr(Loader, "_in_threads", in_threads)
+    list(Loader(on_gpu=True, workers=None).batches(range(100), image_of, 4))
+    assert asked == [expected]
+
+
+def test_a_model_of_a_local_class_runs_with_workers(coco, tmp_path):
+    class Local(Recorder):
+        pass
+
+    folder = coco(rows=40, images=20)
+    ours = all_scores(run_quietly(Local(), folder, tmp_path / "a", workers=2))
+    assert (ours == all_scores(run_quietly(Local(), folder, tmp_path / "b"))).all()
+
+
+SCRIPT = """
+from vl_assay.model_wrappers import predict
+predict("demo-clip", "toy_scenes/groups", out="out", limit=20, workers=2, cache=False, progress=False)
+print("done")
+"""
+
+
+def test_a_script_without_a_guard_runs_with_workers(toy, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert "arning" not in done.stderr

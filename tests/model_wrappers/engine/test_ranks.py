@@ -1,0 +1,128 @@
+"""Runs of several processes: they share the work, and all go on or end together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import Recorder, all_scores, command, run_quietly
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.engine.distributed import Processes, available_cpus
+from vl_assay.model_wrappers.engine.loader import Loader
+from vl_assay.model_wrappers.engine.progress import Progress
+from vl_assay.model_wrappers.engine.stages import Stages, Work
+from vl_assay.model_wrappers.engine.store import Store, item_key
+
+
+def test_the_processes_of_a_machine_share_its_cpus(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(12), raising=False)
+    found = []
+    for beside in ("1", "4", "100"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", beside)
+        found.append(available_cpus())
+    assert found == [12, 3, 1]
+
+
+@pytest.mark.parametrize(("mixed", "given", "dtype"), [("bf16", None, "bfloat16"), ("bf16", "float32", "float32")])
+def test_the_precision_of_the_users_accelerate_configuration_is_the_default(
+    mixed, given, dtype, toy, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", mixed)
+    [file] = predict("demo-clip", "toy_scenes/groups", out=tmp_path, limit=4, dtype=given, cache=False, progress=False)
+    assert read_predictions(file).metadata["model"]["dtype"] == dtype
+
+
+def test_accelerate_launch_needs_no_option_to_start_the_command(tiny_clip, coco, tmp_path):
+    folder = coco(rows=40, images=20)
+    script = Path(sys.executable).with_name("vl-assay")
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", script]
+    run = ["predict", tiny_clip, "sugarcrepe/add_att", "--data-dir", folder, "-o", "verify=false", "--out"]
+    done = subprocess.run(
+        [*map(str, launch), *map(str, run), tmp_path / "two"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "two" / "sugarcrepe.add_att.parquet"
+    assert read_predictions(file).metadata["run"]["processes"] == 2
+    [one] = run_quietly(str(tiny_clip), folder, tmp_path / "one", ["sugarcrepe/add_att"], cache=False)
+    assert np.abs(all_scores([file]) - all_scores([one])).max() <= 4e-6
+
+
+def test_an_error_of_one_process_ends_all_with_its_message(tiny_clip, coco, tmp_path):
+    folder = coco(rows=40, images=20)
+    for broken in (folder / "val2017").glob("*.jpg"):
+        broken.write_bytes(broken.read_bytes()[:200])
+    task = ["predict", tiny_clip, "sugarcrepe/add_att", "--data-dir", folder, "-o", "verify=false"]
+    process = command(*task, "--out", tmp_path / "out", processes=2)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode
+    assert output.count("error: the image") == 1
+
+
+class OtherRank(Processes):
+    """This process beside another one that holds the other half of its model, and runs out of memory once."""
+
+    def __new__(cls):
+        return super().__new__(cls)
+
+    def __init__(self):
+        super().__init__(rank=0, world=2, together=True)
+        object.__setattr__(self, "problems", ["", "CUDA out of memory."])
+
+    def gather(self, value):
+        if isinstance(value, str):
+            return [value, self.problems.pop(0) if self.problems else ""]
+        return [value, None]
+
+
+def stages_of(processes, model="m", batch_size=8):
+    return Stages(model, Store(None), processes, Progress(show=False), Loader(), batch_size)
+
+
+def test_ranks_of_one_model_halve_their_batches_together():
+    sizes = []
+
+    def compute(batch):
+        sizes.append(len(batch.items))
+        return np.array([[float(item[0])] for item in batch.items])
+
+    keys = [item_key(str(number)) for number in range(24)]
+    rows = stages_of(OtherRank()).run(Work("captions", keys, compute))
+    assert rows[:, 0].tolist() == list(range(24))
+    assert sizes == [8, 8, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_out_of_memory_halves_batches_and_ends_a_run_only_with_one_item(exact, coco, tmp_path):
+    class Small(Recorder):
+        """A model for which memory ends with more than three images, or with any in float64."""
+
+        def encode_images(self, images, *, exact=False):
+            if len(images) > 3 or (exact and self.is_exact_impossible):
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+            return super().encode_images(images, exact=exact)
+
+    folder = coco(rows=40, images=20)
+    small = Small(noise=1e-7)
+    small.is_exact_impossible = exact
+    files = run_quietly(small, folder, tmp_path / "small", batch_size=16)
+    facts = read_predictions(files[0]).metadata["run"]
+    assert facts["batch_size"] == 2
+    assert facts.get("unchecked_near_ties", 0) == (facts["rechecked_pairs"] if exact else 0)
+    np.testing.assert_allclose(
+        all_scores(files), all_scores(run_quietly(Recorder(), folder, tmp_path / "o")), atol=1e-5
+    )
+
+    class Nothing(Recorder):
+        def encode_images(self, images, *, exact=False):
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    with pytest.raises(ModelError, match="does not fit into the device's memory even with one item at a time"):
+        run_quietly(Nothing(name="nothing"), folder, tmp_path / "nothing")
