@@ -60,12 +60,12 @@ class BlipContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head, as a dual encoder."""
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
+        """Return image embeddings (n, d), not normalised."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return model.vision_proj(states[:, 0])
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
+        """Return caption embeddings (n, d), not normalised."""
         return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
@@ -84,12 +84,12 @@ class BlipMatching(RerankingModel):
         return self._as(BlipContrastive, self._model, self.max_tokens)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Seen:
-        """Both towers of the image side."""
+        """Return both towers of the image side."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
     def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Scores (n,) of the chosen head; see the module."""
+        """Return scores (n,) of the chosen head; see the module."""
         first = ids
         if self._first_token is not None:
             first = torch.cat([torch.full_like(ids[:, :1], self._first_token), ids[:, 1:]], dim=1)
@@ -106,7 +106,7 @@ class BlipMatching(RerankingModel):
 
 
 def _caption_embeddings(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The output (n, e) of the contrastive head for captions, not normalised."""
+    """Return the output (n, e) of the contrastive head for captions, not normalised."""
     states = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
     return model.text_proj(states[:, 0])
 

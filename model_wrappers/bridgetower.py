@@ -34,7 +34,7 @@ class BridgeTower(FusedModel):
         super().__init__(checkpoint, text.max_position_embeddings - text.pad_token_id - 1)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """The input of each cross-modal layer from the vision tower, (n, layers, patches, d)."""
+        """Return the input of each cross-modal layer from the vision tower, (n, layers, patches, d)."""
         tower = model.bridgetower
         visual = tower.vision_model.visual
         blocks = visual.transformer.resblocks[: len(tower.text_model.encoder.layer)]
@@ -51,7 +51,7 @@ class BridgeTower(FusedModel):
     def fuse(
         self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Log-odds of a match, (n,)."""
+        """Return log-odds of a match, (n,)."""
         layers = [seen[rows, number] for number in range(seen.shape[1])]
         return log_odds(model.itm_score.fc, _joined(model.bridgetower, layers, ids, mask))
 
@@ -62,12 +62,12 @@ def _numbered(transform: Any, number: int) -> Any:
 
 
 def _layers_before(tower: Any) -> int:
-    """How many layers of both towers come before the first cross-modal layer."""
+    """Return the number of layers of both towers before the first cross-modal layer."""
     return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
 
 
 def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
+    """Return the pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
     words = tower.text_model.embeddings(input_ids=ids)
     visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
     layers = tower.text_model.encoder.layer

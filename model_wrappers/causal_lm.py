@@ -45,7 +45,7 @@ class CausalLm(TextScorerModel):
         self._normalise = checkpoint.info.settings["normalise"]
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, after the start token."""
+        """Return the token ids of each caption, after the start token."""
         rows = super().prepare_captions(captions)
         return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
 
@@ -85,7 +85,7 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
 
 @torch.inference_mode()
 def _reads_ahead(model: Any, ids: Sequence[int]) -> bool:
-    """Whether the first token's logits change with the last token: `transformers` loads BERT as a causal model too."""
+    """Return whether the last token changes the first one's logits: `transformers` loads BERT as a causal model, too."""
     pair = torch.tensor([list(ids), [*ids[:-1], ids[0]]], device=model.device)
     one, other = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
     return bool((one - other).abs().max() > 1e-4 * one.abs().max())

@@ -61,7 +61,7 @@ def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
 
 
 def _acceptable(checkpoint: str, labels: dict[int, str]) -> int:
-    """The number of the class "acceptable"; another pair of classes, such as sentiment, would score nonsense."""
+    """Return the number of the class "acceptable"; another pair of classes, such as sentiment, would score nonsense."""
     names = {str(name).lower(): number for number, name in labels.items()}
     if names.keys() == {"label_0", "label_1"}:
         return names["label_1"]

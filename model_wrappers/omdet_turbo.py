@@ -48,12 +48,12 @@ class OmDetTurbo(TextDetector):
         super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
 
     def see(self, images: Sequence[np.ndarray]) -> Sequence[torch.Tensor]:
-        """The encoder's maps, one for each level."""
+        """Return the encoder's maps, one for each level."""
         pixels = self.batch_pixels(images, self._model)
         return self._model.encoder(self._model.vision_backbone(pixels), return_dict=True).extracted_states
 
     def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
-        """The boxes for each image and class, and their scores."""
+        """Return the boxes for each image and class, and their scores."""
         classes = self.batch_tokens(self.prepare_captions(texts), self._model)
         tasks = self.batch_tokens(self.prepare_captions([f"Detect {text}." for text in texts]), self._model)
         ones = torch.ones(len(texts), dtype=torch.long, device=self.device)
@@ -64,7 +64,7 @@ class OmDetTurbo(TextDetector):
         yield from map(_Output, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
-        """The boxes of a phrase, without those that overlap a better one."""
+        """Return the boxes of a phrase, without those that overlap a better one."""
         centres, halves = output.boxes[:, :2], output.boxes[:, 2:] / 2
         corners = np.concatenate([centres - halves, centres + halves], axis=1)
         kept: list[int] = []

@@ -65,7 +65,7 @@ class OwlVit(PhraseDetector):
         return found
 
     def _embed(self, texts: Sequence[str]) -> torch.Tensor:
-        """The embeddings (n, d) of texts, of length 1."""
+        """Return the embeddings (n, d) of texts, of length 1."""
         ids, mask = self.batch_tokens(self.prepare_captions(texts), self._model)
         output = self._model.base_model.get_text_features(input_ids=ids, attention_mask=mask)
         return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)

@@ -41,7 +41,7 @@ class Vilt(FusedModel):
         super().__init__(checkpoint, checkpoint.model.config.max_position_embeddings)
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32; the aspect ratio is kept, so heights and widths differ.
+        """Return pixel values (3, height, width), float32; the aspect ratio is kept, so heights and widths differ.
 
         Raises:
             DataError: an image so elongated that its shorter side would be resized to 0 pixels.
@@ -55,7 +55,7 @@ class Vilt(FusedModel):
             ) from error
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Patches:
-        """Patch embeddings of each image."""
+        """Return patch embeddings of each image."""
         embeddings = model.vilt.embeddings
         states = [_patches(embeddings, self.batch_pixels([image], embeddings)) for image in images]
         mask = [torch.ones(len(rows), dtype=torch.long, device=rows.device) for rows in states]
@@ -64,7 +64,7 @@ class Vilt(FusedModel):
     def fuse(
         self, model: Any, seen: Patches, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Logits of the ranking head, (n,)."""
+        """Return logits of the ranking head, (n,)."""
         pooled = model.vilt(
             input_ids=ids, attention_mask=mask, image_embeds=seen.states[rows], pixel_mask=seen.mask[rows]
         ).pooler_output

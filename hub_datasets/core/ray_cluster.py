@@ -47,9 +47,7 @@ def cluster(store: int) -> Iterator[Any]:
         yield ray
 
 
-def run_tasks(
-    function: Callable[..., Any], items: Iterable[Any], *shared: Any, gpus: float = 0.0
-) -> Iterator[Any]:
+def run_tasks(function: Callable[..., Any], items: Iterable[Any], *shared: Any, gpus: float = 0.0) -> Iterator[Any]:
     """Call ``function(item, *shared)`` for each item, one on each CPU of the cluster; yield the results as they come.
 
     Ray repeats the calls of a node that is lost, and nodes that join take calls. `shared` is sent once to each node.

@@ -117,7 +117,7 @@ class CheckpointFiles:
             ).resolved
 
     def config(self, model_types: Sequence[str], described: str = "") -> Any:
-        """The configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
+        """Return the configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
         with loading_errors(self.checkpoint, self.family):
             config = load_part(AutoConfig, self.path, revision=self.commit)
         if config.model_type not in model_types:
@@ -147,7 +147,7 @@ class CheckpointFiles:
             raise ModelError(ADAPTER)
 
     def model(self, model_class: Any, unused: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Any:
-        """The weights as a model of `model_class`, in evaluation mode, on the device and in the dtype of the options.
+        """Load the weights as a model of `model_class`, in evaluation mode, with the device and dtype of the options.
 
         Args:
             model_class: a class of `transformers`.
@@ -198,7 +198,7 @@ class CheckpointFiles:
         return tokenizer
 
     def info(self, model: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
-        """The description of a loaded model in its predictions.
+        """Return the description of a loaded model in its predictions.
 
         Of a local folder or file it holds the last part of the path only, since predictions are published. Settings
         that the user chose become part of the name.
@@ -256,7 +256,7 @@ def compile_layers(model: torch.nn.Module) -> None:
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:
-    """The torch type that the options name."""
+    """Return the torch type that the options name."""
     return getattr(torch, options.dtype)
 
 
@@ -282,7 +282,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
 
 
 def image_preprocessing(processor: Any) -> dict[str, Any]:
-    """What an image processor does, for the predictions; empty for None."""
+    """Return the settings of an image processor that predictions record; none for None."""
     if processor is None:
         return {}
     values = processor.to_dict()
@@ -305,7 +305,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def folder_hash(folder: Path) -> str:
-    """A hash over the weights, configurations, templates and vocabulary in a local folder and its subfolders.
+    """Return a hash over the weights, configurations, templates and vocabulary in a local folder and its subfolders.
 
     Hidden files and the records of fine-tuning are left out.
     """

@@ -42,7 +42,7 @@ class Trees(NamedTuple):
 
 
 def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> Trees:
-    """The trees of captions; captions that begin alike share most if they follow each other.
+    """Return the trees of captions; captions that begin alike share most if they follow each other.
 
     Args:
         captions: token ids, at least one each.
@@ -86,7 +86,7 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
 
 
 def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
-    """The states (n, d) of the captions' last tokens by a text tower built like that of CLIP in `transformers`."""
+    """Return the states (n, d) of the captions' last tokens by a text tower like that of CLIP in `transformers`."""
     embeddings = text_model.embeddings
     device = embeddings.token_embedding.weight.device
     # Not through its forward, which refuses more tokens than a caption may have.
@@ -98,7 +98,7 @@ def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
 
 
 def log_mask(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the logits of attention: 0 where a token is seen, else the lowest number of `dtype`."""
+    """Return the mask to add to logits of attention: 0 if a token is seen, else the lowest number of `dtype`."""
     return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
 
 
@@ -107,7 +107,7 @@ def can_share(
     shared: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     captions: Sequence[Sequence[int]],
 ) -> bool:
-    """Whether a tower gives captions that share a prefix the embeddings that it gives each alone.
+    """Return whether a tower gives captions that share a prefix the embeddings that it gives each alone.
 
     Args:
         whole, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.

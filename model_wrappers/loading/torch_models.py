@@ -51,7 +51,7 @@ class TorchModel:
         return self._model
 
     def holding(self, module: Any, info: ModelInfo) -> Self:
-        """A copy of this object with another module of the same class, for example one with updated weights."""
+        """Return a copy of this object with another module of the same class, for example one with updated weights."""
         other = copy.copy(self)
         other.info, other._model, other._exact_model = info, module, None
         return other
@@ -74,11 +74,11 @@ class TextModel(TorchModel):
         self._tokenizer = checkpoint.tokenizer
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the tokenizer's start and end tokens."""
+        """Return the token ids of each caption, with the tokenizer's start and end tokens."""
         return self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
 
     def batch_tokens(self, captions: Sequence[Sequence[int]], model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Truncated token ids and attention mask, both (n, longest), on the device of `model`."""
+        """Return truncated token ids and attention mask, both (n, longest), on the device of `model`."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
         return pad_right(cut, self._tokenizer.pad_token_id, model.device)
 
@@ -88,7 +88,7 @@ class TextScorerModel(TextModel, ABC):
 
     @abstractmethod
     def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Scores (n,), float64, of one or more prepared captions by `model`."""
+        """Return scores (n,), float64, of one or more prepared captions by `model`."""
 
     @torch.inference_mode()
     @full_float32()
@@ -107,7 +107,7 @@ class ImageTextModel(TextModel):
         self._image_processor = checkpoint.image_processor
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, from the checkpoint's image processor.
+        """Return pixel values (3, height, width), float32, from the checkpoint's image processor.
 
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
@@ -119,7 +119,7 @@ class ImageTextModel(TextModel):
             part.save_pretrained(folder)
 
     def batch_pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
-        """Prepared images of one size as a batch for `tower`."""
+        """Return prepared images of one size as a batch for `tower`."""
         weight = next(tower.parameters())
         return on_device(images, weight.device, weight.dtype)
 
@@ -136,14 +136,14 @@ class DualEncoderMixin(TorchModel, ABC):
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Embeddings (n, d) of prepared images by `model`, not normalised."""
+        """Return embeddings (n, d) of prepared images by `model`, not normalised."""
 
     @abstractmethod
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Embeddings (n, d) of prepared captions by `model`, not normalised."""
+        """Return embeddings (n, d) of prepared captions by `model`, not normalised."""
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`; families with a causal text tower compute common beginnings of captions once."""
+        """Return what `read` returns; families with a causal text tower compute common beginnings of captions once."""
         return self.read(model, captions)
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
@@ -157,7 +157,7 @@ class DualEncoderMixin(TorchModel, ABC):
             return self.read(self.chosen(exact), captions)
 
     def fresh(self) -> Any:
-        """A module of the same architecture with random weights, of torch's generator, as `transformers` draws them."""
+        """Return a module of the same architecture with random weights, which `transformers` draws with torch's generator."""
         return type(self._model)(copy.deepcopy(self._model.config))
 
     @torch.inference_mode()
@@ -193,11 +193,11 @@ class FusedModel(ImageTextModel, ABC):
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Any:
-        """The part of `model` that needs no caption, for a batch of prepared images."""
+        """Return the part of `model` that needs no caption, for a batch of prepared images."""
 
     @abstractmethod
     def fuse(self, model: Any, seen: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
+        """Return scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
 
         Args:
             model: the module, or its float64 copy.
@@ -245,19 +245,19 @@ class RerankingModel(FusedModel, ABC):
 
 
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
-    """The ids after truncation, which keeps the last one, the end token."""
+    """Return the ids after truncation, which keeps the last one, the end token."""
     ids = list(ids)
     return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
 
 
 def text_limit(checkpoint: Checkpoint) -> int:
-    """How many tokens a language model reads: the smaller limit of its positions and its tokenizer."""
+    """Return how many tokens a language model reads: the smaller limit of its positions and its tokenizer."""
     positions = getattr(checkpoint.model.config, "max_position_embeddings", None)
     return min(int(limit) for limit in (positions, checkpoint.tokenizer.model_max_length) if limit)
 
 
 def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and attention mask, both (n, longest), padded on the right so that positions do not move."""
+    """Return token ids and attention mask, both (n, longest), padded on the right so that positions do not move."""
     ids = pad_to(rows, pad, max(map(len, rows), default=0))
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long).reshape(-1, 1)
     mask = (torch.arange(ids.shape[1]) < lengths).long()
@@ -265,7 +265,7 @@ def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> 
 
 
 def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor:
-    """Token ids (n, length), truncated or padded on the right."""
+    """Return token ids (n, length), truncated or padded on the right."""
     cut = [cut_tokens(row, length) for row in rows]
     return torch.tensor([[*row, *[pad] * (length - len(row))] for row in cut], dtype=torch.long).reshape(
         len(cut), length

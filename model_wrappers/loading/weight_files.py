@@ -46,7 +46,7 @@ class Weights(NamedTuple):
 
 
 def read_weights(path: Path) -> Weights:
-    """The weights in a file of `torch.save` or safetensors, with adapters merged.
+    """Return the weights in a file of `torch.save` or safetensors, with adapters merged.
 
     They are those under ``state_dict`` or ``model``, or the file itself. Prefixes ``module.`` are removed, a teacher's
     tensors left out, and a missing ``logit_scale``, which no score depends on, is added.
@@ -74,7 +74,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def cut_positions(weights: Weights, length: int, name: str = "positional_embedding") -> Weights:
-    """The weights with the first `length` positions of captions, which are the tensor `name`."""
+    """Return the weights with the first `length` positions of captions, which are the tensor `name`."""
     positions = weights.state[name]
     if len(positions) <= length:
         return weights
@@ -83,7 +83,7 @@ def cut_positions(weights: Weights, length: int, name: str = "positional_embeddi
 
 
 def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: str) -> Weights:
-    """The mean ``share · base + (1 - share) · weights``, in single precision: model patching (Ilharco et al. 2022).
+    """Return ``share · base + (1 - share) · weights`` in single precision: model patching (Ilharco et al. 2022).
 
     Args:
         weights: fine-tuned weights.
@@ -104,7 +104,7 @@ def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: 
 
 
 def load_values(path: Path) -> tuple[Any, list[str]]:
-    """What `torch.load` reads of plain values, and of those in `_HARMLESS` where needed, which the list says in words.
+    """Load a file of `torch.save` with plain values and, if needed, those in `_HARMLESS`; return it with the changes.
 
     Raises:
         ModelError: damaged, or a pickle that names anything else.
@@ -172,7 +172,7 @@ def _damaged(path: Path, error: Exception) -> ModelError:
 
 
 def _own_tensors(state: dict[str, Tensor], changes: tuple[str, ...]) -> Weights:
-    """The tensors of the model itself: adapters merged, a teacher's left out, with a scale."""
+    """Return the tensors of the model itself: adapters merged, a teacher's left out, with a scale."""
     teacher = [name for name in state if "teacher" in name.partition(".")[0]]
     if teacher:
         heads = ", ".join(sorted({name.partition(".")[0] for name in teacher}))
