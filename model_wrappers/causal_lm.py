@@ -85,7 +85,7 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
 
 @torch.inference_mode()
 def _reads_ahead(model: Any, ids: Sequence[int]) -> bool:
-    """Return whether the last token changes the first one's logits: `transformers` loads BERT as a causal model, too."""
+    """Return whether the last token changes the first one's logits, as in BERT, which `transformers` loads, too."""
     pair = torch.tensor([list(ids), [*ids[:-1], ids[0]]], device=model.device)
     one, other = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
     return bool((one - other).abs().max() > 1e-4 * one.abs().max())

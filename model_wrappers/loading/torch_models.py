@@ -157,7 +157,7 @@ class DualEncoderMixin(TorchModel, ABC):
             return self.read(self.chosen(exact), captions)
 
     def fresh(self) -> Any:
-        """Return a module of the same architecture with random weights, which `transformers` draws with torch's generator."""
+        """Return a module of the same architecture with random weights that `transformers` draws."""
         return type(self._model)(copy.deepcopy(self._model.config))
 
     @torch.inference_mode()
