@@ -207,7 +207,7 @@ def origin(name: str, text_layers: int) -> Origin:
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:
-    """Return the sizes of a model by its tensors in the fine-tuned layout; `KeyError` or `ValueError` if it has none."""
+    """Return the sizes of a model by tensors in the fine-tuned layout; `KeyError` or `ValueError` if there are none."""
     width, _, patch, _ = tensors["vision_encoder.patch_embed.proj.weight"].shape
     blocks = [re.match(r"vision_encoder\.layers\.(\d+)\.blocks\.\d+\.norm1\.weight$", key) for key in tensors]
     stages = sorted(int(block[1]) for block in blocks if block)
