@@ -40,7 +40,7 @@ from .loading.checkpoints import compile_layers, folder_hash, loading_errors, to
 from .loading.open_clip_config import FILE, check_config
 from .loading.prefixes import SAMPLES, can_share, grow, log_mask
 from .loading.published import QUICK, Published, find_published, published_checkpoints
-from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to
+from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to, to_device
 from .loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 MODEL_TYPES = ()
@@ -106,7 +106,7 @@ class OpenClip(DualEncoderMixin):
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return caption embeddings (n, d), not normalised."""
-        return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
+        return model.encode_text(to_device(self.padded(captions), next(model.parameters()).device))
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return what `read` returns, with common beginnings computed once and without padding up to `max_tokens`.
@@ -119,11 +119,10 @@ class OpenClip(DualEncoderMixin):
         pooling = getattr(tower, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
         ends = [ids.index(max(ids) if pooling == "argmax" else self._end) for ids in cut]
         trees = grow([ids[: end + 1] for ids, end in zip(cut, ends, strict=True)], self._pad)
-        device, heads = tower.positional_embedding.device, tower.transformer.resblocks[0].attn.num_heads
-        hidden = tower.token_embedding(trees.ids.to(device)) + tower.positional_embedding[trees.places.to(device)]
-        mask = log_mask(trees.seen, hidden.dtype).to(device).expand(-1, heads, -1, -1).flatten(0, 1)
-        sequences, tokens = (index.to(device) for index in trees.ends)
-        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[sequences, tokens])
+        trees, heads = trees.on(tower.positional_embedding.device), tower.transformer.resblocks[0].attn.num_heads
+        hidden = tower.token_embedding(trees.ids) + tower.positional_embedding[trees.places]
+        mask = log_mask(trees.seen, hidden.dtype).expand(-1, heads, -1, -1).flatten(0, 1)
+        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[trees.ends])
         projection = tower.text_projection
         if projection is None:
             return rows

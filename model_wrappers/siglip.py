@@ -25,7 +25,7 @@ from transformers import Siglip2Model, SiglipModel
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, on_device, pad_to
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, on_device, pad_to, to_device
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -81,7 +81,7 @@ class Siglip(DualEncoderMixin, ImageTextModel):
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return caption embeddings (n, d), not normalised."""
         rows = pad_to(captions, self._tokenizer.pad_token_id, self.max_tokens)
-        return model.get_text_features(input_ids=rows.to(model.device)).pooler_output
+        return model.get_text_features(input_ids=to_device(rows, model.device)).pooler_output
 
 
 def load(checkpoint: str, options: LoadOptions) -> Siglip:

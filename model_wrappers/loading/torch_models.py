@@ -202,8 +202,8 @@ class FusedModel(ImageTextModel, ABC):
         Args:
             model: the module, or its float64 copy.
             seen: the result of `see`.
-            rows: (n,), int64, on the CPU, from where it indexes tensors on any device.
-            ids, mask: token ids and attention mask of the captions, both (n, longest), on the device.
+            rows: (n,), int64, on the device.
+            ids, mask: token ids and attention mask of the captions, both (n, longest).
         """
 
     @torch.inference_mode()
@@ -217,9 +217,10 @@ class FusedModel(ImageTextModel, ABC):
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> torch.Tensor:
         """Return scores (n,), float64, as a tensor; the docstring of the family's module defines them."""
-        model, rows = self.chosen(exact), torch.tensor(images, dtype=torch.long)
+        model = self.chosen(exact)
+        ids, mask = self.batch_tokens(captions, model)
         with full_float32():
-            return wide(self.fuse(model, features, rows, *self.batch_tokens(captions, model)))
+            return wide(self.fuse(model, features, to_device(torch.tensor(images), ids.device), ids, mask))
 
 
 class RerankingModel(FusedModel, ABC):
@@ -261,7 +262,7 @@ def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> 
     ids = pad_to(rows, pad, max(map(len, rows), default=0))
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long).reshape(-1, 1)
     mask = (torch.arange(ids.shape[1]) < lengths).long()
-    return ids.to(device), mask.to(device)
+    return to_device(ids, device), to_device(mask, device)
 
 
 def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor:
@@ -277,12 +278,19 @@ def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.d
 
     Args:
         arrays: the items. A list with the attribute ``blocks``, CPU tensors (k, …) that hold the items one after the
-            other, is copied block by block, without waiting for the copies if the blocks are pinned.
+            other, is copied block by block.
         device, dtype: of the batch; a type is converted on the device.
     """
     blocks = getattr(arrays, "blocks", None) or [torch.from_numpy(np.stack(list(arrays)))]
-    moved = [block.to(device, non_blocking=True) for block in blocks]
+    moved = [to_device(block, device) for block in blocks]
     return (moved[0] if len(moved) == 1 else torch.cat(moved)).to(dtype)
+
+
+def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a copy of a CPU tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
+    if device.type == "cuda" and not values.is_pinned():
+        values = values.pin_memory()
+    return values.to(device, non_blocking=device.type == "cuda")
 
 
 def wide(values: torch.Tensor) -> torch.Tensor:

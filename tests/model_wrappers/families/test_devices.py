@@ -10,7 +10,7 @@ from tiny_models import CHECKPOINTS
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.engine.protocol import CrossEncoder
+from vl_assay.model_wrappers.engine.protocol import CrossEncoder, DualEncoder, TextScorer
 from vl_assay.model_wrappers.loading import exact
 
 CAPTIONS = ("a red cat", "a big dog near two red cats", "dog")
@@ -156,3 +156,29 @@ def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, 
         fast.encode_captions(tokens)
     assert set(compiled) == layers[1]
     np.testing.assert_allclose(score(fast, images, CAPTIONS, PAIRS), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clip", "align", "siglip", "tipsv2", "flava", "blip", "blip2", "bridgetower", "xvlm", "vera", "gpt2", "cola"],
+)
+@pytest.mark.parametrize("exact", [False, True])
+def test_inputs_go_to_the_model_s_device_and_results_stay_there(name, exact, folders, images, monkeypatch):
+    """The device "meta" computes shapes: it refuses tensors of the CPU, and no code can wait for a result."""
+    tiny = CHECKPOINTS[name]
+    model = load_model(f"{tiny.family}:{folders[name] / tiny.file}")
+    model.module.to("meta")
+    is_true = torch.Tensor.__bool__  # transformers itself waits for the GPU to know whether a mask masks anything
+    monkeypatch.setattr(torch.Tensor, "__bool__", lambda tensor: not tensor.is_meta and is_true(tensor))
+    tokens = model.prepare_captions(CAPTIONS)
+    if isinstance(model, TextScorer):
+        results = [model.score_captions(tokens, exact=exact)]
+    else:
+        features = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
+        if isinstance(model, CrossEncoder):
+            results = [model.match(features, [0, 1, 2], tokens, exact=exact)]
+        else:
+            results = [features, model.encode_captions(tokens, exact=exact)]
+    assert all(rows.is_meta and len(rows) == 3 for rows in results)
+    is_double = exact or not isinstance(model, DualEncoder)
+    assert {rows.dtype for rows in results} == {torch.float64 if is_double else torch.float32}
