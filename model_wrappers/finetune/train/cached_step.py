@@ -29,7 +29,7 @@ def cached_backward(
 
     The gradients equal, to rounding, those of ``loss(join(encode(chunk) for chunk in chunks)).backward()``, with
     dropout too: both passes draw the random numbers of that plain step, and leave torch's generators in the same state.
-    It costs one more forward pass; a single chunk takes the plain step.
+    It costs one more forward pass, which a single chunk does not need.
 
     Args:
         encode: maps a chunk to tensors by name: rows of examples, such as ``images`` and ``captions``, and scalars that
@@ -44,16 +44,10 @@ def cached_backward(
     Returns:
         The loss, without a graph.
     """
-    if len(chunks) == 1:
-        with block():
-            output = dict(encode(chunks[0]))
-        value = loss(output)
-        with block():
-            value.backward()
-        return value.detach()
+    is_single = len(chunks) == 1  # which keeps its graph; others are encoded again
     generators: list[Any] = [torch, *([torch.get_device_module()] if torch.accelerator.is_available() else [])]
     states = [generator.get_rng_state() for generator in generators]
-    with block(), torch.no_grad():
+    with block(), nullcontext() if is_single else torch.no_grad():
         outputs = [encode(chunk) for chunk in chunks]
     # The embeddings, each ready to hold its gradient.
     parts = [
@@ -66,11 +60,12 @@ def cached_backward(
     # Of scalars the last chunk's is taken, whose backward pass comes last.
     value = loss({name: torch.cat(rows) if rows[0].ndim else rows[-1] for name, rows in joined.items()})
     value.backward()
-    for generator, state in zip(generators, states, strict=True):
-        generator.set_rng_state(state)
+    if not is_single:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_rng_state(state)
     with block():
         for chunk, part in zip(chunks, parts, strict=True):
-            output = encode(chunk)
+            output = outputs[0] if is_single else encode(chunk)
             # Frozen embeddings have no graph, and those outside the loss no gradient.
             names = [name for name, leaf in part.items() if output[name].requires_grad and leaf.grad is not None]
             if names:
