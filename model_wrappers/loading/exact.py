@@ -20,6 +20,9 @@ _MARGIN = 1 << 30
 # Operations that read some entries of a tensor, or its shape: their results are converted, not the tensor.
 _PARTIAL = ("__get__", "__getitem__", "embedding", "size", "dim", "numel")
 
+# For type checkers an attribute of the class is that of its instances.
+_TENSOR: Any = Tensor
+
 
 def exact_copy(model: Any, name: str) -> Any:
     """Return a copy of a model that computes in float64, on the model's device or, for Apple's GPUs, on the CPU.
@@ -96,9 +99,9 @@ class Shared(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation with float64 copies in place of these weights."""
-        if func == Tensor.dtype.__get__:
+        if func == _TENSOR.dtype.__get__:
             return torch.float64
-        if func == Tensor.device.__get__:
+        if func == _TENSOR.device.__get__:
             return args[0].target
         is_partial = getattr(func, "__name__", "") in _PARTIAL
 
