@@ -25,10 +25,12 @@ and benchmarks of your own: `vl-assay run openai/clip-vit-base-patch32 sugarcrep
 """
 
 
-# Titles under which --help lists the commands of a package, in this order.
+# Titles under which --help lists the commands of an entry point, in this order.
 _PANELS = {
-    "model_wrappers": "Evaluate models",
-    "hub_datasets": "Evaluate models",
+    **dict.fromkeys(
+        ("model_wrappers", "predictions", "listing", "reproduce", "loading", "cache", "hub_datasets"),
+        "Evaluate models",
+    ),
     "authoring": "Make benchmarks",
     "finetune": "Fine-tune models",
     "space_app": "Leaderboard",

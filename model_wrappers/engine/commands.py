@@ -1,8 +1,8 @@
-"""The commands that need a model: check, run, predict, merge, precomputed, list, convert, cache, reproduce."""
+"""The commands of the engine: run, check, predict, merge and cache; and option types of commands with a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -20,15 +20,11 @@ from ...hub_datasets.commands import (
     make_report,
     parse_options,
 )
-from ...hub_datasets.published.inventory import read_inventory, summarise
 from ...metrics.common.command_line import model_option, speed_option
 from ...metrics.common.config_file import config_option, read_config
-from ...metrics.common.errors import VLAssayError, check_known
+from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ...hub_datasets.core.listing import BenchmarkEntry
     from ...metrics.evaluation import PredictionFiles
     from .checking import ModelCheck
     from .estimate import Estimate
@@ -36,6 +32,8 @@ if TYPE_CHECKING:
     from .runner import RunConfig
 
 app = typer.Typer()
+# Its own app, as `vl-assay --help` lists it after the commands of other folders.
+cache_app = typer.Typer()
 
 ModelName = Annotated[
     str, typer.Argument(help="A demo (demo-clip), a folder, a Hub repository, or family:checkpoint (mock:oracle).")
@@ -57,11 +55,11 @@ class RunSettings:
     """The settings in the file of ``--config``, of runs of a model."""
 
     revision: Annotated[str | None, "branch, tag or commit of the model on the Hub"] = None
-    workers: Annotated[int | None, "processes that prepare images; by default 0 on a CPU and up to 8 for a GPU", 0] = (
-        None
-    )
+    workers: Annotated[
+        int | None, "processes that prepare images; by default 0 on a CPU, and beside a GPU all CPUs but one", 0
+    ] = None
     compile: Annotated[bool, "compile the model with torch.compile; pays off for large sets"] = False
-    cache: Annotated[bool, "use finished predictions and cached embeddings"] = True
+    cache: Annotated[bool, "keep results for later runs, and use those of earlier ones"] = True
     check_precision: Annotated[int, "count decisions that differ from float32, on so many examples of each task", 0] = 0
     engine: Annotated[str, "ray: a Ray cluster with a worker for each GPU; ray:0.5: two workers for each GPU"] = ""
 
@@ -75,7 +73,10 @@ class RunOptions:
     allow_missing: AllowMissing = False
     option: Options = None
     setting: Settings = None
-    dtype: Dtype = "float32"
+    dtype: Annotated[
+        str | None,
+        model_option(help="float32, bfloat16, float16 or auto; by default that of Accelerate, else float32."),
+    ] = None
     batch_size: Annotated[
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
@@ -151,7 +152,7 @@ def run(
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
-    `torchrun --nproc_per_node 2 --no-python vl-assay run demo-clip`
+    `accelerate launch --multi_gpu "$(which vl-assay)" run demo-clip`
     """
     from ...metrics.evaluation import check_options
     from . import runner
@@ -248,259 +249,25 @@ def merge(
         typer.echo("\n".join(str(file) for file in files))
 
 
-@app.command()
-def precomputed(
-    template: Annotated[
-        str, typer.Option(metavar="BENCHMARK[/PART]", help="What the file is for: its ids, captions and phrases.")
-    ],
-    out: Annotated[Path, typer.Option(help="A new file, in JSON lines.")] = Path("predictions.jsonl"),
-    data_dir: DataDir = None,
-    allow_missing: AllowMissing = False,
-    option: Options = None,
-) -> None:
-    """Write a template of the file that `precomputed:FILE` reads, to fill in with the predictions of any system.
-
-    Examples: `vl-assay precomputed --template tricd/val` · `vl-assay run precomputed:predictions.jsonl tricd/val`
-    """
-    from ...hub_datasets.core.predictions_template import write_template
-
-    count = write_template(template, out, data_dir=data_dir, options=parse_options(option, allow_missing=allow_missing))
-    typer.echo(f"{out}: {count:,} records with null to replace; then: vl-assay run precomputed:{out} {template}")
-
-
-@app.command("list")
-def list_(
-    what: Annotated[
-        str | None, typer.Argument(help="benchmarks, metrics, models or a benchmark's name; by default all three.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Your own copies of the sources, together or in one folder for each benchmark.")
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs, with every configuration.")] = False,
-) -> None:
-    """List the benchmarks, metrics and model families. Downloads and builds nothing.
-
-    For each benchmark: what it tests, the number of examples that are scored by default (of the newest build in the
-    cache, else of the release), and whether its sources are ready, to be downloaded, or needed as your own copy, into
-    which `--data-dir` looks. With a benchmark's name: each configuration with its rows, images and metrics, what is
-    missing, and where to get it.
-
-    Examples: `vl-assay list` · `vl-assay list sugarcrepe` · `vl-assay list metrics` ·
-    `vl-assay list benchmarks --data-dir sources --json`
-    """
-    import json
-
-    from rich.console import Console
-
-    from ...hub_datasets.core import listing
-    from ...hub_datasets.core.benchmarks import benchmark_names
-    from ...metrics.common.documents import print_tables, simple_table
-
-    names = benchmark_names()
-    check_known("thing to list", [what] if what else (), ("benchmarks", "metrics", "models", *names))
-    benchmark = [what] if what in names else None
-    if json_:
-        makers = {
-            "benchmarks": lambda: listing.list_benchmarks(benchmark, data_dir=data_dir),
-            "metrics": listing.list_metrics,
-            "models": _families,
-        }
-        chosen = ["benchmarks"] if benchmark else [what] if what else list(makers)
-        content = {kind: listing.as_json(makers[kind]()) for kind in chosen}
-        typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
-        return
-    console = Console(highlight=False)
-    if benchmark:
-        [entry] = listing.list_benchmarks(benchmark, data_dir=data_dir)
-        _print_benchmark(entry, console)
-    if what in (None, "benchmarks"):
-        lines = list(listing.benchmark_lines(data_dir=data_dir))
-        console.print(listing.line_table(lines, console.width))
-        cautions = ", ".join(line.name for line in lines if line.caution)
-        console.print(f"caution: {cautions}", soft_wrap=True)
-        console.print("details, what is missing, and why caution: vl-assay list NAME\n")
-    if what in (None, "metrics"):
-        console.print(listing.metric_table(listing.list_metrics()))
-    if what in (None, "models"):
-        rows = [(entry.family, entry.problem or ", ".join(entry.checkpoints)) for entry in _families()]
-        print_tables([simple_table(("family", "checkpoints"), rows, title="Model families, with examples")])
-
-
-def _print_benchmark(entry: BenchmarkEntry, console: Console) -> None:
-    from rich.markup import escape
-
-    from ...hub_datasets.core import listing
-
-    console.print(f"[bold]{entry.name}[/] – {entry.summary}; {escape(listing.origin_line(entry))}", soft_wrap=True)
-    if entry.caution:
-        console.print(f"caution: {entry.caution}", markup=False, soft_wrap=True)
-    console.print(listing.benchmark_table(entry))
-    for line in listing.problem_lines(entry):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-@dataclass(frozen=True)
-class _FamilyEntry:
-    """A family, examples of its checkpoints as `run` takes them, and why it cannot be used, if so."""
-
-    family: str
-    checkpoints: list[str]
-    problem: str = ""
-
-
-def _families() -> Iterator[_FamilyEntry]:
-    from .families import demo_names, family_constants, family_names
-
-    yield _FamilyEntry("demo", demo_names())
-    for name in family_names():
-        found = family_constants(name)
-        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in found.checkpoints], found.problem)
-
-
-@app.command()
-def reproduce(
-    table: Annotated[str | None, typer.Argument(help="Its name, such as sugarcrepe-6; all are listed if none.")] = None,
-    all_: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="A page for each paper, with all tables and figures; models run only with --use.",
-        ),
-    ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="With --all: download nothing.")] = False,
-    models: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
-    ] = None,
-    use: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
-    ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Use the predictions in this folder; run nothing.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
-    data_dir: DataDir = None,
-    weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
-    option: Options = None,
-    dtype: Dtype = "float32",
-    seeds: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Seeds of data drawn at random; values are means, with their deviation."),
-    ] = None,
-    ties: Ties = None,
-    confidence: Confidence = 0.95,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> None:
-    """Run the models of a paper's table and compare our values with the published ones.
-
-    Reports for each published value whether it lies in our interval, which models need predictions from elsewhere or a
-    manual download of weights, and why values may differ. `--predictions` on a folder of results combines several runs.
-
-    Examples: `vl-assay reproduce` · `vl-assay reproduce sugarcrepe-6 --data-dir coco --models RN50 --models ViT-B-32` ·
-    `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
-    `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right` · `vl-assay reproduce --all --out papers`
-    """
-    import json
-
-    from ..reproduce import everything, plans, report
-    from ..reproduce import reproduce as reproduction
-
-    if all_:
-        if table or models or seeds or json_:
-            raise VLAssayError("--all is of every table: give it no table, --models, --seeds or --json")
-        folder = out or Path("vl-assay-results/papers")
-        outcomes = everything.reproduce_all(
-            folder,
-            use=plans.parse_use(use),
-            predictions=predictions,
-            data_dir=data_dir,
-            weights=weights,
-            offline=offline,
-            options=parse_options(option, allow_missing=False),
-            ties=ties,
-            confidence=confidence,
-        )
-        made = sum(outcome.is_made for outcome in outcomes)
-        typer.echo(
-            f"{summarise(read_inventory())}; {made} of {len(outcomes)} made in this run, "
-            f"see {folder / everything.INDEX}"
-        )
-        return
-    if offline:
-        raise VLAssayError("--offline is for --all; HF_HUB_OFFLINE=1 keeps other runs from downloading")
-    if table is None:
-        status = plans.status(weights)
-        typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
-        return
-    result = reproduction.reproduce(
-        table,
-        models=models,
-        use=plans.parse_use(use),
-        predictions=predictions,
-        out=out,
-        weights=weights,
-        ties=ties,
-        confidence=confidence,
-        seeds=parse_seeds(seeds),
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=False),
-        dtype=dtype,
-        progress=not json_,
-    )
-    if result is None:
-        return
-    typer.echo(report.as_json(result)) if json_ else report.print_reproduction(result)
-    if result.failed:
-        raise typer.Exit(1)
-
-
-@app.command()
-def convert(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="A file of weights of open_clip or its forks, such as negclip.pth.")
-    ],
-    out: Annotated[Path, typer.Argument(help="The folder to write.")],
-    model: Annotated[
-        str | None,
-        model_option(
-            help="A checkpoint of docs/checkpoints.md, or its model of open_clip, if the file's name tells none."
-        ),
-    ] = None,
-    base: Annotated[
-        str | None,
-        model_option(help="A CLIP for the tokenizer and for CLoVe's mean; by default openai/clip-vit-base-patch32."),
-    ] = None,
-) -> None:
-    """Convert a published checkpoint to a folder of safetensors, which every command takes as a model.
-
-    Adapters are merged and a teacher left out, as docs/checkpoints.md says; the folder's card states source, licence,
-    hash and changes. Pickles that could run code are refused.
-
-    Examples: `vl-assay convert negclip.pth negclip` ·
-    `vl-assay convert checkpoint.pt my-clip --model ViT-B-32-quickgelu`
-    """
-    from ..loading.conversion import BASE, convert_checkpoint
-
-    written = convert_checkpoint(checkpoint, out, model=model, base=base or BASE)
-    typer.echo(f"{'written' if written else 'converted before'}; to evaluate it: vl-assay run {out}")
-
-
-@app.command()
+@cache_app.command()
 def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False) -> None:
-    """Show the cached embeddings by model, or remove them.
+    """Show the stored results by model, or remove them.
 
-    They are in the folder embeddings of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
+    They are in the folder store of VL_ASSAY_CACHE; VL_ASSAY_CACHE_LIMIT limits them, in gigabytes (10 by default).
     Examples: `vl-assay cache` · `vl-assay cache --clear`
     """
     from ...metrics.common.documents import print_tables, simple_table
-    from .cache import cached_models, clear_cache
+    from .store import cached_models, clear_cache
 
     if clear:
         typer.echo(f"{clear_cache() / 1e6:,.1f} MB removed")
         return
     rows = [
-        (each.name, each.revision[:20], each.dtype, str(each.shards), f"{each.bytes / 1e6:,.1f}")
+        (each.name, each.revision[:20], each.dtype, str(each.parts), f"{each.bytes / 1e6:,.1f}")
         for each in cached_models()
     ]
-    table = simple_table(("model", "revision", "dtype", "shards", "MB"), rows, title="Embeddings")
-    print_tables([table if rows else "no embeddings are cached"])
+    table = simple_table(("model", "revision", "dtype", "parts", "MB"), rows, title="Stored results")
+    print_tables([table if rows else "nothing is stored"])
 
 
 def _print_check(found: ModelCheck) -> None:

@@ -16,7 +16,7 @@ from .shards import Shard
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How `run`, `predict` and `plan` load and run a model; every field is a keyword argument of theirs, too.
+    """The options of `run`, `predict` and `plan`; every field is also a keyword argument of these functions.
 
     | field | default | meaning |
     |---|---|---|

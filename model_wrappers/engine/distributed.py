@@ -86,7 +86,7 @@ def join() -> Processes:
     if state.num_processes != world:
         raise VLAssayError(
             f"{world} processes were started but only {state.num_processes} found each other; "
-            "on a CPU start them with: torchrun --nproc_per_node N --no-python vl-assay run …"
+            'start them with: accelerate launch --multi_gpu "$(which vl-assay)" run …'
         )
     # At the interpreter's exit torch's threads would sometimes abort it.
     atexit.register(state.destroy_process_group)

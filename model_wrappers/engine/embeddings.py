@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class Scores(NamedTuple):
     pools: list[np.ndarray]
     facts: dict[str, Any]
     text_pairs: np.ndarray = np.empty(0)
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return empty scores, for a shard and for absent tasks."""
+        return cls(np.empty(0), [], {})
 
 
 class Encoder:
@@ -109,22 +114,22 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     encoder = Encoder(model, plan, stages)
     wanted = pairs.images()
     images, captions = encoder.images(wanted), encoder.captions(np.arange(len(pairs.texts)))
+    if stages.shard is not None:
+        return Scores.none()
     place = np.zeros(len(plan.images), np.int64)
     place[wanted] = np.arange(len(wanted))
     scores = dots(images[place[pairs.anchor]], captions[pairs.text])
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     facts: dict[str, Any] = {f"cached_{kind}": stages.stored[kind] for kind in ("images", "captions")}
-    near = near_texts = np.zeros(0, bool)
-    if stages.shard is None:
-        if isinstance(model, TwoPrecisions):
-            mixed = Embeddings(lambda numbers: images[place[numbers]], captions.__getitem__)
-            single = Encoder(model.precise, plan, stages, prefix="float32-", derived=True)
-            scores, decided = decide(pairs, scores, mixed, Embeddings(single.images, single.captions))
-            facts |= decided
-        near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
-        facts |= recheck(stages, scores, near, lambda: _exact(encoder, pairs.anchor[near], pairs.text[near]))
-        sides = text_pairs.anchor[near_texts], text_pairs.text[near_texts]
-        facts |= recheck(stages, similarities, near_texts, lambda: _exact_texts(encoder, *sides))
+    if isinstance(model, TwoPrecisions):
+        mixed = Embeddings(lambda numbers: images[place[numbers]], captions.__getitem__)
+        single = Encoder(model.precise, plan, stages, prefix="float32-", derived=True)
+        scores, decided = decide(pairs, scores, mixed, Embeddings(single.images, single.captions))
+        facts |= decided
+    near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
+    facts |= recheck(stages, scores, near, lambda: _exact(encoder, pairs.anchor[near], pairs.text[near]))
+    sides = text_pairs.anchor[near_texts], text_pairs.text[near_texts]
+    facts |= recheck(stages, similarities, near_texts, lambda: _exact_texts(encoder, *sides))
     pools = [
         pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
     ]
@@ -183,9 +188,12 @@ def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Sco
         chosen, places = np.unique(pairs.text[near], return_inverse=True)
         return run(chosen, "float64-captions", exact=True)[places, 0]
 
-    captions = run(np.arange(len(tokens)), "captions")[:, 0]
+    rows = run(np.arange(len(tokens)), "captions")
+    if stages.shard is not None:
+        return Scores.none()
+    captions = rows[:, 0]
     scores = captions[pairs.text]
-    near = pairs.near_ties(scores, NEAR_TIE, across_images=False) & (stages.shard is None)
+    near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
     facts = recheck(stages, scores, near, exact_scores)
     pools = [
         np.tile(captions[pool.texts].reshape(-1, pool.prompts).mean(axis=1).astype(np.float32), (len(pool.images), 1))

@@ -25,13 +25,13 @@ _PACKAGE = __name__.removesuffix(".engine.families")
 
 
 def family_names() -> list[str]:
-    """The names of all families, sorted: the modules of `model_wrappers`, and its folders with a ``family.py``."""
+    """Return the sorted names of all families: modules of `model_wrappers`, and folders with a ``family.py``."""
     modules = [path.stem for path in _FAMILIES.glob("[!_]*.py")]
     return sorted([*modules, *(path.parent.name for path in _FAMILIES.glob("*/family.py"))])
 
 
 def get_family(name: str) -> Any:
-    """The module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
+    """Import the module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
     check_known("model family", [name], family_names())
     try:
         home = f"{name}.family" if (_FAMILIES / name).is_dir() else name
@@ -53,7 +53,7 @@ def get_family(name: str) -> Any:
 
 
 def import_library(name: str) -> Any:
-    """The library with the name of its family, when a model is loaded: the import takes long.
+    """Import the library with the name of its family, when a model is loaded: the import takes long.
 
     Raises:
         ModelError: it is not installed, or does not load.
@@ -82,7 +82,7 @@ class FamilyConstants:
 
 
 def family_constants(name: str) -> FamilyConstants:
-    """What a family declares, read from its file: importing all of them takes many seconds.
+    """Read the constants of a family from its file: importing all families takes many seconds.
 
     A family whose constants are computed is imported all the same.
     """
@@ -133,17 +133,17 @@ def _family_file(name: str) -> Path:
 
 
 def families_of(model_type: str) -> list[str]:
-    """The families that load a ``model_type``, without those whose libraries are not installed."""
+    """Return the families that load a ``model_type``, without those whose libraries are not installed."""
     return [name for name in family_names() if model_type in family_constants(name).model_types]
 
 
 def demo_names() -> list[str]:
-    """The names of the demo checkpoints, which are part of the package."""
+    """Return the names of the demo checkpoints, which are part of the package."""
     return sorted(path.parent.name.replace("_", "-") for path in _FAMILIES.glob("demo_*/config.json"))
 
 
 def checkpoint_path(name: str) -> str:
-    """The folder of a demo checkpoint; any other name or path unchanged."""
+    """Return the folder of a demo checkpoint; any other name or path unchanged."""
     return str(_FAMILIES / name.replace("-", "_")) if name in demo_names() else name
 
 

@@ -14,7 +14,7 @@ from ...hub_datasets.core.benchmarks import benchmark_names, option_names
 from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ...hub_datasets.core.network import check_sources
-from ...metrics.common.errors import DataError, ModelError
+from ...metrics.common.errors import DataError, ModelError, StorageError
 from ...metrics.evaluation import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
@@ -39,7 +39,7 @@ from .remote import ask_remotely, plan_requests
 from .results import PredictionsSource, Results, refuse_computed, score_plan
 from .shards import UNFINISHED, RunRecord, Shard
 from .stages import Stages
-from .store import Store, cached_store, identity_hash, make_room
+from .store import Store, cached_folder, identity_hash, make_room
 
 # On CPUs larger batches are slower: with ViT-B/32 on 2 cores 18 images/s at 32, 16 at 64.
 _BATCH_SIZES = {"cpu": 32, "mps": 32, "cuda": 256}
@@ -93,7 +93,7 @@ class Job:
         record = self.record(shard)
         with self.processes.raise_on_all_ranks():
             refuse_to_overwrite(paths, tasks, self.model.info)
-            store = self._store(out, record, is_part=shard is not None or bool(merged))
+        store = self._store(out, record, is_part=shard is not None or bool(merged))
         device = device_of(self.model)
         stages = Stages(
             self.model.info.name,
@@ -159,11 +159,18 @@ class Job:
         is_cached = self.config.cache
         if is_cached is None:
             is_cached = bool(self.name) and not self.model.info.is_baseline
+        own = out / UNFINISHED / record.identity
         if is_part or not is_cached:
-            return Store(out / UNFINISHED / record.identity, self.progress.say)
+            return Store(own, self.progress.say)
         versions = {name: each for name, each in libraries().items() if name not in ("datasets", "accelerate")}
         identity = {**asdict(self.model.info), "device": _kind_of_device(self.model), "libraries": versions}
-        return cached_store(identity, self.progress.say)
+        folder = None
+        if self.processes.is_main:
+            try:
+                folder = cached_folder(identity)
+            except StorageError as error:
+                self.progress.say(f"nothing is kept for later runs: {error}")
+        return Store(self.processes.from_main(folder) or own, self.progress.say)
 
     def _compare_with_float32(self, batch_size: int) -> dict[str, int]:
         """Return counts of the decisions that differ between the model and its float32 version."""

@@ -69,8 +69,8 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scor
         scored = zip(batch.images, texts, strict=True)
         return np.concatenate([as_column(model.info.name, model.score(*each), len(each[1])) for each in scored])
 
-    work = Work("pairs", distinct.keys, compute, distinct.items, load, distinct.owners)
-    return Scores(*pairs.split(_column(stages.run(work))[distinct.place]), {})
+    rows = stages.run(Work("pairs", distinct.keys, compute, distinct.items, load, distinct.owners))
+    return Scores.none() if stages.shard else Scores(*pairs.split(_column(rows)[distinct.place]), {})
 
 
 def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -> np.ndarray:
@@ -86,8 +86,8 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -
             found.append(as_column(model.info.name, scores, len(others)))
         return np.concatenate(found)
 
-    work = Work("texts", distinct.keys, compute, distinct.items, owners=distinct.owners)
-    return _column(stages.run(work))[distinct.place]
+    rows = stages.run(Work("texts", distinct.keys, compute, distinct.items, owners=distinct.owners))
+    return np.empty(0) if stages.shard else _column(rows)[distinct.place]
 
 
 def score_by_matching(model: CrossEncoder, plan: ScoringPlan, stages: Stages) -> Scores:
@@ -98,6 +98,8 @@ def score_by_matching(model: CrossEncoder, plan: ScoringPlan, stages: Stages) ->
     wanted = matched_pairs(pairs, lists)
     near = partial(wanted.near_ties, margin=NEAR_TIE_OF_LOGITS)
     found = _score_and_recheck(model, plan, stages, "pairs", wanted, tokens, model.match, near)
+    if stages.shard is not None:
+        return found
     sizes = [len(pairs.anchor), *(len(each.images) for each in lists if each is not None)]
     scores, *matched = np.split(found.pairs, np.cumsum(sizes)[:-1])
     own, whole = iter(matched), iter(found.pools)
@@ -134,7 +136,7 @@ def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Sc
 
     known = run(choices, "choices")
     if stages.shard is not None:
-        return Scores(np.zeros(len(pairs.anchor)), [], {})
+        return Scores.none()
     scores = np.concatenate([known[choice] for _, choice in rows])
     near = pairs.near_ties(scores, NEAR_TIE_OF_LOGITS)
     again = list(dict.fromkeys(choice for row, choice in rows if near[row].any()))
@@ -181,12 +183,16 @@ def _score_and_recheck(
             return _match(model, batch.images, texts, partial(score, exact=exact), size, exact=exact)
 
         work = Work(kind, distinct.keys, compute, distinct.items, load, distinct.owners)
-        return _column(stages.run(work._replace(one_by_one=exact, derived=exact)))[distinct.place]
+        rows = stages.run(work._replace(one_by_one=exact, derived=exact))
+        return np.empty(0) if stages.shard else _column(rows)[distinct.place]
 
     if not len(pairs):
-        return Scores(np.empty(0), [], {})
-    scores, pools = pairs.split(run(None, kind, exact=False))
-    near = near_ties(scores) & (stages.shard is None)
+        return Scores.none()
+    found = run(None, kind, exact=False)
+    if stages.shard is not None:
+        return Scores.none()
+    scores, pools = pairs.split(found)
+    near = near_ties(scores)
     facts = recheck(stages, scores, near, lambda: run(np.flatnonzero(near), f"float64-{kind}", exact=True))
     return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near))
 

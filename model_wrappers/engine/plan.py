@@ -25,7 +25,8 @@ T = TypeVar("T")
 class RetrievalSet(NamedTuple):
     """A retrieval set: the cross product of images (i,) and texts (t,), by number, both int64.
 
-    `correct` has for each image the indices of its own captions. A caption is the mean of `prompts` consecutive texts.
+    `correct` lists for each image the indices of its correct captions. A caption is scored by the mean embedding of
+    `prompts` consecutive texts.
     """
 
     images: np.ndarray
@@ -57,21 +58,21 @@ class Pairs:
         self.starts = np.cumsum(sizes) - sizes
 
     def __len__(self) -> int:
-        """The number of scores, including those of the pools."""
+        """Return the number of scores of the pairs and the pools."""
         return len(self.anchor) + sum(len(pool.images) * len(pool.texts) for pool in self.pools)
 
     def images(self) -> np.ndarray:
-        """The sorted numbers of all images in a pair or pool."""
+        """Return the sorted numbers of all images in a pair or pool."""
         return np.unique(np.concatenate([self.anchor, *(pool.images for pool in self.pools)]))
 
     def everything(self) -> tuple[np.ndarray, np.ndarray]:
-        """Image and text of each pair, followed by those of the pools, pool by pool in row-major order."""
+        """Return image and text numbers of all pairs, then of the pools, pool by pool in row-major order."""
         images = [self.anchor, *(np.repeat(pool.images, len(pool.texts)) for pool in self.pools)]
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
     def items(self, most: int) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
-        """The distinct pairs of `everything` as items, an anchor with `most` of its texts or fewer.
+        """Group the distinct pairs of `everything` into items: an anchor with at most `most` of its texts.
 
         Returns:
             The items; and for each pair of `everything` its index among the pairs of all items.
@@ -86,20 +87,20 @@ class Pairs:
         return items, place.ravel()
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Split scores of `everything` into those of the pairs (p,) and float32 (images, captions) of each pool."""
+        """Split scores of `everything` into pair scores (p,) and a float32 matrix (images, captions) for each pool."""
         sizes = [len(self.anchor), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
         pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
         shaped = [own.reshape(len(pool.images), -1, pool.prompts) for own, pool in zip(pools, self.pools, strict=True)]
         return pairs, [own.mean(axis=2).astype(np.float32) for own in shaped]
 
     def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
-        """The scores (images, texts) of one example, from the scores of the pairs (p,)."""
+        """Return the scores (images, texts) of one example, from the scores of the pairs (p,)."""
         rows, columns = self.shapes[example]
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
 
     def by_example(self) -> list[tuple[range, tuple[int, tuple[int, ...]]]]:
-        """For each image of each example, in order, its pairs, and the image with the numbers of their texts."""
+        """Return for each image of each example the range of its pairs, and the image with the numbers of its texts."""
         rows = [
             range(start + row * columns, start + (row + 1) * columns)
             for start, (images, columns) in zip(self.starts.tolist(), self.shapes.tolist(), strict=True)
@@ -108,12 +109,15 @@ class Pairs:
         return [(row, (int(self.anchor[row[0]]), tuple(self.text[row].tolist()))) for row in rows]
 
     def of_examples(self, examples: np.ndarray) -> np.ndarray:
-        """The indices of the pairs of these examples, in their order."""
+        """Return the indices of the pairs of these examples, in order."""
         sizes = self.shapes.prod(axis=1)
         return np.concatenate([np.arange(self.starts[i], self.starts[i] + sizes[i]) for i in examples])
 
     def differences(self, scores: np.ndarray) -> list[np.ndarray]:
-        """Of examples of one shape the differences of every two texts of an image, and every two images of a text."""
+        """Return score differences between every two texts of an image, and every two images of a text.
+
+        All examples must have one shape.
+        """
         [shape] = np.unique(self.shapes, axis=0)
         matrices = scores.reshape(-1, *shape)
         found = []
@@ -124,7 +128,7 @@ class Pairs:
         return found or [np.empty(0)]
 
     def near_ties(self, scores: np.ndarray, margin: float | np.ndarray, *, across_images: bool = True) -> np.ndarray:
-        """Mask (p,) of the pairs of examples with two scores within `margin`, or within that of each example (e,).
+        """Return a mask (p,) of the pairs of examples with two scores within `margin`, a number or one per example (e,).
 
         As in the metrics, the texts of one image are compared and, with `across_images`, the images of one text. The
         margin is relative for scores above 1, as rounding is. Pools are ignored: in 10^8 scores some are always close.
@@ -198,11 +202,11 @@ class ScoringPlan:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def number(self, key: str) -> int:
-        """The number of the image with that content key."""
+        """Return the number of the image with a content key."""
         return self._numbers[key]
 
     def summary(self) -> str:
-        """The size of the plan, in one line."""
+        """Describe the size of the plan in one line."""
         examples = sum(len(task.examples) for task in self.tasks)
         shown = sum(len(example.images) for task in self.tasks for example in task.examples)
         written = sum(len(example.captions) for task in self.tasks for example in task.examples)
@@ -217,7 +221,7 @@ class ScoringPlan:
         return text
 
     def fingerprint(self) -> str:
-        """SHA-256 over all images, texts, pairs, pools and queries, in order."""
+        """Return a SHA-256 over all images, texts, pairs, pools and queries, in order."""
         queries = [[number, list(asked)] for number, asked in self.queries.items()]
         prompts = [pool.prompts for pool in self.captions.pools]
         content = [self.images, self.captions.texts, self.questions.texts, queries, prompts]
@@ -229,7 +233,7 @@ class ScoringPlan:
         return digest.hexdigest()
 
     def image_bytes(self, number: int) -> bytes:
-        """The file of image number `number`."""
+        """Return the file of image number `number`."""
         key = self.images[number]
         return self._sources[key].image_bytes(key)
 
@@ -242,14 +246,14 @@ class ScoringPlan:
         return self.read_image(number, decode)
 
     def read_image(self, number: int, read: Callable[[bytes], T]) -> T:
-        """What `read` makes of the file of image number `number`; raises as `open_image`."""
+        """Return the result of `read` for the file of image number `number`; raises as `open_image`."""
         try:
             return read(self.image_bytes(number))
         except DECODING_ERRORS as error:
             raise self.unreadable(number, error) from error
 
     def unreadable(self, number: int, error: BaseException) -> DataError:
-        """The error for an image that cannot be decoded, with its file and examples."""
+        """Return the error for an image that cannot be decoded, with its file and examples."""
         key = self.images[number]
         task = self._sources[key]
         users = [example.id for example in task.examples if key in example.images]
@@ -261,7 +265,7 @@ class ScoringPlan:
 
 
 class _Collector:
-    """Collects pairs and pools, and deduplicates their texts, together with those of another collector."""
+    """Collects pairs and pools, and deduplicates their texts; two collectors may share their texts."""
 
     def __init__(self, other: _Collector | None = None) -> None:
         self._texts: dict[str, int] = {} if other is None else other._texts
@@ -309,10 +313,10 @@ class _Collector:
 
 
 def queries_of(example: Example) -> list[PhraseQuery]:
-    """The phrase queries of an example."""
+    """Return the phrase queries of an example."""
     return [PhraseQuery(example.captions[0], phrase.start, phrase.end) for phrase in example.phrases]
 
 
 def scored(task: TaskData) -> list[Example]:
-    """The examples of a task that have all their images."""
+    """Return the examples of a task that have all their images."""
     return [example for example in task.examples if MISSING not in example.images]

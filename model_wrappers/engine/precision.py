@@ -1,12 +1,12 @@
 """float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
 
-Everything is computed in mixed precision, whose matrix products are in bfloat16. The difference of two scores that
-decides an example is off by the rounding of the captions' embeddings and by that of the image's; the latter reaches it
-in proportion to the distance of the two captions. Both are measured on samples that are computed again in float32, for
-examples with as many images and captions; `BOUND` times their root mean square is the bound below which a decision is
-open. Open ones are computed again in two stages: first the captions in float32, after which only the images' rounding
-is left; then the images of those that are still open. What lies within rounding of float32 itself is re-checked in
-float64, as always.
+Everything is computed in mixed precision, whose matrix products are in bfloat16. The score difference that decides an
+example has two errors: that of the caption embeddings, and that of the image embedding, whose effect is proportional to
+the distance between the two caption embeddings. Both are measured on samples that are computed again in float32, for
+examples with as many images and captions. A decision is open if its difference is below `BOUND` times the root mean
+square error. Open decisions are computed again in two stages: first with captions in float32, which leaves the image's
+error; then, if they are still open, with images in float32 too. Differences within the rounding error of float32 itself
+are re-checked in float64, as always.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class TwoPrecisions:
 
     @property
     def device(self) -> Any:
-        """The device of both."""
+        """The device of both models."""
         return getattr(self.fast, "device", "cpu")
 
     def prepare_image(self, image: Image.Image) -> Any:
-        """As for one precision."""
+        """Prepare as the model in mixed precision does."""
         return self.fast.prepare_image(image)
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """As for one precision."""
+        """Prepare as the model in mixed precision does."""
         return self.fast.prepare_captions(captions)
 
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
@@ -77,7 +77,7 @@ class TwoPrecisions:
 
 
 def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: LoadOptions) -> TwoPrecisions:
-    """A model in mixed precision and in float32, by `load`.
+    """Load a model in mixed precision and in float32, by `load`.
 
     Raises:
         ModelError: it is no dual encoder of torch; or as `load_model`.
@@ -101,7 +101,7 @@ class Embeddings(NamedTuple):
     texts: Rows
 
     def score(self, pairs: Pairs, places: np.ndarray) -> np.ndarray:
-        """Scores of the pairs at these places."""
+        """Return the scores of the pairs at these indices."""
         return dots(self.images(pairs.anchor[places]), self.texts(pairs.text[places]))
 
 
@@ -113,7 +113,7 @@ class Decided(NamedTuple):
 
 
 def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings) -> Decided:
-    """The scores of mixed precision, replaced by those of float32 where a decision is open.
+    """Return scores in mixed precision, recomputed in float32 where mixed precision cannot decide.
 
     Args:
         pairs: with examples alone.
@@ -137,7 +137,7 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddi
 def _decide_alike(
     pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """`decide` for examples of one shape: where images are compared, too, their rounding does not cancel."""
+    """Decide examples of one shape; where images are compared too, their rounding errors do not cancel."""
     captions_only = Embeddings(mixed.images, precise.texts)
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     found = scores.copy()
@@ -154,7 +154,7 @@ def _decide_alike(
 def _bounds(
     pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Of each example (e,) the bounds of what is open, and of what still is when captions are in float32.
+    """Return for each example (e,) the bounds below which a decision is open, first and with captions in float32.
 
     The arguments are those of `decide`, of examples of one shape. The third result is the size of the samples.
     """
@@ -187,7 +187,7 @@ def _bounds(
 
 
 def _part(pairs: Pairs, examples: np.ndarray) -> Pairs:
-    """The pairs of these examples alone."""
+    """Return the pairs of some examples."""
     places = pairs.of_examples(examples)
     return Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
 
@@ -197,12 +197,12 @@ def _sample_size(count: int, least: int, most: int, part: int) -> int:
 
 
 def _deviation(values: np.ndarray) -> float:
-    """The root mean square, and the standard error of it, as few values may be small by chance."""
+    """Return the root mean square plus its standard error, as few values may be small by chance."""
     return float(np.sqrt(np.mean(values**2)) * (1 + 1 / np.sqrt(2 * values.size))) if values.size else 0.0
 
 
 def _distances(pairs: Pairs, texts: Rows) -> np.ndarray:
-    """Of examples of one shape the distances (e, k) of every two of their texts."""
+    """Return the distances (e, k) between every two text embeddings of each example; all examples have one shape."""
     rows, columns = pairs.shapes[0]
     own = [texts(numbers) for numbers in pairs.text.reshape(-1, rows, columns)[:, 0].T]
     found = [np.linalg.norm(one - other, axis=1) for one, other in combinations(own, 2)]
@@ -210,7 +210,7 @@ def _distances(pairs: Pairs, texts: Rows) -> np.ndarray:
 
 
 def _remembering(rows: Rows) -> Rows:
-    """`rows` that computes those of each number once."""
+    """Return a version of `rows` that computes the row of each number once."""
     known: dict[int, np.ndarray] = {}
 
     def look_up(numbers: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ def _remembering(rows: Rows) -> Rows:
 
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:
-    """What `decide` did, in a sentence."""
+    """Describe the result of `decide` in a sentence."""
     captions, images = (100 * facts[f"scores_with_float32_{what}"] / max(scores, 1) for what in ("captions", "images"))
     return (
         f"bfloat16 decides differences above {facts['bfloat16_bound']:.2g}; of the scores {captions:.1f} % have their "
@@ -233,5 +233,5 @@ def describe(facts: Mapping[str, Any], scores: int) -> str:
 
 
 def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The dot product of each two rows, in float64."""
+    """Return the dot products of corresponding rows, in float64."""
     return np.einsum("nd,nd->n", a.astype(np.float64), b.astype(np.float64)) if len(a) else np.empty(0)

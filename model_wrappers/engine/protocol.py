@@ -7,8 +7,9 @@ A family is one public module of this package with
 - ``CHECKPOINTS``, a few examples for ``vl-assay list``.
 
 A model implements one or more of the protocols below, which determine the tasks it is evaluated on (`abilities`).
-The methods `prepare_…` run in threads on the CPU and must not change the model; the others run on the device. The
-result for an item must not depend on the other items of its batch beyond rounding. With ``exact=True`` the runner
+`prepare_image` runs in forked processes or threads and must not change the model; the other methods run on the device.
+Where an array is wanted, a torch tensor on the device will do, so that the device is not waited for after each batch.
+The result for an item must not depend on the other items of its batch beyond rounding. With ``exact=True`` the runner
 passes one item at a time and the model computes in float64: this is the re-check of near-ties.
 """
 
@@ -28,7 +29,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How to load a checkpoint.
+    """The options with which a checkpoint is loaded.
 
     Args:
         device: a torch device name, such as ``"cpu"`` or ``"cuda:0"``.
@@ -119,7 +120,7 @@ class _SeesImages(Protocol):
     info: ModelInfo
 
     def prepare_image(self, image: Image.Image) -> Any:
-        """The input of `encode_images` or `detect` for one image."""
+        """Return the input of `encode_images` or `detect` for one image; may run in another process."""
         ...
 
 
@@ -134,7 +135,7 @@ class _ReadsCaptions(Protocol):
     max_tokens: int
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, not truncated."""
+        """Return the token ids of each caption, not truncated."""
         ...
 
 
@@ -201,7 +202,7 @@ class PairScorer(Protocol):
     info: ModelInfo
 
     def score(self, image: Image.Image, captions: Sequence[str]) -> Sequence[float]:
-        """How well each caption matches the image; higher is better, any range."""
+        """Return how well each caption matches the image; higher is better, any range."""
         ...
 
 
@@ -212,7 +213,7 @@ class TextPairScorer(Protocol):
     info: ModelInfo
 
     def score_texts(self, text: str, others: Sequence[str]) -> Sequence[float]:
-        """How similar each of the other texts is to a text; higher is more similar, any range, and symmetric."""
+        """Return how similar each of the other texts is to a text; higher is more similar, any range, symmetric."""
         ...
 
 
@@ -249,7 +250,7 @@ class VQAModel(_EncodesImages, Protocol):
     max_tokens: int
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each question, not truncated."""
+        """Return the token ids of each question, not truncated."""
         ...
 
     def answer(
@@ -280,7 +281,7 @@ class RemoteItem(NamedTuple):
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """What a run would send to a server.
+    """The requests that a run would send to a server.
 
     Args:
         requests: the number of distinct requests.
@@ -320,7 +321,7 @@ class RemoteModel(Protocol):
     threads: int
 
     def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
-        """What `ask` would send for all items; sends no question. Raises ModelError if that is over the limit."""
+        """Count the requests that `ask` would send for all items; raises ModelError if they are over the limit."""
         ...
 
     def connect(self) -> None:
@@ -354,7 +355,7 @@ Model = (
 
 
 def abilities(model: Any) -> tuple[str, ...]:
-    """The types of tasks that a model can be evaluated on; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
+    """Return the types of tasks that a model can be evaluated on; see ``hub_datasets.core.benchmarks.TASK_TYPES``."""
     if isinstance(model, RemoteModel):
         return model.task_types
     able: list[str] = []

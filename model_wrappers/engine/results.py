@@ -43,7 +43,7 @@ class PredictionsSource(Protocol):
     task_types: tuple[str, ...]
 
     def results(self, plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
-        """The results for everything in a plan, and counts for the metadata of the predictions."""
+        """Return the results for a plan, and counts for the metadata of the predictions."""
         ...
 
 
@@ -74,7 +74,7 @@ class Results:
     boxes: dict[tuple[int, PhraseQuery], Detections]
 
     def rows(self, number: int) -> list[Row]:
-        """The rows of the predictions for task number `number` of the plan, in the order of its examples."""
+        """Return the rows of the predictions for task number `number` of the plan, in the order of its examples."""
         task, values = self.plan.tasks[number], self._values(number)
         task_type, rows = task.task.task_type, []
         for example in task.examples:
@@ -103,7 +103,7 @@ class Results:
         return rows
 
     def _values(self, number: int) -> Iterator[Any]:
-        """What was computed for each scored example of a task."""
+        """Yield the result of each scored example of a task."""
         plan, task = self.plan, self.plan.tasks[number]
         for place in plan.places[number]:
             if task.task.task_type == "matching":
@@ -122,7 +122,7 @@ class Results:
 
 def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:
     """Score everything in a plan; return the results and counts for the metadata of the predictions."""
-    captions = answers = Scores(np.empty(0), [], {})
+    captions = answers = Scores.none()
     if isinstance(model, DualEncoder):
         if len(plan.captions) or len(plan.text_pairs):
             captions = score_by_embeddings(model, plan, stages)

@@ -60,7 +60,7 @@ def each_alone(missing: np.ndarray) -> Sequence[Item]:
 
 
 class Work(NamedTuple):
-    """What a stage computes.
+    """The work of a stage.
 
     Attributes:
         kind: of the results, which names the parts in the store; its first word is the stage's title.
@@ -72,7 +72,7 @@ class Work(NamedTuple):
         owners: the content key that decides which shard computes a result, for each; by default its own key.
         ragged: whether results differ in length.
         one_by_one: whether items are computed alone, as for the re-check in float64.
-        derived: whether the items follow from the results of other stages: a shard leaves them to `merge`.
+        derived: whether the items follow from the results of other stages, so that no shard has computed them.
     """
 
     kind: str
@@ -126,7 +126,7 @@ class Stages:
     def run(self, work: Work) -> Any:
         """Return the results of all keys: an array (n, width), or a list of arrays if they are ragged.
 
-        A shard computes and stores its own results and returns zeros for the others.
+        A shard computes and stores its own results; what it returns is not complete and of no use.
 
         Raises:
             ModelError: the results are not finite, too few or of another width; or memory ran out with one item.
@@ -142,13 +142,12 @@ class Stages:
         if len(missing):
             if self._merged and not work.derived:
                 self._refuse_missing(work, missing)
-            if self.shard is None:
-                self._compute_missing(work, rows, missing, clock)
-            elif not work.derived:
-                self._compute_missing(work, rows, missing[self._is_own(work, missing, self.shard)], clock)
+            if self.shard is not None:
+                missing = missing[self._is_own(work, missing, self.shard)]
+            self._compute_missing(work, rows, missing, clock)
         clock["total"] = time.perf_counter() - start
         self.seconds[work.kind] = {name: round(value, 3) for name, value in clock.items()}
-        return rows.filled() if self.shard is None or work.ragged else _with_zeros(rows)
+        return rows.filled()
 
     def _compute_missing(self, work: Work, rows: Rows, missing: np.ndarray, clock: dict[str, float]) -> None:
         """Compute the rows at these positions, each by one rank, and fill in those of all ranks."""
@@ -315,9 +314,3 @@ def _as_rows(results: Sequence[Any], *, ragged: bool) -> Any:
     if joined.ndim > 2 or not joined.ndim:
         raise ModelError(f"expected one row of numbers for each item, and got an array of shape {joined.shape}")
     return joined.reshape(len(joined), -1)
-
-
-def _with_zeros(rows: Rows) -> np.ndarray:
-    filled = rows.filled()
-    filled[~rows.has] = 0
-    return filled

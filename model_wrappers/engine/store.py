@@ -173,11 +173,11 @@ class StoredModel:
     bytes: int
 
 
-def cached_store(identity: Mapping[str, Any], say: Callable[[str], None]) -> Store:
-    """Return the store of a model in the cache, marked as used now.
+def cached_folder(identity: Mapping[str, Any]) -> Path:
+    """Return the folder of a model in the cache, marked as used now.
 
     Raises:
-        StorageError: VL_ASSAY_CACHE_LIMIT is not a number.
+        StorageError: VL_ASSAY_CACHE_LIMIT is not a number, or the cache cannot be written.
     """
     _limit()
     folder = _home() / identity_hash(identity)
@@ -186,14 +186,13 @@ def cached_store(identity: Mapping[str, Any], say: Callable[[str], None]) -> Sto
         if not isinstance(json.loads(description.read_text(encoding="utf-8"))["name"], str):
             raise ValueError(description)
         os.utime(description)
-    except (OSError, ValueError, KeyError, TypeError):
+        return folder
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError):  # what lies beside a damaged file may be damaged too
         shutil.rmtree(folder, ignore_errors=True)
-        try:
-            write_atomically(description, json.dumps(identity, default=str).encode())
-        except StorageError as error:
-            say(f"nothing is kept for later runs: {error}")
-            return Store(None)
-    return Store(folder, say)
+    write_atomically(description, json.dumps(identity, default=str).encode())
+    return folder
 
 
 def cached_models() -> list[StoredModel]:

@@ -40,7 +40,7 @@ def placement_arguments(settings: Mapping[str, str], options: LoadOptions) -> di
     if placement == "tensor" and processes == 1:
         raise ModelError(
             "placement=tensor shares each layer among processes, and there is one: start them with "
-            "torchrun --nproc_per_node N --no-python vl-assay run …"
+            'torchrun --nproc_per_node N "$(which vl-assay)" run …'
         )
     arguments: dict[str, Any] = {"auto": {"device_map": "auto"}, "tensor": {"tp_plan": "auto"}}.get(placement, {})
     if settings["quantise"] == "no":

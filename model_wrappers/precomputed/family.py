@@ -53,7 +53,7 @@ from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from ..engine.results import Results
-from .matching import Reading, column_of
+from .matching import COLUMNS, column_of, match_records
 from .other_tools import orders_of
 from .records import RIGHT_LINE, allowed_files, read_records, shown
 
@@ -63,13 +63,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "name": ("", "…"),
     "allow_missing": ("false", "true"),
     "allow_unknown": ("false", "true"),
-}
-
-# The types of tasks that a column can have predictions of.
-_TASK_TYPES = {
-    "boxes": ("detection",),
-    "answer": ("matching", "vqa"),
-    "scores": ("matching", "retrieval", "text_similarity", "vqa"),
 }
 
 
@@ -87,7 +80,7 @@ class PrecomputedPredictions:
             ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
         orders = orders_of(self._path)
-        readings = [Reading(order, self.info.settings, plan, is_order=len(orders) > 1).results() for order in orders]
+        readings = [match_records(order, self.info.settings, plan, is_order=len(orders) > 1) for order in orders]
         results, facts = readings[0]
         if len(orders) > 1:
             results = replace(results, pairs=np.mean([each.pairs for each, _ in readings], axis=0))
@@ -119,7 +112,7 @@ def load(checkpoint: str, options: LoadOptions) -> PrecomputedPredictions:
         raise ModelError(f"a model's name is 1 to 200 printable characters, not {shown(name)}; set another: name=NAME")
     revision = f"sha256:{_hash(path)}"
     info = ModelInfo(name, "precomputed", path.name, revision, dtype="float64", settings=settings)
-    return PrecomputedPredictions(path, _TASK_TYPES[column], info)
+    return PrecomputedPredictions(path, COLUMNS[column], info)
 
 
 def _hash(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from ..engine.results import Results
 from ..serving.replies import chosen_captions, yes_or_no
 from .records import Record, read_records, shown
 
-# Messages name so many problems.
-_NAMED = 3
-
-# An example across the tasks of a run: its benchmark and its id.
-_Key = tuple[str, str]
+# The columns of predictions, and the types of tasks that they are for.
+COLUMNS = {
+    "boxes": ("detection",),
+    "answer": ("matching", "vqa"),
+    "scores": ("matching", "retrieval", "text_similarity", "vqa"),
+}
+_NAMED = 3  # problems in a message
 
 
 def number(value: Any) -> float:
@@ -113,164 +115,151 @@ def _corners(box: Any) -> list[float]:
     raise ValueError(f"the box {shown(box)} is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2")
 
 
-class Reading:
-    """One pass over a file that matches its records with a plan.
+def match_records(
+    path: Path, settings: Mapping[str, str], plan: ScoringPlan, *, is_order: bool = False
+) -> tuple[Results, dict[str, int]]:
+    """Match the records of a file with a plan; return the results in the plan's order, and counts for the metadata.
 
     With `is_order` the file has the answers to one of several orders of the captions, and an answer that chooses no
     caption is a vote for all wrong ones: so the mean over orders is a tie if one answer was right, and its accuracy
     with ties as half is the mean of the orders' accuracies.
-    """
 
-    def __init__(self, path: Path, settings: dict[str, str], plan: ScoringPlan, *, is_order: bool = False) -> None:
-        self._path, self._settings, self._plan, self._is_order = path, settings, plan, is_order
-        self._facts = Counter({"answers": 0})
-        self._problems: list[str] = []
-        self._unknown: list[str] = []
-        self._missing: list[str] = []
-        self._records: dict[_Key, Record] = {}
-        self._keys: dict[str, list[_Key]] = {}
+    Raises:
+        ModelError: missing, unknown or invalid records; the message shows a right line.
+    """
+    reading = _Reading(plan, is_order)
+    for record in read_records(path):
+        reading.add(record)
+    results = reading.results()
+    facts, problems, unknown, missing = reading.facts, reading.problems, reading.unknown, reading.missing
+    examples = {(task.benchmark, example.id) for task in plan.tasks for example in scored(task)}
+    right, count = f"A right one: {_right_line(plan)}", sum(len(scored(task)) for task in plan.tasks)
+    _refuse(path, problems, "{} of its records cannot be used", right)
+    if unneeded := len(reading.records.keys() - examples):
+        facts["unneeded_answers"] = unneeded  # for examples whose image is missing
+    if settings["allow_unknown"] == "true":
+        facts["unknown_answers"] += len(unknown)
+    else:
+        cure = f"-s allow_unknown=true ignores them, as for a part of a benchmark or with --limit. {right}"
+        _refuse(path, unknown, f"{{}} of its {facts['answers']:,} records match no example", cure)
+    if settings["allow_missing"] == "true":
+        facts["missing_answers"] += len(missing)
+    else:
+        cure = "-s allow_missing=true counts them as wrong. To evaluate one part, name it: BENCHMARK/PART"
+        _refuse(path, missing, f"no prediction for {{}} of {count:,} examples", cure)
+    return results, dict(facts)
+
+
+class _Reading:
+    """The records of a file by example, with counts, and with the records and examples that do not match."""
+
+    def __init__(self, plan: ScoringPlan, is_order: bool) -> None:
+        self.facts = Counter({"answers": 0})
+        self.problems: list[str] = []
+        self.unknown: list[str] = []
+        self.missing: list[str] = []
+        self.records: dict[tuple[str, str], Record] = {}
+        self._plan, self._is_order = plan, is_order
+        # The examples by id, which several benchmarks may share, and by benchmark and id.
+        self._keys: dict[str, dict[tuple[str, str], None]] = {}
         for task in plan.tasks:
             for example in task.examples:
-                key = task.benchmark, example.id
-                for name in {example.id, "/".join(key)}:
-                    if key not in self._keys.setdefault(name, []):
-                        self._keys[name].append(key)
+                for name in (example.id, f"{task.benchmark}/{example.id}"):
+                    self._keys.setdefault(name, {})[task.benchmark, example.id] = None
 
-    def results(self) -> tuple[Results, dict[str, int]]:
-        """Return the results, and counts for the metadata.
-
-        Raises:
-            ModelError: missing, unknown or invalid records; the message shows a right line.
-        """
-        for record in read_records(self._path):
-            self._facts["answers"] += 1
-            try:
-                self._add(record)
-            except ValueError as error:
-                self._problems.append(f"{record.place}: {error}")
-        results = self._results()
-        self._refuse(self._problems, "{} of its records cannot be used", cure=f"A right one: {self._right_line()}")
-        wanted = {(task.benchmark, example.id) for task in self._plan.tasks for example in scored(task)}
-        if unneeded := len(self._records.keys() - wanted):
-            self._facts["unneeded_answers"] = unneeded  # for examples whose image is missing
-        self._refuse(
-            self._unknown,
-            f"{{}} of its {self._facts['answers']:,} records match no example",
-            "allow_unknown",
-            "-s allow_unknown=true ignores them, as for a part of a benchmark or with --limit. A right one: "
-            + self._right_line(),
-        )
-        self._refuse(
-            self._missing,
-            f"no prediction for {{}} of {sum(len(scored(task)) for task in self._plan.tasks):,} examples",
-            "allow_missing",
-            "-s allow_missing=true counts them as wrong. To evaluate one part, name it: BENCHMARK/PART",
-        )
-        return results, dict(self._facts)
-
-    def _add(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
+        """Add a record."""
+        self.facts["answers"] += 1
         name = record.fields.get("id")
+        keys = [*self._keys.get(name, ())] if isinstance(name, str) else []
+        problem = ""
         if not isinstance(name, str):
-            raise ValueError("it has no id" if name is None else f"the id {shown(name)} is not text")
-        keys = self._keys.get(name, [])
-        if len(keys) > 1:
-            raise ValueError(
-                f"the id {shown(name)} may mean {' or '.join(map('/'.join, keys[:_NAMED]))}; write it whole"
-            )
-        if not keys:
-            self._unknown.append(f"{record.place}: id {shown(name)}")
-        elif keys[0] in self._records:
-            raise ValueError(f"duplicate prediction for {name}, already at {self._records[keys[0]].place}")
-        else:
-            self._records[keys[0]] = record
+            problem = "it has no id" if name is None else f"the id {shown(name)} is not text"
+        elif len(keys) > 1:
+            problem = f"the id {shown(name)} may mean {' or '.join(map('/'.join, keys[:_NAMED]))}; write it whole"
+        elif not keys:
+            self.unknown.append(f"{record.place}: id {shown(name)}")
+        elif (first := self.records.setdefault(keys[0], record)) is not record:
+            problem = f"duplicate prediction for {name}, already at {first.place}"
+        if problem:
+            self.problems.append(f"{record.place}: {problem}")
 
-    def _results(self) -> Results:
+    def results(self) -> Results:
         """Return the scores and boxes of every example, in the order of the plan."""
-        pairs, text_pairs, answers = [np.empty(0)], [np.empty(0)], [np.empty(0)]
-        by_type = {"matching": pairs, "text_similarity": text_pairs, "vqa": answers}
+        arrays = {task_type: [np.empty(0)] for task_type in ("matching", "text_similarity", "vqa")}
         pools: list[np.ndarray] = []
         boxes: dict[tuple[int, PhraseQuery], Detections] = {}
         for task in self._plan.tasks:
             examples, task_type = scored(task), task.task.task_type
+            captions = len(retrieval_captions(task)) if task_type == "retrieval" else 0
+            shapes = [_shape(task_type, example, captions) for example in examples]
+            values = [self._value(task, example, shape) for example, shape in zip(examples, shapes, strict=True)]
             if task_type == "detection":
-                self._add_boxes(task, examples, boxes)
-                continue
-            texts = retrieval_captions(task) if task_type == "retrieval" else ()
-            scores = [self._scores(task, example, texts) for example in examples]
-            if task_type == "retrieval":
-                pools += [_pool(scores, len(texts))] if scores else []
-                continue
-            for example, matrix in zip(examples, scores, strict=True):
-                filled = np.zeros(_shape(task_type, example, texts)) if matrix is None else matrix
-                by_type[task_type].append(filled.ravel())
-        arrays = [np.concatenate(parts) for parts in (pairs, text_pairs, answers)]
-        return Results(self._plan, arrays[0], arrays[1], pools, arrays[2], boxes)
+                for example, detections in zip(examples, values, strict=True):
+                    self._add_boxes(example, detections or [], boxes)
+            elif task_type == "retrieval" and examples:
+                # A missing row gets the lowest score of all, so that it beats no other row.
+                lowest = min((float(row.min()) for row in values if row is not None), default=0.0)
+                rows = [np.full(shapes[0], lowest) if row is None else row for row in values]
+                pools.append(np.concatenate(rows).astype(np.float32))
+            elif task_type != "retrieval":
+                filled = [np.zeros(shape) if each is None else each for each, shape in zip(values, shapes, strict=True)]
+                arrays[task_type] += [each.ravel() for each in filled]
+        pairs, text_pairs, answers = (np.concatenate(parts) for parts in arrays.values())
+        return Results(self._plan, pairs, text_pairs, pools, answers, boxes)
 
-    def _scores(self, task: TaskData, example: Example, texts: Collection[str]) -> np.ndarray | None:
-        """Return the scores (images, captions) of an example; None if they are missing or invalid."""
-        record = self._records.get((task.benchmark, example.id))
+    def _value(self, task: TaskData, example: Example, shape: tuple[int, int]) -> Any:
+        """Return an example's scores of that shape, or the detections of its phrases; None if missing or invalid."""
+        record, task_type = self.records.get((task.benchmark, example.id)), task.task.task_type
         if record is None:
-            self._missing.append(example.id)
-            return None
+            self.missing.append(example.id)
+            is_detection = task_type == "detection"
+            return [Detections(np.empty((0, 4)), np.empty(0))] * len(example.phrases) if is_detection else None
         try:
-            return self._value(record.fields, task.task.task_type, example, texts)
+            column, fields = column_of(record.fields), record.fields
+            if task_type not in COLUMNS[column]:
+                raise ValueError(f"{column} came for {task_type}")
+            if column == "boxes":
+                detections = boxes_of(fields, example)
+                self.facts["without_boxes"] += not any(len(each.boxes) for each in detections)
+                return detections
+            if column == "scores":
+                scores = scores_of(fields["scores"], *shape)
+                if task_type == "retrieval" and np.abs(scores).max() > np.finfo(np.float32).max:
+                    raise ValueError("its scores do not fit into float32, the type of retrieval predictions")
+                return scores
+            answer = fields["answer"]
+            scores = np.array([[yes_or_no(answer)]]) if task_type == "vqa" else choices(answer, example)
         except ValueError as error:
-            self._problems.append(f"{record.place}: {error}")
+            self.problems.append(f"{record.place}: {error}")
             return None
-
-    def _value(self, fields: Mapping[str, Any], task_type: str, example: Example, texts: Collection[str]) -> np.ndarray:
-        if column_of(fields) == "scores":
-            scores = scores_of(fields["scores"], *_shape(task_type, example, texts))
-            if task_type == "retrieval" and np.abs(scores).max() > np.finfo(np.float32).max:
-                raise ValueError("its scores do not fit into float32, the type of retrieval predictions")
-            return scores
-        if column_of(fields) != "answer" or task_type not in ("matching", "vqa"):
-            raise ValueError(f"{column_of(fields)} came for {task_type}")
-        scores = np.array([[yes_or_no(fields["answer"])]]) if task_type == "vqa" else choices(fields["answer"], example)
-        self._facts["no_answer"] += not scores.any()
+        self.facts["no_answer"] += not scores.any()
         return scores if scores.any() or not self._is_order else 1 - np.eye(*scores.shape)
 
     def _add_boxes(
-        self, task: TaskData, examples: list[Example], boxes: dict[tuple[int, PhraseQuery], Detections]
+        self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
     ) -> None:
-        """Add the boxes of each phrase of each example; an example without a record is missing."""
-        for example in examples:
-            record = self._records.get((task.benchmark, example.id))
-            detections = [Detections(np.empty((0, 4)), np.empty(0)) for _ in example.phrases]
-            if record is None:
-                self._missing.append(example.id)
-            else:
-                try:
-                    if column_of(record.fields) != "boxes":
-                        raise ValueError(f"{column_of(record.fields)} came for detection")
-                    detections = boxes_of(record.fields, example)
-                except ValueError as error:
-                    self._problems.append(f"{record.place}: {error}")
-                    continue
-                self._facts["without_boxes"] += not any(len(one.boxes) for one in detections)
-            for query, one in zip(queries_of(example), detections, strict=True):
-                place = self._plan.number(example.images[0]), query
-                if not all(map(np.array_equal, boxes.setdefault(place, one), one)):
-                    self._problems.append(
-                        f"{example.id}: another example has the same phrase and image, but other boxes"
-                    )
+        for query, one in zip(queries_of(example), detections, strict=False):
+            place = self._plan.number(example.images[0]), query
+            if not all(map(np.array_equal, boxes.setdefault(place, one), one)):
+                self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
 
-    def _right_line(self) -> str:
-        """Return a record of the first example of the plan, with made-up predictions."""
-        task = self._plan.tasks[0]
-        example = next(iter(scored(task)), task.examples[0])
-        predictions = blank(task, example)
-        if task.task.task_type == "detection":
-            predictions = {"boxes": [[[0, 0, 9, 9]]] * len(example.phrases), "scores": [[None]] * len(example.phrases)}
-        return json.dumps({"id": example.id, **predictions}, ensure_ascii=False).replace("null", "0.3")
 
-    def _refuse(self, found: list[str], what: str, setting: str = "", cure: str = "") -> None:
-        """Raise if there is a problem, unless a setting allows it."""
-        if setting and self._settings[setting] == "true":
-            self._facts[f"{setting.removeprefix('allow_')}_answers"] += len(found)
-        elif found:
-            named = "; ".join(found[:_NAMED]) + (" … " if len(found) > _NAMED else ". ")
-            raise ModelError(f"{self._path.name}: {what.format(f'{len(found):,}')}: {named}{cure}")
+def _right_line(plan: ScoringPlan) -> str:
+    """Return a record of the first example of the plan, with made-up predictions."""
+    task = plan.tasks[0]
+    example = next(iter(scored(task)), task.examples[0])
+    predictions = blank(task, example)
+    if task.task.task_type == "detection":
+        predictions = {"boxes": [[[0, 0, 9, 9]]] * len(example.phrases), "scores": [[None]] * len(example.phrases)}
+    return json.dumps({"id": example.id, **predictions}, ensure_ascii=False).replace("null", "0.3")
+
+
+def _refuse(path: Path, problems: Sequence[str], what: str, cure: str) -> None:
+    """Raise if there are problems; `what` has a place for their number."""
+    if problems:
+        named = "; ".join(problems[:_NAMED]) + (" … " if len(problems) > _NAMED else ". ")
+        raise ModelError(f"{path.name}: {what.format(f'{len(problems):,}')}: {named}{cure}")
 
 
 def column_of(fields: Mapping[str, Any]) -> str:
@@ -288,14 +277,8 @@ def column_of(fields: Mapping[str, Any]) -> str:
     return columns[0]
 
 
-def _shape(task_type: str, example: Example, texts: Collection[str]) -> tuple[int, int]:
-    """Return the shape of an example's scores."""
+def _shape(task_type: str, example: Example, captions: int) -> tuple[int, int]:
+    """Return the shape of an example's scores; `captions` are those of a retrieval set."""
     pairs = math.comb(len(example.captions), 2)
-    shapes = {"retrieval": (1, len(texts)), "text_similarity": (1, pairs), "vqa": (1, 1)}
+    shapes = {"retrieval": (1, captions), "text_similarity": (1, pairs), "vqa": (1, 1)}
     return shapes.get(task_type, (len(example.images), len(example.captions)))
-
-
-def _pool(scores: list[np.ndarray | None], width: int) -> np.ndarray:
-    """Return the rows of a retrieval set; a missing row gets the lowest score of all, so that it beats no other row."""
-    lowest = min((float(row.min()) for row in scores if row is not None), default=0.0)
-    return np.concatenate([np.full((1, width), lowest) if row is None else row for row in scores]).astype(np.float32)

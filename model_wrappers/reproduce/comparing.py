@@ -1,10 +1,11 @@
-"""Comparing the values of a table with those of results, and statistics of datasets with those of our rows."""
+"""Published values of a table, each with ours: from results of models, or from the rows of a dataset."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -16,8 +17,8 @@ from ...hub_datasets.core.network import check_sources
 from ...hub_datasets.published.tables import SUITE, Column, Row, Table, number
 from ...metrics.evaluation import suite_means
 from ...metrics.records.results import Result
-from .report import Comparison
 
+Options = Mapping[str, Any] | None
 STATISTICS: dict[str, Callable[[Sequence[Example]], float]] = {
     "pairs": len,
     "images": lambda examples: len({image for example in examples for image in example.images}),
@@ -32,88 +33,117 @@ STATISTICS: dict[str, Callable[[Sequence[Example]], float]] = {
         len(phrase.boxes) for example in examples for phrase in example.phrases if phrase.boxes
     ),
 }
+# Far below half of the last decimal that any table prints.
+_FLOAT_ROUNDING = 1e-12
 
 
-def published_cells(table: Table, row: Row) -> Iterator[Comparison]:
-    """The published values of a row, without ours."""
+@dataclass(frozen=True)
+class Comparison:
+    """A published value and ours; scores are fractions in [0, 1], statistics of a dataset are counts or means.
+
+    Args:
+        row, column: of the table; see `published.tables.Table` for which is which in the paper.
+        printed: the value as it is printed.
+        published: the same as a fraction.
+        rounding: half of its last decimal.
+        why: the reason if there is no value of ours.
+        ours, interval, n, tie_rate: our score, its interval, number of examples, and share of examples with ties.
+        deviation: standard deviation over seeds of the data, of which `ours` is then the mean.
+        predictions: file and hash of each file of predictions that it was computed from.
+        is_comparable: False if the published value is of other data.
+    """
+
+    row: Row
+    column: Column
+    printed: str
+    published: float
+    rounding: float
+    why: str = ""
+    ours: float | None = None
+    interval: tuple[float, float] | None = None
+    n: int | None = None
+    tie_rate: float | None = None
+    deviation: float | None = None
+    predictions: Sequence[Mapping[str, str]] = ()
+    is_comparable: bool = True
+
+    @property
+    def difference(self) -> float | None:
+        """Our value minus the published one; None if one is missing or they are of other data."""
+        return self.ours - self.published if self.ours is not None and self.is_comparable else None
+
+    @property
+    def equal(self) -> bool | None:
+        """True if our value rounds to the published one; None without a difference."""
+        return None if self.difference is None else abs(self.difference) <= self.rounding + _FLOAT_ROUNDING
+
+    @property
+    def inside(self) -> bool | None:
+        """True if a value that rounds to the published one is in our interval; None without interval, or other data."""
+        if self.interval is None or not self.is_comparable:
+            return None
+        margin = self.rounding + _FLOAT_ROUNDING
+        return self.interval[0] - margin <= self.published <= self.interval[1] + margin
+
+
+def compare(table: Table, row: Row, results: Sequence[Result]) -> list[Comparison]:
+    """Return the published values of a row, each with ours: their mean if the data have several seeds."""
+    return [replace(cell, **_ours(cell.column, results)) for cell in _published(table, row)]
+
+
+def _published(table: Table, row: Row) -> Iterator[Comparison]:
     rounding = 0.5 * 10**-table.decimals / table.unit
     for column, printed in table.cells(row):
         published = number(printed) / table.unit
         yield Comparison(row, column, printed, published, rounding, is_comparable=table.is_comparable)
 
 
-def compare(table: Table, row: Row, results: Sequence[Result]) -> Iterator[Comparison]:
-    """The published values of a row that was run, each with ours: over several seeds of the data their mean."""
-    for cell in published_cells(table, row):
-        yield _with_ours(cell, results)
-
-
-def _with_ours(cell: Comparison, results: Sequence[Result]) -> Comparison:
-    column = cell.column
+def _ours(column: Column, results: Sequence[Result]) -> dict[str, Any]:
+    """Return the fields of a `Comparison` with our value of a column, or `why` there is no value."""
+    is_suite = column.average == SUITE
     if not column.task:
-        return replace(cell, why=column.reason)
-    if column.average == SUITE:
-        return _with_mean(cell, results)
-    own = _results_of(column, results)
-    if not own:
-        return replace(cell, why=f"no predictions of {column.task}")
+        return {"why": column.reason}
+    if not (own := _results_of(column, results)):
+        return {"why": f"no predictions of {'any set of ' * is_suite}{column.task}"}
+    if is_suite:
+        mean = suite_means(own, suites_of)[0]
+        ours = mean.scores.get(column.score[0], math.nan)
+        if math.isnan(ours):
+            return {"why": f"the sets of {column.task} that were run do not have the score"}
+        files = {each.predictions["sha256"]: each.predictions for each in own}
+        return {"ours": ours, "predictions": [*files.values()], **({"is_comparable": False} if mean.lacking else {})}
     lacking = set(get_task(*column.task.split("/")).configs) - set(own[0].benchmark.get("configs", ()))
     if lacking and column.average != "category":
-        return replace(cell, why=f"the predictions lack {', '.join(sorted(lacking))}")
+        return {"why": f"the predictions lack {', '.join(sorted(lacking))}"}
     *path, name = column.score
-    parts = [_part(result, path) for result in own]
+    # A part without a number of examples has that of the part around it.
+    parts = [reduce(lambda part, key: {"n": part.get("n"), **part.get(key, {})}, path, each.scores) for each in own]
     values = [part[name] for part in parts if part.get(name) is not None]
     if len(values) < len(parts):
-        return replace(cell, why="the predictions have no such examples")
+        return {"why": "the predictions have no such examples"}
     # An interval is over images, and of one draw of the data; several draws have a deviation.
     interval = parts[0].get(f"{name}_interval") if len(parts) == 1 else None
-    return replace(
-        cell,
-        ours=fmean(values),
-        interval=interval and (interval[0], interval[1]),
-        deviation=stdev(values) if len(values) > 1 else None,
-        n=parts[0].get("n"),
-        tie_rate=parts[0].get("tie_rate"),
-        predictions=[result.predictions for result in own],
-    )
-
-
-def _with_mean(cell: Comparison, results: Sequence[Result]) -> Comparison:
-    """A cell with our mean over a suite, which is not comparable if tasks are lacking."""
-    own = _results_of(cell.column, results)
-    if not own:
-        return replace(cell, why=f"no predictions of any set of {cell.column.task}")
-    found = suite_means(own, suites_of)[0]
-    ours = found.scores.get(cell.column.score[0], math.nan)
-    if math.isnan(ours):
-        return replace(cell, why=f"the sets of {cell.column.task} that were run do not have the score")
-    files = {each.predictions["sha256"]: each.predictions for each in own}
-    return replace(
-        cell, ours=ours, predictions=[*files.values()], is_comparable=cell.is_comparable and not found.lacking
-    )
+    return {
+        "ours": fmean(values),
+        "interval": interval and (interval[0], interval[1]),
+        "deviation": stdev(values) if len(values) > 1 else None,
+        "n": parts[0].get("n"),
+        "tie_rate": parts[0].get("tie_rate"),
+        "predictions": [result.predictions for result in own],
+    }
 
 
 def _results_of(column: Column, results: Sequence[Result]) -> list[Result]:
     """Return the results of a column's tasks and metric: several of a task if its data have several seeds."""
-    return [
-        each
-        for each in results
-        if each.metric == column.metric and f"{each.benchmark['name']}/{each.benchmark['task']}" in column.tasks
-    ]
+    return [each for each in results if each.metric == column.metric and _task(each) in column.tasks]
 
 
-def _part(result: Result, path: Sequence[str]) -> dict[str, Any]:
-    """The scores at a path, with the number of examples of the innermost part that has one."""
-    part: Any = result.scores
-    counted = part.get("n")
-    for key in path:
-        part = part.get(key, {})
-        counted = part.get("n", counted)
-    return {**part, "n": counted}
+def _task(result: Result) -> str:
+    return f"{result.benchmark['name']}/{result.benchmark['task']}"
 
 
 def remarks(by_model: Mapping[str, Sequence[Result]], comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Properties of our predictions: other numbers of examples, missing images, ties, precision, activations."""
+    """Describe our predictions: other numbers of examples, missing images, ties, precision, activations."""
     counts = {(one.column.name, one.n, one.column.n) for one in comparisons if one.n and one.column.n}
     for column, n, published in sorted(counts):
         if n != published:
@@ -123,62 +153,61 @@ def remarks(by_model: Mapping[str, Sequence[Result]], comparisons: Sequence[Comp
         for task, column in suites.items():
             for mean in suite_means(_results_of(column, results), suites_of)[:1]:
                 if mean.lacking:
-                    counts = f"{len(mean.found)} of {len(column.tasks)}"
-                    yield f"{name}: mean over {counts} sets of {task}, without {', '.join(mean.lacking)}."
-        facts = list(dict.fromkeys(fact for result in results for fact in _facts(result)))
-        if facts:
+                    sets = f"{len(mean.found)} of {len(column.tasks)} sets of {task}"
+                    yield f"{name}: mean over {sets}, without {', '.join(mean.lacking)}."
+        if facts := list(dict.fromkeys(fact for result in results for fact in _facts(result))):
             yield f"{name}: {'; '.join(facts)}."
 
 
 def _facts(result: Result) -> Iterator[str]:
-    task, model = f"{result.benchmark['name']}/{result.benchmark['task']}", result.model
+    task, run, settings = _task(result), result.run, result.model.get("settings") or {}
     if result.missing:
         yield f"{result.missing:,} of {result.benchmark['rows']:,} examples of {task} lack their image"
-    if result.scores.get("tie_rate"):
-        share, ties = 100 * result.scores["tie_rate"], result.options.get("ties")
-        yield f"ties decide {share:.2g} % of {task} and count as {ties} ({result.metric})"
-    if result.run.get("orders") == 1:
+    if ties := result.scores.get("tie_rate"):
+        yield f"ties decide {100 * ties:.2g} % of {task} and count as {result.options.get('ties')} ({result.metric})"
+    if run.get("orders") == 1:
         yield "answers to one order of the captions alone"
-    if result.run.get("truncated_captions"):
-        yield f"{result.run['truncated_captions']:,} captions were truncated"
-    if model.get("dtype") in ("float16", "bfloat16"):
-        yield f"scored in {model['dtype']}"
-    if (model.get("settings") or {}).get("activation_mismatch") == "yes":
-        yield f"computed with {model['settings']['activation']}, which its weights were not trained with"
+    if run.get("truncated_captions"):
+        yield f"{run['truncated_captions']:,} captions were truncated"
+    if (dtype := result.model.get("dtype")) in ("float16", "bfloat16"):
+        yield f"scored in {dtype}"
+    if settings.get("activation_mismatch") == "yes":
+        yield f"computed with {settings['activation']}, which its weights were not trained with"
 
 
 def compare_statistics(
-    table: Table, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
-) -> Iterator[Comparison]:
-    """The printed statistics of a dataset, each with that of our rows.
+    table: Table, data_dir: str | Path | None, options: Mapping[str, Any] | None
+) -> list[Comparison]:
+    """Return the printed statistics of a dataset, each with that of our rows; the arguments are those of `examples_of`.
+
+    Raises:
+        DataError: the dataset is missing or damaged.
+    """
+    tasks = dict.fromkeys(column.task for column in table.columns)
+    examples = {task: examples_of(task, data_dir, options) for task in tasks}
+    comparisons = []
+    for row in table.rows:
+        category = row.run.settings.get("category")
+        for cell in _published(table, row):
+            chosen = [each for each in examples[cell.column.task] if category in (None, each.category)]
+            value = float(STATISTICS[cell.column.score[0]](chosen)) if chosen else None
+            why = "" if chosen else f"the data have no {category} part"
+            comparisons.append(replace(cell, ours=value, n=len(chosen), why=why))
+    return comparisons
+
+
+def examples_of(task: str, data_dir: str | Path | None, options: Options) -> list[Example]:
+    """Return the examples of a task, without images.
 
     Args:
-        table: whose columns all have the average ``"statistic"``.
+        task: benchmark and task.
         data_dir: the user's copy of the sources, or a folder with one for each benchmark.
         options: fields of the builder's configuration.
 
     Raises:
         DataError: the dataset is missing or damaged.
     """
-    tasks = dict.fromkeys(column.task for column in table.columns)
-    examples = {task: examples_of(task, data_dir=data_dir, options=options) for task in tasks}
-    for row in table.rows:
-        category = row.run.settings.get("category")
-        for cell in published_cells(table, row):
-            chosen = [each for each in examples[cell.column.task] if category in (None, each.category)]
-            value = float(STATISTICS[cell.column.score[0]](chosen)) if chosen else None
-            yield replace(cell, ours=value, n=len(chosen), why="" if chosen else f"the data have no {category} part")
-
-
-def examples_of(
-    task: str, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
-) -> list[Example]:
-    """The examples of a task, without images; the arguments are those of `compare_statistics`.
-
-    Raises:
-        DataError: the dataset is missing or damaged.
-    """
     folder = sources_folder(task.partition("/")[0], data_dir)
     check_sources([task], data_dir=folder, options=options)
-    [found] = load_examples(task, data_dir=folder, options=options, needs_images=False)
-    return found.examples
+    [loaded] = load_examples(task, data_dir=folder, options=options, needs_images=False)
+    return loaded.examples

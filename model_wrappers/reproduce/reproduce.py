@@ -8,7 +8,6 @@ from the dataset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,11 @@ from ...metrics.common.errors import DataError, ModelError
 from ...metrics.common.storage import write_text
 from ...metrics.evaluation import check_options
 from ...metrics.records.predictions import read_predictions
-from ...metrics.records.results import Result
 from ..engine.distributed import join
 from ..engine.runner import default_folder, predict
 from .comparing import compare, compare_statistics, remarks
 from .plans import FoundPredictions, Plan, find_predictions, plan, scan_predictions
 from .report import Reproduction, as_json, to_markdown
-
-
-@dataclass
-class Ran:
-    """The predictions of rows, by the row's name; and why other rows have none."""
-
-    paths: dict[str, list[Path]] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    not_run: dict[str, str] = field(default_factory=dict)
 
 
 def reproduce(
@@ -78,67 +67,67 @@ def reproduce(
         VLAssayError: an unknown table, label or option, data that cannot be used, a full disk; or nothing to compare.
     """
     check_options(ties=ties, confidence=confidence)
-    found = get_table(table)
-    if found.why_not():
-        raise ModelError(f"no value of {table} can be computed here: {found.why_not()}")
-    given = predictions if isinstance(predictions, str | Path) else None
-    folder = Path(out or given or default_folder(table)).expanduser()
-    if found.is_statistics:
-        data = {"data_dir": scoring.get("data_dir"), "options": scoring.get("options")}
-        return _write(Reproduction(found, {}, [*compare_statistics(found, **data)], {}, {}, []), folder)
-    plans = plan(found, models, use, weights)
+    published = get_table(table)
+    if reason := published.why_not():
+        raise ModelError(f"no value of {table} can be computed here: {reason}")
+    is_folder = isinstance(predictions, str | Path)
+    folder = Path(out or (is_folder and predictions) or default_folder(table)).expanduser()
+    if published.is_statistics:
+        comparisons = compare_statistics(published, scoring.get("data_dir"), scoring.get("options"))
+        return _write(Reproduction(published, {}, comparisons, {}, {}, []), folder)
+    plans, failed = plan(published, models, use, weights), {}
     if predictions is not None:
-        scanned = scan_predictions(predictions) if isinstance(predictions, str | Path) else predictions
-        rows = [row for row in found.rows if row.name in plans]
-        paths = find_predictions(scanned, found, rows, plans)
-        lacking = [row.name for row in rows if row.run.is_model and row.name not in paths]
-        ran = Ran(paths, not_run=dict.fromkeys(lacking, "no predictions"))
+        paths = find_predictions(scan_predictions(predictions) if is_folder else predictions, published, plans)
+        rows = [row for row in published.rows if row.name in plans and row.run.is_model and row.name not in paths]
+        not_run = {row.name: "no predictions" for row in rows}
     else:
         for name, each in plans.items():
             if models is not None and each.why:
                 raise ModelError(f"{name} of {table} cannot be run: {each.why}")
-        ran = run_rows(found, plans, folder, [*seeds], scoring)
-    if not ran.paths:
-        reasons = "; ".join(f"{name}: {why}" for name, why in {**ran.failed, **ran.not_run}.items())
+        not_run = {name: each.why for name, each in plans.items() if each.why and each.need}
+        paths, failed = run_rows(published, plans, folder, [*seeds], scoring)
+    if not paths:
+        reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
         raise ModelError(f"no model of {table} to compare with. {reasons}")
     if not join().is_main:
         return None
-    return _write(_compare(found, ran, ties, confidence), folder)
+    results, comparisons = {}, []
+    for row in (row for row in published.rows if row.name in paths):
+        files = paths[row.name]
+        evaluated = report(files, parts=False, ties=ties or _ties(row, files), confidence=confidence)
+        results[row.name] = [result for result in evaluated if result.metric in published.metrics]
+        comparisons += compare(published, row, results[row.name])
+    options, about = {"ties": ties, "confidence": confidence}, [*remarks(results, comparisons)]
+    return _write(Reproduction(published, options, comparisons, not_run, failed, about), folder)
 
 
 def run_rows(
     table: Table, plans: Mapping[str, Plan], folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
-) -> Ran:
-    """Run the models of rows, by the row's name, each into a folder of its name.
+) -> tuple[dict[str, list[Path]], dict[str, str]]:
+    """Run the planned models that lack nothing, each into a folder of its row's name.
 
-    Args:
-        table, plans: the table, and how its rows are run; others are left out.
-        folder: of the predictions.
-        seeds, scoring: as for `reproduce`.
+    The arguments are those of `reproduce`.
+
+    Returns:
+        The predictions of each row, by its name; and the errors of the models that cannot be loaded.
 
     Raises:
         DataError: the data of no task of a row can be used.
     """
-    ran = Ran(not_run={name: each.why for name, each in plans.items() if each.why and each.need})
+    paths, failed = {}, {}
     for row in table.rows:
-        if row.name not in plans or plans[row.name].why:
-            continue
-        try:
-            ran.paths[row.name] = _run_row(table, row, plans[row.name], folder / row.folder, seeds, scoring)
-        except ModelError as error:
-            ran.failed[row.name] = str(error)
-    return ran
+        if row.name in plans and not plans[row.name].why:
+            try:
+                paths[row.name] = _run_row(table, row, plans[row.name], folder / row.folder, seeds, scoring)
+            except ModelError as error:
+                failed[row.name] = str(error)
+    return paths, failed
 
 
 def _run_row(
     table: Table, row: Row, planned: Plan, folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
 ) -> list[Path]:
-    """Run the model of a row on the tasks whose data are there; the files of its predictions.
-
-    Raises:
-        ModelError: it cannot be loaded.
-        DataError: the data of no task can be used.
-    """
+    """Run the model of a row on the tasks whose data can be used, and return the files of its predictions."""
     ready: dict[str, list[str]] = {}
     errors = []
     for task in table.tasks(row):
@@ -159,19 +148,8 @@ def _run_row(
     return files
 
 
-def _compare(table: Table, ran: Ran, ties: str | None, confidence: float) -> Reproduction:
-    results: dict[str, list[Result]] = {}
-    for name, files in ran.paths.items():
-        found = report(files, parts=False, ties=ties or _ties(table, name, files), confidence=confidence)
-        results[name] = [result for result in found if result.metric in table.metrics]
-    comparisons = [one for row in table.rows if row.name in results for one in compare(table, row, results[row.name])]
-    options = {"ties": ties, "confidence": confidence}
-    return Reproduction(table, options, comparisons, ran.not_run, ran.failed, [*remarks(results, comparisons)])
-
-
-def _ties(table: Table, name: str, files: Iterable[Path]) -> str | None:
-    """The tie policy of a row's values, which applies to means over several orders of the captions."""
-    [row] = [row for row in table.rows if row.name == name]
+def _ties(row: Row, files: Iterable[Path]) -> str | None:
+    """Return the tie policy of a row's values, which applies to means over several orders of the captions."""
     orders = [read_predictions(file).metadata["run"].get("orders", 1) for file in files] if row.run.ties else []
     return row.run.ties if any(count > 1 for count in orders) else None
 

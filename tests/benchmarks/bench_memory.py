@@ -103,9 +103,9 @@ def child(arguments: argparse.Namespace) -> None:
 
 def _look_before_writing(held: dict[str, float]) -> None:
     """Put the megabytes of Python objects that are alive just before predictions are written into `held`."""
-    from vl_assay.model_wrappers.engine import runner
+    from vl_assay.model_wrappers.engine import output
 
-    write = runner.write_predictions
+    write = output.write_predictions
 
     def look_and_write(*args: Any) -> None:
         statistics = tracemalloc.take_snapshot().statistics("filename")
@@ -113,7 +113,7 @@ def _look_before_writing(held: dict[str, float]) -> None:
         held.update({f"held: {name}": size for name, size in found.items() if size >= _SHOWN})
         write(*args)
 
-    runner.write_predictions = look_and_write
+    output.write_predictions = look_and_write
 
 
 def measure(what: str, data: Path, out: Path, model: Path) -> dict[str, Any]:

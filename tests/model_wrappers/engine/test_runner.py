@@ -192,6 +192,34 @@ def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
         run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=1)
 
 
+def test_tf32_is_off_in_a_run_and_the_users_settings_come_back(tiny_clip, coco, tmp_path, monkeypatch):
+    import torch
+
+    from vl_assay.model_wrappers.clip import Clip
+
+    operations = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.mkldnn.matmul]
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    was, during, folder = torch.get_float32_matmul_precision(), [], coco()
+    see = Clip.see
+
+    def watched(*arguments):
+        during.extend([*(each.fp32_precision for each in operations), torch.backends.cudnn.benchmark])
+        return see(*arguments)
+
+    monkeypatch.setattr(Clip, "see", watched)
+    try:
+        torch.set_float32_matmul_precision("high")
+        before = [each.fp32_precision for each in operations]
+        for number in (1, 2):
+            [file] = run_quietly(str(tiny_clip), folder, tmp_path / str(number), ["sugarcrepe/add_att"], cache=False)
+            found = read_predictions(file).metadata["run"]["tf32_switched_off"]
+            assert found["cuda.matmul"] == "tf32"
+        assert [each.fp32_precision for each in operations] == before
+    finally:
+        torch.set_float32_matmul_precision(was)
+    assert set(during) == {"ieee", True}
+
+
 QUIET = {"progress": False}
 
 

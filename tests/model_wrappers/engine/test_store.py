@@ -13,7 +13,15 @@ from damage import flipped
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.metrics.common.errors import ModelError, StorageError
-from vl_assay.model_wrappers.engine.store import Rows, cached_models, cached_store, clear_cache, item_key, make_room
+from vl_assay.model_wrappers.engine.store import (
+    Rows,
+    Store,
+    cached_folder,
+    cached_models,
+    clear_cache,
+    item_key,
+    make_room,
+)
 
 MODEL = {"name": "m", "revision": "1", "dtype": "float32"}
 
@@ -29,7 +37,7 @@ def row_of(number, width=2):
 
 def ask(numbers, model=MODEL, messages=None):
     """Return the positions of those of the numbered items that are missing, after which they are stored."""
-    store = cached_store(model, (messages if messages is not None else []).append)
+    store = Store(cached_folder(model), (messages if messages is not None else []).append)
     keys, rows = [item_key(str(number)) for number in numbers], Rows(len(numbers))
     store.read("images", keys, rows)
     missing = rows.missing
@@ -48,7 +56,7 @@ def test_only_what_is_missing_is_asked_for_again(tmp_path):
 
 
 def test_ragged_rows_come_back_with_their_lengths_and_kinds_apart():
-    store, keys = cached_store(MODEL, print), [item_key("image", str(number)) for number in range(4)]
+    store, keys = Store(cached_folder(MODEL)), [item_key("image", str(number)) for number in range(4)]
     given = [np.arange(length, dtype=np.float64) for length in (6, 0, 12, 6)]
     store.add("boxes", keys, given)
     rows, others = Rows(4, ragged=True), Rows(4, ragged=True)

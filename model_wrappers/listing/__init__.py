@@ -1,0 +1,1 @@
+"""The list of benchmarks, metrics and model families."""
