@@ -85,9 +85,9 @@ def score_examples(model: Any, scenes: int) -> Array:
     for start in range(0, scenes, 32):
         batch = range(start, min(start + 32, scenes))
         worlds = [tasks.task_rows("hard_positives", 0, "test", scene)[1][0]["image"] for scene in batch]
-        images = model.encode_images([model.prepare_image(render.render(world)) for world in worlds])
+        images = model.encode_images([model.prepare_image(render.render(world)) for world in worlds]).numpy()
         captions = [text for example in texts[4 * start : 4 * batch.stop] for text in example]
-        embeddings = model.encode_captions(model.prepare_captions(captions)).astype(np.float64)
+        embeddings = model.encode_captions(model.prepare_captions(captions)).numpy().astype(np.float64)
         scores.append(np.einsum("nd,nd->n", embeddings, np.repeat(images, 16, axis=0)))
     return np.concatenate(scores).reshape(-1, 4).round(7)
 

@@ -29,7 +29,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
-from .loading.blip_layers import read_with_images
+from .loading.blip_layers import image_reader
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
     CANDIDATES,
@@ -60,12 +60,12 @@ class BlipContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head, as a dual encoder."""
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
+        """Return image embeddings (n, d), not normalised."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return model.vision_proj(states[:, 0])
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
+        """Return caption embeddings (n, d), not normalised."""
         return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
@@ -76,6 +76,7 @@ class BlipMatching(RerankingModel):
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
+        self._read_with_images = image_reader(checkpoint.info.settings)
 
     @property
     def first_stage(self) -> BlipContrastive:
@@ -83,27 +84,29 @@ class BlipMatching(RerankingModel):
         return self._as(BlipContrastive, self._model, self.max_tokens)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Seen:
-        """Both towers of the image side."""
+        """Return both towers of the image side."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
     def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Scores (n,) of the chosen head; see the module."""
-        first = ids if self._first_token is None else ids.index_fill(1, rows.new_zeros(1), self._first_token)
+        """Return scores (n,) of the chosen head; see the module."""
+        first = ids
+        if self._first_token is not None:
+            first = torch.cat([torch.full_like(ids[:, :1], self._first_token), ids[:, 1:]], dim=1)
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-        fused = read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
-        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1).cpu().double()
+        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)
         if self._head == "sum":
             return log_odds(model.itm_head, fused).sigmoid() + cosine
         return head_logits(model.itm_head, fused)[:, 1] + cosine
 
 
 def _caption_embeddings(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The output (n, e) of the contrastive head for captions, not normalised."""
+    """Return the output (n, e) of the contrastive head for captions, not normalised."""
     states = model.text_encoder(input_ids=ids, attention_mask=mask).last_hidden_state
     return model.text_proj(states[:, 0])
 

@@ -39,7 +39,7 @@ class Blip2(FusedModel):
         self._head = checkpoint.info.settings["head"]
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Hidden states (n, patches, d) of the vision tower; for ``itc`` embeddings (n, queries, d) of length 1."""
+        """Return states (n, patches, d) of the vision tower; for ``itc`` embeddings (n, queries, d) of length 1."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         if self._head == "itm":
             return states
@@ -50,7 +50,7 @@ class Blip2(FusedModel):
     def fuse(
         self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Log-odds of a match, or the highest cosine of a query token, (n,)."""
+        """Return log-odds of a match, or the highest cosine of a query token, (n,)."""
         features = seen[rows]
         if self._head == "itc":
             embeds = model.embeddings(input_ids=ids)

@@ -34,7 +34,7 @@ class BridgeTower(FusedModel):
         super().__init__(checkpoint, text.max_position_embeddings - text.pad_token_id - 1)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """The input of each cross-modal layer from the vision tower, (n, layers, patches, d)."""
+        """Return the input of each cross-modal layer from the vision tower, (n, layers, patches, d)."""
         tower = model.bridgetower
         visual = tower.vision_model.visual
         blocks = visual.transformer.resblocks[: len(tower.text_model.encoder.layer)]
@@ -43,25 +43,31 @@ class BridgeTower(FusedModel):
         for number, block in enumerate(blocks, start=1):
             states = block(states)
             if number >= _layers_before(tower):
-                bridged = tower._apply_image_transform(visual.forward_post(states), len(bridges))
+                transform = _numbered(tower.cross_modal_image_transform, len(bridges))
+                bridged = transform(visual.forward_post(states))
                 bridges.append(bridged + tower.token_type_embeddings.weight[1])
         return torch.stack(bridges, dim=1)
 
     def fuse(
         self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Log-odds of a match, (n,)."""
+        """Return log-odds of a match, (n,)."""
         layers = [seen[rows, number] for number in range(seen.shape[1])]
         return log_odds(model.itm_score.fc, _joined(model.bridgetower, layers, ids, mask))
 
 
+def _numbered(transform: Any, number: int) -> Any:
+    """Return the transform before a cross-modal layer: one for each, or the same for all."""
+    return transform[number] if isinstance(transform, torch.nn.ModuleList) else transform
+
+
 def _layers_before(tower: Any) -> int:
-    """How many layers of both towers come before the first cross-modal layer."""
+    """Return the number of layers of both towers before the first cross-modal layer."""
     return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
 
 
 def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
+    """Return the pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
     words = tower.text_model.embeddings(input_ids=ids)
     visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
     layers = tower.text_model.encoder.layer
@@ -69,12 +75,13 @@ def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: t
     for layer in layers[:before]:
         words = layer(words, visible)
     kind = tower.token_type_embeddings.weight[0]
-    text = tower.cross_modal_text_layernorm(tower._apply_text_transform(words, 0) + kind)
+    transforms = tower.cross_modal_text_transform
+    text = tower.cross_modal_text_layernorm(_numbered(transforms, 0)(words) + kind)
     image = tower.cross_modal_image_layernorm(seen[0])
     for number in range(len(seen)):
         if number:
             words = layers[before + number - 1](words, visible)
-            bridged = tower._apply_text_transform(words, number) + kind
+            bridged = _numbered(transforms, number)(words) + kind
             text = tower.cross_modal_text_link_tower[number - 1](bridged, text, visible)
             image = tower.cross_modal_image_link_tower[number - 1](seen[number], image, None)
         text, image = (

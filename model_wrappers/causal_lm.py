@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -27,7 +26,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, cut_tokens, log_likelihoods, pad_right, text_limit
+from .loading.torch_models import Checkpoint, TextScorerModel, cut_tokens, log_likelihoods, pad_right, text_limit
 
 MODEL_TYPES = ()
 OTHERS = "language models, as text-only baselines"
@@ -36,7 +35,7 @@ CHECKPOINTS = ("openai-community/gpt2", "Qwen/Qwen2.5-0.5B", "EleutherAI/pythia-
 SETTINGS = {"normalise": ("tokens", "none")}
 
 
-class CausalLm(TextModel):
+class CausalLm(TextScorerModel):
     """A causal language model as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint, start: int) -> None:
@@ -46,22 +45,19 @@ class CausalLm(TextModel):
         self._normalise = checkpoint.info.settings["normalise"]
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, after the start token."""
+        """Return the token ids of each caption, after the start token."""
         rows = super().prepare_captions(captions)
         return [ids if ids[:1] == [self._start] else [self._start, *ids] for ids in rows]
 
-    @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
-        model = self.chosen(exact)
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return log-likelihoods (n,), float64, in nats; higher is likelier. NaN for a caption without tokens."""
         rows = [cut_tokens(ids, self.max_tokens) if self._closes else list(ids[: self.max_tokens]) for ids in captions]
         ids, mask = pad_right(rows, self._start, model.device)
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits if rows else []
-        likelihoods = (log_likelihoods(own[: len(row) - 1], row[1:]) for own, row in zip(logits, rows, strict=True))
-        scores = [
-            float(each.mean() if self._normalise == "tokens" or not len(each) else each.sum()) for each in likelihoods
-        ]
-        return np.array(scores, dtype=np.float64)
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        logs = [log_likelihoods(part[: len(row) - 1], row[1:]) for part, row in zip(logits, rows, strict=True)]
+        # The mean of no tokens is NaN.
+        is_mean = self._normalise == "tokens"
+        return torch.stack([part.mean() if is_mean or not len(part) else part.sum() for part in logs])
 
 
 def load(checkpoint: str, options: LoadOptions) -> CausalLm:
@@ -89,7 +85,7 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
 
 @torch.inference_mode()
 def _reads_ahead(model: Any, ids: Sequence[int]) -> bool:
-    """Whether the first token's logits change with the last token: `transformers` loads BERT as a causal model too."""
+    """Return whether the last token changes the first one's logits, as in BERT, which `transformers` loads, too."""
     pair = torch.tensor([list(ids), [*ids[:-1], ids[0]]], device=model.device)
     one, other = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
     return bool((one - other).abs().max() > 1e-4 * one.abs().max())

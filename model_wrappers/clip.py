@@ -65,17 +65,17 @@ class Clip(DualEncoderMixin, ImageTextModel):
             self.shares_prefixes = can_share(whole, shared, self.prepare_captions(SAMPLES))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
+        """Return image embeddings (n, d), not normalised."""
         return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
+        """Return caption embeddings (n, d), not normalised."""
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self.batch_tokens(captions, model)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`, with what captions begin with alike computed once."""
+        """Return what `read` returns, with common beginnings of captions computed once."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
         # A caption is read at its first end token, and what follows it is not seen from there.
         end = model.config.text_config.eos_token_id

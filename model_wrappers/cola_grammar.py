@@ -14,8 +14,8 @@ al., 2020).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from transformers import AutoModelForSequenceClassification
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
@@ -23,7 +23,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel, text_limit
+from .loading.torch_models import Checkpoint, TextScorerModel, text_limit, wide
 
 MODEL_TYPES = ("distilbert",)
 CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-base-CoLA")
@@ -31,23 +31,19 @@ CHECKPOINTS = ("textattack/distilbert-base-uncased-CoLA", "textattack/roberta-ba
 SETTINGS = {"score": ("probability", "logit")}
 
 
-class ColaGrammar(TextModel):
+class ColaGrammar(TextScorerModel):
     """A classifier of acceptability as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint, acceptable: int) -> None:
         super().__init__(checkpoint, text_limit(checkpoint))
         self._acceptable = acceptable
 
-    @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Acceptability (n,), float64: a probability, or its log-odds; higher is more acceptable."""
-        if not captions:
-            return np.empty(0)
-        model = self.chosen(exact)
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return acceptability (n,), float64: a probability, or its log-odds; higher is more acceptable."""
         ids, mask = self.batch_tokens(captions, model)
-        logits = model(input_ids=ids, attention_mask=mask).logits.cpu().double()
+        logits = wide(model(input_ids=ids, attention_mask=mask).logits)
         odds = logits[:, self._acceptable] - logits[:, 1 - self._acceptable]
-        return (odds.sigmoid() if self.info.settings["score"] == "probability" else odds).numpy()
+        return odds.sigmoid() if self.info.settings["score"] == "probability" else odds
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
@@ -65,7 +61,7 @@ def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
 
 
 def _acceptable(checkpoint: str, labels: dict[int, str]) -> int:
-    """The number of the class "acceptable"; another pair of classes, such as sentiment, would score nonsense."""
+    """Return the number of the class "acceptable"; another pair of classes, such as sentiment, would score nonsense."""
     names = {str(name).lower(): number for number, name in labels.items()}
     if names.keys() == {"label_0", "label_1"}:
         return names["label_1"]

@@ -36,13 +36,13 @@ class FlavaContrastive(DualEncoderMixin, ImageTextModel):
     """The contrastive head of a `FlavaModel`, as a dual encoder."""
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
+        """Return image embeddings (n, d), not normalised."""
         states = model.image_model(pixel_values=self.batch_pixels(images, model.image_model)).last_hidden_state
         # `get_image_features` projects all tokens and returns them all; the embedding is the first.
         return model.image_projection(states[:, 0])
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
+        """Return caption embeddings (n, d), not normalised."""
         ids, mask = self.batch_tokens(captions, model)
         states = model.text_model(input_ids=ids, attention_mask=mask).last_hidden_state
         return model.text_projection(states[:, 0])
@@ -57,14 +57,14 @@ class FlavaMatching(RerankingModel):
         return self._as(FlavaContrastive, self._model.flava, self.max_tokens)
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """The input of the multimodal encoder, (n, patches, d)."""
+        """Return the input of the multimodal encoder, (n, patches, d)."""
         tower = model.flava.image_model
         return model.flava.image_to_mm_projection(_unfinished(tower, pixel_values=self.batch_pixels(images, tower)))
 
     def fuse(
         self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Log-odds of a match, (n,)."""
+        """Return log-odds of a match, (n,)."""
         flava, head = model.flava, model.itm_head
         read = flava.text_to_mm_projection(_unfinished(flava.text_model, input_ids=ids, attention_mask=mask))
         visible = mask.new_ones(len(ids), seen.shape[1] + int(flava.multimodal_model.use_cls_token))
@@ -75,7 +75,7 @@ class FlavaMatching(RerankingModel):
 
 
 def _unfinished(tower: Any, **inputs: torch.Tensor) -> torch.Tensor:
-    """A tower's last hidden states before its final layer norm, which is what the multimodal encoder was trained on."""
+    """Return a tower's last hidden states before its final layer norm: the multimodal encoder was trained on these."""
     return tower(**inputs, output_hidden_states=True).hidden_states[-1]
 
 

@@ -58,11 +58,11 @@ class GroundingDino(TextDetector):
         super().__init__(checkpoint, min(config.max_text_len, config.text_config.max_position_embeddings))
 
     def see(self, images: Sequence[np.ndarray]) -> Sequence[torch.Tensor]:
-        """The pixels: this model fuses image and text from its encoder on."""
+        """Return the pixels: this model fuses image and text from its encoder on."""
         return [self.batch_pixels(images, self._model)]
 
     def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
-        """The output for each pair of image and text."""
+        """Return the output for each pair of image and text."""
         prompts = [self._prompt(text) for text in texts]
         ids, mask = self.batch_tokens([prompt.ids for prompt in prompts], self._model)
         output = self._model(pixel_values=seen[0], input_ids=ids, attention_mask=mask)
@@ -70,7 +70,7 @@ class GroundingDino(TextDetector):
         yield from map(_Output, boxes, probabilities(output.logits.float().cpu().numpy()), prompts)
 
     def _prompt(self, text: str) -> _Prompt:
-        """The text with a full stop at its end, which the model was trained with: without it, how a text is padded
+        """Return the text with a full stop at its end, as in training: without it, how a text is padded
         would decide which of its tokens see each other."""
         text = text.rstrip()
         tokens = self._tokenizer(text if text.endswith(".") else f"{text}.", return_offsets_mapping=True, verbose=False)
@@ -78,7 +78,7 @@ class GroundingDino(TextDetector):
         return _Prompt(cut_tokens(tokens["input_ids"], self.max_tokens), spans[: self.max_tokens - 1])
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
-        """The boxes of a phrase, none where it stands beyond what the model reads."""
+        """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # [CLS] and [SEP] have no characters.
         tokens = [i for i, (first, last) in enumerate(output.prompt.spans) if max(first, start) < min(last, end)]

@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from transformers import DetrConfig, DetrImageProcessorPil, ResNetBackbone, ResNetConfig, RobertaConfig, RobertaModel
 from transformers.models.detr.modeling_detr import DetrDecoder, DetrEncoder, DetrSinePositionEmbedding
 
-from ..metrics.common.errors import ModelError
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, TextDetector, best_boxes, read_limits
@@ -108,12 +107,12 @@ class Mdetr(nn.Module):
         self.bbox_embed = nn.ModuleDict({"layers": nn.ModuleList(nn.Linear(*size) for size in sizes)})
 
     def see(self, pixels: Tensor) -> Tensor:
-        """The last map (n, d, height, width) of images of one shape, projected."""
+        """Return the last map (n, d, height, width) of images of one shape, projected."""
         output = self.backbone(pixels)
         return self.input_proj((output if isinstance(output, list) else output.feature_maps)[-1])
 
     def forward(self, seen: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Boxes (n, queries, 4), in shares of the image, and logits (n, queries, places) of maps `see` with texts."""
+        """Return boxes (n, queries, 4) in shares of the image, and logits (n, queries, places), of maps with texts."""
         read = self.text(input_ids=ids, attention_mask=mask).last_hidden_state
         read = self.resizer["layer_norm"](self.resizer["fc"](read))
         placed = self.positions(seen.shape, seen.device, torch.float32).to(seen.dtype).flatten(2).transpose(1, 2)
@@ -145,18 +144,18 @@ class MdetrDetector(TextDetector):
     """MDETR as a detector of phrases."""
 
     def see(self, images: Sequence[np.ndarray]) -> Sequence[Tensor]:
-        """The projected map of the backbone."""
+        """Return the projected map of the backbone."""
         return [self._model.see(self.batch_pixels(images, self._model))]
 
     def read(self, seen: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_Output]:
-        """The output for each pair of a map and a text."""
+        """Return the output for each pair of a map and a text."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in self.prepare_captions(texts)]
         boxes, logits = self._model(seen[0], *pad_right(cut, self._tokenizer.pad_token_id, seen[0].device))
         places = softmax(logits.cpu().double().numpy(), axis=-1)
         yield from map(_Output, boxes.float().cpu().numpy(), places)
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
-        """The boxes of a phrase, none where it stands beyond what the model reads."""
+        """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # The last place is no object, and the last token that is read is the end.
         tokens = range(min(output.places.shape[1], self.max_tokens) - 1)
@@ -166,7 +165,7 @@ class MdetrDetector(TextDetector):
         return best_boxes(output.boxes, output.places[:, chosen].max(axis=1), size, size, self._limits)
 
     def _tokens(self, text: str, start: int, end: int) -> range:
-        """The tokens of a phrase as the authors' `create_positive_map` finds them: none if it is white space."""
+        """Return the tokens of a phrase as the authors' `create_positive_map` finds them: none if it is white space."""
         token = self._tokenizer(text, verbose=False).char_to_token
         first = next((found for place in range(start, end)[:3] if (found := token(place)) is not None), None)
         last = next((found for place in range(start, end)[:-4:-1] if (found := token(place)) is not None), None)
@@ -174,17 +173,17 @@ class MdetrDetector(TextDetector):
 
 
 def needed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that scores depend on."""
+    """Return the tensors that scores depend on."""
     return {key: value for key, value in tensors.items() if not _UNUSED.match(key)}
 
 
 def origin(name: str) -> Origin:
-    """The tensor of the authors' file for a weight of `Mdetr`."""
+    """Return the tensor of the authors' file for a weight of `Mdetr`."""
     return renamed(name, _NAMES, r"^(?:en|de)coder\..*_attn\.([qkv])_proj")
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> MdetrConfig:
-    """The sizes of a model, by its tensors; a `KeyError` or `ValueError` if they have none."""
+    """Return the sizes of a model, by its tensors; a `KeyError` or `ValueError` if they have none."""
     queries, width = tensors["query_embed.weight"].shape
     words, hidden = tensors[f"{_TEXT}.embeddings.word_embeddings.weight"].shape
     text = RobertaConfig(
@@ -213,7 +212,7 @@ def architecture(tensors: Mapping[str, Tensor]) -> MdetrConfig:
 
 
 def _backbone(tensors: Mapping[str, Tensor]) -> ResNetConfig | str:
-    """The backbone; a `KeyError` or `ValueError` for one that is not of the released files."""
+    """Return the backbone; a `KeyError` or `ValueError` for one that is not of the released files."""
     if f"{_BODY}.conv_stem.weight" in tensors:
         return _EFFICIENT_NETS[len(tensors[f"{_BODY}.conv_stem.weight"])]
     stages = range(1, 5)
@@ -229,15 +228,8 @@ def _backbone(tensors: Mapping[str, Tensor]) -> ResNetConfig | str:
 
 
 def _efficient_net(name: str) -> Any:
-    """The feature maps of an EfficientNet of timm, with the normalisation that MDETR froze."""
-    try:
-        create = importlib.import_module("timm").create_model
-    except ImportError as error:
-        raise ModelError(
-            f"this MDETR looks through {name} of the library timm ({error}): pip install timm, with a torchvision that "
-            "fits torch; or take pretrained_resnet101_checkpoint.pth, which needs neither"
-        ) from error
-    net = create(name, features_only=True, out_indices=(1, 2, 3, 4))
+    """Return the feature maps of an EfficientNet of timm, with the normalisation that MDETR froze."""
+    net = importlib.import_module("timm").create_model(name, features_only=True, out_indices=(1, 2, 3, 4))
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.eps = 1e-5
@@ -245,7 +237,7 @@ def _efficient_net(name: str) -> Any:
 
 
 def _count(tensors: Mapping[str, Tensor], prefix: str) -> int:
-    """How many numbered parts have this prefix."""
+    """Return how many numbered parts have this prefix."""
     return len({found[1] for key in tensors if (found := re.match(rf"{prefix}\.(\d+)\.", key))})
 
 

@@ -35,31 +35,27 @@ class MtebModel:
         self.info, self.device = info, device
         self._model = model
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the model: worker processes only decode images."""
-        return {**self.__dict__, "_model": None}
-
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """The pixels in RGB, (height, width, 3), uint8."""
+        """Return the pixels in RGB, (height, width, 3), uint8."""
         return np.asarray(image.convert("RGB"))
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The bytes of each caption."""
+        """Return the bytes of each caption."""
         return [list(caption.encode()) for caption in captions]
 
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1, float32; `exact` is no more exact."""
+        """Return embeddings (n, d) of length 1, float32; `exact` changes nothing."""
         batch = {"image": [Image.fromarray(pixels) for pixels in images]}
         return _unit(self._model.get_image_embeddings([batch], show_progress_bar=False))
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1, float32; `exact` is no more exact."""
+        """Return embeddings (n, d) of length 1, float32; `exact` changes nothing."""
         batch = {"text": [bytes(caption).decode() for caption in captions]}
         return _unit(self._model.get_text_embeddings([batch], show_progress_bar=False))
 
 
 def _unit(rows: Any) -> np.ndarray:
-    """Rows of the library, tensors or arrays, as float32 of length 1."""
+    """Return rows of the library, tensors or arrays, as float32 of length 1."""
     found = np.asarray(rows.float().cpu().numpy() if hasattr(rows, "cpu") else rows, np.float32)
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
@@ -72,8 +68,11 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
             than float32 was asked for, which the library chooses itself.
     """
     choose("mteb", options, {})
-    if options.dtype != "float32":
-        raise ModelError(f"mteb chooses the precision of its models itself; got dtype {options.dtype}, leave it out")
+    if options.dtype != "float32" or options.compile:
+        raise ModelError(
+            f"mteb loads its models itself: dtype is float32 and compile is off; got {options.dtype} and "
+            f"{options.compile}, leave them out"
+        )
     library = import_library(LIBRARY)
     try:
         library.get_model_meta(checkpoint)

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from transformers import OmDetTurboForObjectDetection
 
-from ..metrics.common.errors import ModelError
 from ..metrics.functional.boxes import box_iou
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
 from .loading.detectors import LIMITS, TextDetector, best_boxes, load_detector, probabilities
@@ -49,12 +48,12 @@ class OmDetTurbo(TextDetector):
         super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
 
     def see(self, images: Sequence[np.ndarray]) -> Sequence[torch.Tensor]:
-        """The encoder's maps, one for each level."""
+        """Return the encoder's maps, one for each level."""
         pixels = self.batch_pixels(images, self._model)
         return self._model.encoder(self._model.vision_backbone(pixels), return_dict=True).extracted_states
 
     def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
-        """The boxes for each image and class, and their scores."""
+        """Return the boxes for each image and class, and their scores."""
         classes = self.batch_tokens(self.prepare_captions(texts), self._model)
         tasks = self.batch_tokens(self.prepare_captions([f"Detect {text}." for text in texts]), self._model)
         ones = torch.ones(len(texts), dtype=torch.long, device=self.device)
@@ -65,7 +64,7 @@ class OmDetTurbo(TextDetector):
         yield from map(_Output, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
-        """The boxes of a phrase, without those that overlap a better one."""
+        """Return the boxes of a phrase, without those that overlap a better one."""
         centres, halves = output.boxes[:, :2], output.boxes[:, 2:] / 2
         corners = np.concatenate([centres - halves, centres + halves], axis=1)
         kept: list[int] = []
@@ -77,11 +76,5 @@ class OmDetTurbo(TextDetector):
 
 
 def load(checkpoint: str, options: LoadOptions) -> OmDetTurbo:
-    """Load a checkpoint; raises as `load_detector`, also without timm where it needs that."""
-    try:
-        return OmDetTurbo(load_detector("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))
-    except ImportError as error:
-        raise ModelError(
-            f"{checkpoint} looks at images through the library timm ({error}): pip install timm, with a torchvision "
-            "that fits torch"
-        ) from error
+    """Load a checkpoint; raises as `load_detector`, also without timm if it needs that."""
+    return OmDetTurbo(load_detector("omdet_turbo", checkpoint, options, _CLASSES, SETTINGS))

@@ -36,11 +36,11 @@ from ..hub_datasets.core.pretrained import check_folder, read_json
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import folder_hash, loading_errors, torch_dtype
+from .loading.checkpoints import compile_layers, folder_hash, loading_errors, torch_dtype
 from .loading.open_clip_config import FILE, check_config
 from .loading.prefixes import SAMPLES, can_share, grow, log_mask
 from .loading.published import QUICK, Published, find_published, published_checkpoints
-from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to
+from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to, to_device
 from .loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 MODEL_TYPES = ()
@@ -79,11 +79,11 @@ class OpenClip(DualEncoderMixin):
         self._end = int(tokenizer(["a " * self.max_tokens], context_length=self.max_tokens)[0, -1])
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, from the library's transform for evaluation."""
+        """Return pixel values (3, height, width), float32, from the library's transform for evaluation."""
         return self._preprocess(image.convert("RGB")).numpy()
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the end token and no padding."""
+        """Return the token ids of each caption, with the end token and no padding."""
         if not captions:
             return []
         length = 4 * self.max_tokens
@@ -99,17 +99,17 @@ class OpenClip(DualEncoderMixin):
         )
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
+        """Return image embeddings (n, d), not normalised."""
         weight = next(model.parameters())
         pixels = on_device(images, weight.device, weight.dtype)
         return model.encode_image(pixels)
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
-        return model.encode_text(self.padded(captions).to(next(model.parameters()).device))
+        """Return caption embeddings (n, d), not normalised."""
+        return model.encode_text(to_device(self.padded(captions), next(model.parameters()).device))
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`, with what captions begin with alike computed once, and no padding up to `max_tokens`.
+        """Return what `read` returns, with common beginnings computed once and without padding up to `max_tokens`.
 
         Raises AttributeError or another error of `can_share` for a tower that is not built like that of CLIP.
         """
@@ -119,18 +119,17 @@ class OpenClip(DualEncoderMixin):
         pooling = getattr(tower, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
         ends = [ids.index(max(ids) if pooling == "argmax" else self._end) for ids in cut]
         trees = grow([ids[: end + 1] for ids, end in zip(cut, ends, strict=True)], self._pad)
-        device, heads = tower.positional_embedding.device, tower.transformer.resblocks[0].attn.num_heads
-        hidden = tower.token_embedding(trees.ids.to(device)) + tower.positional_embedding[trees.places.to(device)]
-        mask = log_mask(trees.seen, hidden.dtype).to(device).expand(-1, heads, -1, -1).flatten(0, 1)
-        sequences, tokens = (index.to(device) for index in trees.ends)
-        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[sequences, tokens])
+        trees, heads = trees.on(tower.positional_embedding.device), tower.transformer.resblocks[0].attn.num_heads
+        hidden = tower.token_embedding(trees.ids) + tower.positional_embedding[trees.places]
+        mask = log_mask(trees.seen, hidden.dtype).expand(-1, heads, -1, -1).flatten(0, 1)
+        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[trees.ends])
         projection = tower.text_projection
         if projection is None:
             return rows
         return projection(rows) if isinstance(projection, torch.nn.Module) else rows @ projection
 
     def fresh(self) -> Any:
-        """A model of the same architecture with random weights, of torch's generator."""
+        """Return a model of the same architecture with random weights, of torch's generator."""
         if self._model_name.startswith(_SCHEMES):
             raise ModelError(
                 f"{self.info.name} always comes with its weights; for random ones name a model of open_clip, such as "
@@ -152,7 +151,7 @@ class OpenClip(DualEncoderMixin):
         (folder / FILE).write_text(json.dumps(config, indent=1), encoding="utf-8")
 
     def padded(self, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Prepared captions (n, `max_tokens`), truncated or padded as by the library's tokenizer."""
+        """Return prepared captions (n, `max_tokens`), truncated or padded as by the library's tokenizer."""
         return pad_to(captions, self._pad, self.max_tokens)
 
 
@@ -204,8 +203,11 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
             "pretrained": weights,
             **_activation(library, model, source),
             **({"weights": "; ".join(changes)} if changes else {}),
+            **({"compile": "true"} if options.compile else {}),
         },
     )
+    if options.compile:
+        compile_layers(model)
     loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
     if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
@@ -216,7 +218,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
 
 
 def find_source(library: Any, checkpoint: str, given: str) -> Source:
-    """The source that a checkpoint's name and the setting ``pretrained`` describe.
+    """Return the source that a checkpoint's name and the setting ``pretrained`` describe.
 
     Raises:
         ModelError: no such model or file, or not exactly one kind of weights.
@@ -255,7 +257,7 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
 
 
 def _how_to_get(row: Published) -> str:
-    """What to do with a published checkpoint that was named without a file of weights."""
+    """Return the advice for a published checkpoint that was named without a file of weights."""
     if row.load_as:
         return f"{row.title} is loaded as {row.load_as}; {row.note}"
     if not row.files:
@@ -264,7 +266,7 @@ def _how_to_get(row: Published) -> str:
 
 
 def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...]]:
-    """Model in float32 on the CPU, tokenizer, transform of images, and what was changed in a file of weights."""
+    """Return model in float32 on the CPU, tokenizer, transform of images, and what was changed in a file of weights."""
     with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
         _check_source(source)
         warnings.filterwarnings("ignore", "QuickGELU mismatch")  # `_activation` warns, also for files
@@ -287,7 +289,7 @@ def _check_source(source: Source) -> None:
 
 @contextmanager
 def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, tuple[str, ...]]]:
-    """A file that the library loads, if the source has one, and how its weights differ from those of the source."""
+    """Yield a file that the library loads, if the source has one, and the changes made to the weights of the source."""
     if source.file is None or source.file.suffix in _ARRAYS:
         yield str(source.file) if source.file else None, ()
         return
@@ -302,7 +304,7 @@ def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, t
 
 
 def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
-    """The weights as their authors score them, with as many positions of captions as the model has."""
+    """Return the weights as their authors score them, with as many positions of captions as the model has."""
     length = library.get_model_config(source.model)["text_cfg"].get("context_length", 77)
     share = source.published.openai_share if source.published else ""
     if share:
@@ -321,7 +323,7 @@ def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
-    """The model's activation, and whether its weights were trained with another one; warns if so."""
+    """Return the model's activation, and whether its weights were trained with another one; warn if so."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
     if source.tag:

@@ -18,9 +18,10 @@ import torch
 from transformers import Owlv2ForObjectDetection, OwlViTForObjectDetection
 
 from ..metrics.common.errors import ModelError
+from .engine.arithmetic import full_float32
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
 from .loading.detectors import LIMITS, PhraseDetector, best_boxes, load_detector, probabilities
-from .loading.torch_models import Checkpoint, precise_convolutions
+from .loading.torch_models import Checkpoint
 
 _CLASSES = {"owlvit": OwlViTForObjectDetection, "owlv2": Owlv2ForObjectDetection}
 MODEL_TYPES = tuple(_CLASSES)
@@ -40,16 +41,16 @@ class OwlVit(PhraseDetector):
         super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
 
     @torch.inference_mode()
+    @full_float32()
     def detect(
         self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image; image and text towers run once for what is the same."""
+        """Return the boxes of each query of each prepared image; an image or a text passes its tower once."""
         asked = [[self._text(query) for query in row] for row in queries]
         texts = list(dict.fromkeys(text for row in asked for text in row))
         embeddings = dict(zip(texts, self._embed(texts), strict=True))
         pixels = self.batch_pixels(images, self._model)
-        with precise_convolutions():
-            grid, _ = self._model.image_embedder(pixel_values=pixels)
+        grid, _ = self._model.image_embedder(pixel_values=pixels)
         patches = grid.flatten(1, 2)
         boxes = self._model.box_predictor(patches, grid).float().cpu().numpy()
         found = []
@@ -64,7 +65,7 @@ class OwlVit(PhraseDetector):
         return found
 
     def _embed(self, texts: Sequence[str]) -> torch.Tensor:
-        """The embeddings (n, d) of texts, of length 1."""
+        """Return the embeddings (n, d) of texts, of length 1."""
         ids, mask = self.batch_tokens(self.prepare_captions(texts), self._model)
         output = self._model.base_model.get_text_features(input_ids=ids, attention_mask=mask)
         return output.pooler_output / output.pooler_output.norm(dim=-1, keepdim=True)

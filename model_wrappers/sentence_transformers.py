@@ -14,8 +14,10 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +78,11 @@ class SentenceEmbedder(DualEncoderMixin):
         self._suffix = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], ends)])
 
     def prepare_image(self, image: Image.Image) -> Image.Image:
-        """The image in RGB; the library's processor takes whole batches, in `see`."""
+        """Return the image in RGB; the library's processor takes whole batches, in `see`."""
         return image.convert("RGB")
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the prompt or the conversation around it, not truncated."""
+        """Return the token ids of each caption, with the prompt or the conversation around it, not truncated."""
         if not captions:
             return []
         features = self._features(captions, text={"truncation": False, "max_length": None, "verbose": False})
@@ -88,16 +90,16 @@ class SentenceEmbedder(DualEncoderMixin):
         return [ids[mask].tolist() for ids, mask in rows]
 
     def see(self, model: Any, images: Sequence[Any]) -> torch.Tensor:
-        """Image embeddings (n, d), as the library's ``encode`` gives them."""
+        """Return image embeddings (n, d), as the library's ``encode`` gives them."""
         features = model.preprocess(list(images), prompt=self._prompts["image"], **self._task("image"))
         return self._embed(model, features, "image")
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), as the library's ``encode`` gives them."""
+        """Return caption embeddings (n, d), as the library's ``encode`` gives them."""
         return self._embed(model, self.batch(captions), "caption")
 
     def batch(self, captions: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Features of prepared captions as the library makes them: truncated, and padded on its side."""
+        """Return features of prepared captions as the library makes them: truncated, and padded on its side."""
         whole, kept = [list(row) for row in captions], self.max_tokens - self._suffix
         cut = [row if len(row) <= self.max_tokens else row[:kept] + row[len(row) - self._suffix :] for row in whole]
         ids, mask = pad_right([row[:: self._step] for row in cut], self._pad, torch.device("cpu"))
@@ -150,7 +152,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     chosen = choose("sentence_transformers", options, SETTINGS)
     library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
     files = CheckpointFiles("sentence_transformers", checkpoint, options, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
-    with loading_errors(checkpoint, "sentence_transformers"), _lacking_libraries(checkpoint):
+    with loading_errors(checkpoint, "sentence_transformers"):
         if not library.util.is_sentence_transformer_model(path, revision=files.commit, cache_folder=files.cache_dir):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
         check_folder(Path(path))
@@ -196,21 +198,8 @@ def _check_modules(files: CheckpointFiles) -> None:
             )
 
 
-@contextmanager
-def _lacking_libraries(checkpoint: str) -> Iterator[None]:
-    """Turn the error of a processor that needs another library into a `ModelError`."""
-    try:
-        yield
-    except ImportError as error:
-        [reason, *_] = str(error).strip().splitlines()
-        raise ModelError(
-            f"{checkpoint} needs another library ({reason}); processors that also take videos, as Qwen's do, need "
-            "torchvision, in the build that matches torch"
-        ) from error
-
-
 def _prepare_with_pillow(processor: Any) -> dict[str, Any]:
-    """Prepare images with Pillow, as all families do; returns what predictions record of it.
+    """Prepare images with Pillow, as all families do, and return the record of it for predictions.
 
     Torchvision, if it is installed, gives other pixels; a processor for which there is nothing else keeps it.
     """
@@ -222,7 +211,7 @@ def _prepare_with_pillow(processor: Any) -> dict[str, Any]:
 
 
 def _prompt(model: Any, role: str) -> str | None:
-    """The prompt of a model for a query or document; None if it has none."""
+    """Return the prompt of a model for a query or document; None if it has none."""
     names = [*_PROMPTS[role], *([model.default_prompt_name] if role != "none" else [])]
     return next((model.prompts[name] for name in names if name in model.prompts), None) or None
 
@@ -238,21 +227,15 @@ def _refuse_unfit(model: Any) -> None:
 @contextmanager
 def _complete() -> Iterator[None]:
     """Raise `ModelError` for weights that are missing, of which `transformers` only logs a report."""
-    reports: list[str] = []
-
-    class Collecting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            reports.append(record.getMessage())
-
-    logger, collecting = logging.getLogger("transformers"), Collecting(logging.WARNING)
+    logger, reports = logging.getLogger("transformers"), BufferingHandler(sys.maxsize)
     level = logger.level
-    logger.addHandler(collecting)
+    logger.addHandler(reports)
     logger.setLevel(min(level, logging.WARNING))
     try:
         yield
     finally:
-        logger.removeHandler(collecting)
+        logger.removeHandler(reports)
         logger.setLevel(level)
-    missing = [name for report in reports for name in _MISSING.findall(report)]
+    missing = [name for record in reports.buffer for name in _MISSING.findall(record.getMessage())]
     if missing:
         raise ModelError(f"{len(missing)} weights are missing, and would be random numbers: {', '.join(missing[:5])}")

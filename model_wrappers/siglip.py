@@ -25,7 +25,7 @@ from transformers import Siglip2Model, SiglipModel
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, pad_to
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, on_device, pad_to, to_device
 
 _CLASSES: dict[str, Any] = {"siglip": SiglipModel, "siglip2": Siglip2Model}
 MODEL_TYPES = tuple(_CLASSES)
@@ -45,7 +45,7 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         super().__init__(checkpoint, checkpoint.model.config.text_config.max_position_embeddings)
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
+        """Return pixel values (3, height, width), float32, as the checkpoint's image processor makes them.
 
         For NaFlex its patches (1 + n, values); the first row starts with the numbers of patches down and across.
         """
@@ -58,15 +58,15 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         return np.concatenate([first, pixels])
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the end token and no padding."""
+        """Return the token ids of each caption, with the end token and no padding."""
         lower = self.info.settings["lower_case"] == "yes"
         rows = super().prepare_captions([caption.lower() if lower else caption for caption in captions])
         end = [self._tokenizer.eos_token_id] if self.info.settings["end_token"] == "added" else []
         return [[*ids, *end] for ids in rows]
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised."""
-        pixels = torch.from_numpy(np.stack(list(images))).to(model.device)
+        """Return image embeddings (n, d), not normalised."""
+        pixels = on_device(images, model.device, torch.float32)
         inputs = {"pixel_values": pixels.to(model.dtype)}
         if model.config.model_type == "siglip2":
             shapes, patches = pixels[:, 0, :2].long(), pixels[:, 1:]
@@ -79,9 +79,9 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         return model.get_image_features(**inputs).pooler_output
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised."""
+        """Return caption embeddings (n, d), not normalised."""
         rows = pad_to(captions, self._tokenizer.pad_token_id, self.max_tokens)
-        return model.get_text_features(input_ids=rows.to(model.device)).pooler_output
+        return model.get_text_features(input_ids=to_device(rows, model.device)).pooler_output
 
 
 def load(checkpoint: str, options: LoadOptions) -> Siglip:

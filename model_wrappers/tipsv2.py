@@ -42,11 +42,11 @@ class Tipsv2(DualEncoderMixin, ImageTextModel):
         super().__init__(checkpoint, min(positions, checkpoint.tokenizer.model_max_length))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Image embeddings (n, d), not normalised: the class token."""
+        """Return image embeddings (n, d), not normalised: the class token."""
         return model.get_image_features(pixel_values=self.batch_pixels(images, model)).pooler_output
 
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Caption embeddings (n, d), not normalised: the mean over the first `max_tokens` tokens."""
+        """Return caption embeddings (n, d), not normalised: the mean over the first `max_tokens` tokens."""
         cut = [ids[: self.max_tokens] for ids in captions]
         ids, mask = pad_right(cut, self._tokenizer.pad_token_id, model.device)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output

@@ -18,15 +18,15 @@ Source: Vera (Liu et al., EMNLP 2023), section 3; SugarCrepe (Hsieh et al., Neur
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from transformers import T5EncoderModel
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import Checkpoint, TextModel
+from .loading.torch_models import Checkpoint, TextScorerModel, wide
 
 
 class Encoder(T5EncoderModel):
@@ -44,25 +44,21 @@ _WEIGHT, _BIAS, _TEMPERATURE = 32099, 32098, 32097
 _MAX_TOKENS = 128
 
 
-class Vera(TextModel):
+class Vera(TextScorerModel):
     """Vera as a text scorer."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint, _MAX_TOKENS)
 
-    @torch.inference_mode()
-    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Plausibility (n,), float64: a probability, or a calibrated logit; higher is more plausible."""
-        if not captions:
-            return np.empty(0)
-        model = self.chosen(exact)
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return plausibility (n,), float64: a probability, or a calibrated logit; higher is more plausible."""
         ids, mask = self.batch_tokens(captions, model)
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        last = states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1].cpu().double()
-        head = model.shared.weight[_TEMPERATURE : _WEIGHT + 1].cpu().double()
+        last = wide(states[torch.arange(len(ids), device=states.device), mask.sum(1) - 1])
+        head = wide(model.shared.weight[_TEMPERATURE : _WEIGHT + 1])
         temperature, bias, weight = head[0, 0], head[1, 0], head[2]
         logits = (last @ weight + bias) / temperature
-        return (logits.sigmoid() if self.info.settings["score"] == "probability" else logits).numpy()
+        return logits.sigmoid() if self.info.settings["score"] == "probability" else logits
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vera:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
-from torch.nn.functional import interpolate
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
@@ -42,7 +41,7 @@ class Vilt(FusedModel):
         super().__init__(checkpoint, checkpoint.model.config.max_position_embeddings)
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32; the aspect ratio is kept, so heights and widths differ.
+        """Return pixel values (3, height, width), float32; the aspect ratio is kept, so heights and widths differ.
 
         Raises:
             DataError: an image so elongated that its shorter side would be resized to 0 pixels.
@@ -56,7 +55,7 @@ class Vilt(FusedModel):
             ) from error
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Patches:
-        """Patch embeddings of each image."""
+        """Return patch embeddings of each image."""
         embeddings = model.vilt.embeddings
         states = [_patches(embeddings, self.batch_pixels([image], embeddings)) for image in images]
         mask = [torch.ones(len(rows), dtype=torch.long, device=rows.device) for rows in states]
@@ -65,26 +64,20 @@ class Vilt(FusedModel):
     def fuse(
         self, model: Any, seen: Patches, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Logits of the ranking head, (n,)."""
-        patches = seen.mask[rows]
-        longest = int(patches.sum(1).max()) if len(rows) else 0
+        """Return logits of the ranking head, (n,)."""
         pooled = model.vilt(
-            input_ids=ids,
-            attention_mask=mask,
-            image_embeds=seen.states[rows, :longest],
-            pixel_mask=patches[:, :longest],
+            input_ids=ids, attention_mask=mask, image_embeds=seen.states[rows], pixel_mask=seen.mask[rows]
         ).pooler_output
         return head_logits(model.rank_output, pooled)[:, 0]
 
 
 def _patches(embeddings: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """The embeddings (patches + 1, d) of one image: ``ViltEmbeddings.visual_embed`` with its patches in order."""
-    patches = embeddings.patch_embeddings(pixels)
-    side = embeddings.config.image_size // embeddings.config.patch_size
-    positions = embeddings.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
-    positions = interpolate(positions, size=patches.shape[2:], mode="bilinear", align_corners=True)
-    first = embeddings.cls_token + embeddings.position_embeddings[:, :1]
-    return torch.cat([first, (patches + positions).flatten(2).transpose(1, 2)], dim=1)[0]
+    """Return the embeddings (1 + patches, d) of one image, the patches in order."""
+    mask = torch.ones_like(pixels[:, 0], dtype=torch.long)
+    with torch.random.fork_rng(devices=()):  # the order of the patches is drawn on the CPU
+        states, _, (places, (_, width)) = embeddings.visual_embed(pixels, mask, max_image_length=-1)
+    order = (width * places[0, :, 0] + places[0, :, 1]).argsort()
+    return torch.cat([states[0, :1], states[0, 1:][order]])
 
 
 def load(checkpoint: str, options: LoadOptions) -> Vilt:

@@ -37,7 +37,7 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
-from .loading.blip_layers import read_with_images
+from .loading.blip_layers import image_reader
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
@@ -111,12 +111,12 @@ class Xvlm(nn.Module):
         )
 
     def see(self, pixels: Tensor) -> Tensor:
-        """States (n, 1 + patches, d) of images: the mean of the patches, and the patches."""
+        """Return states (n, 1 + patches, d) of images: the mean of the patches, and the patches."""
         output = self.vision(pixel_values=pixels)
         return torch.cat([output.pooler_output[:, None], output.last_hidden_state], dim=1)
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """States (n, tokens, d) of captions alone."""
+        """Return states (n, tokens, d) of captions alone."""
         words = self.text.get_input_embeddings()(ids) + self.types.weight[0]
         return self.text(inputs_embeds=words, attention_mask=mask).last_hidden_state
 
@@ -132,7 +132,7 @@ class XvlmReader(ImageTextModel):
     """Captions as X-VLM reads them."""
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption after [CLS]; there is no end token."""
+        """Return the token ids of each caption after [CLS]; there is no end token."""
         if not captions:
             return []
         texts = map(pre_caption, captions) if self.info.settings["captions"] == "cleaned" else captions
@@ -140,7 +140,7 @@ class XvlmReader(ImageTextModel):
         return [[self._tokenizer.cls_token_id, *row] for row in rows]
 
     def batch_tokens(self, captions: Sequence[Sequence[int]], model: Any) -> tuple[Tensor, Tensor]:
-        """Truncated token ids and attention mask, both (n, longest), on the device of `model`."""
+        """Return truncated token ids and attention mask, both (n, longest), on the device of `model`."""
         cut = [ids[: self.max_tokens] for ids in captions]
         return pad_right(cut, self._tokenizer.pad_token_id, model.text_proj.weight.device)
 
@@ -149,16 +149,20 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
     """The contrastive head, as a dual encoder."""
 
     def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> Tensor:
-        """Image embeddings (n, e), not normalised."""
+        """Return image embeddings (n, e), not normalised."""
         return model.vision_proj(model.see(self.batch_pixels(images, model))[:, 0])
 
     def read(self, model: Xvlm, captions: Sequence[Sequence[int]]) -> Tensor:
-        """Caption embeddings (n, e), not normalised."""
+        """Return caption embeddings (n, e), not normalised."""
         return model.text_proj(model.read(*self.batch_tokens(captions, model))[:, 0])
 
 
 class XvlmMatching(XvlmReader, RerankingModel):
     """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
+
+    def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
+        super().__init__(checkpoint, max_tokens)
+        self._read_with_images = image_reader(checkpoint.info.settings)
 
     @property
     def first_stage(self) -> XvlmContrastive:
@@ -166,31 +170,31 @@ class XvlmMatching(XvlmReader, RerankingModel):
         return self._as(XvlmContrastive, self._model, self.max_tokens)
 
     def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> Seen:
-        """The image side of both heads."""
+        """Return the image side of both heads."""
         states = model.see(self.batch_pixels(images, model))
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
     def fuse(self, model: Xvlm, seen: Seen, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """Scores (n,), float64; see the module."""
+        """Return scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
-        fused = read_with_images(model.fusion, read, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(model.fusion, read, attended, seen.states, rows)[:, 0]
         last: Any = model.itm_head[3]
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":
             return logits
-        return logits + (seen.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1).cpu().double()
+        return logits + (seen.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1)
 
 
 def pre_caption(caption: str) -> str:
-    """A caption as X-VLM's ``dataset/utils.py`` cleans it; one of which nothing is left, an error there, is empty."""
+    """Clean a caption as X-VLM's ``dataset/utils.py`` does; the result may be empty, which is an error there."""
     text = re.sub(r"[,.'!?\"()*#:;~]", "", caption.lower()).replace("-", " ").replace("/", " ")
     text = re.sub(r"\s{2,}", " ", text.replace("<person>", "person")).rstrip("\n").strip(" ")
     return " ".join(text.split(" ")[:_MAX_WORDS])
 
 
 def origin(name: str, text_layers: int) -> Origin:
-    """The tensor of the authors' file, in the fine-tuned layout, for a weight of `Xvlm`.
+    """Return the tensor of the authors' file, in the fine-tuned layout, for a weight of `Xvlm`.
 
     Args:
         name: the weight's name.
@@ -203,7 +207,7 @@ def origin(name: str, text_layers: int) -> Origin:
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:
-    """The sizes of a model, by its tensors in the fine-tuned layout; a `KeyError` or `ValueError` if they have none."""
+    """Return the sizes of a model by tensors in the fine-tuned layout; `KeyError` or `ValueError` if there are none."""
     width, _, patch, _ = tensors["vision_encoder.patch_embed.proj.weight"].shape
     blocks = [re.match(r"vision_encoder\.layers\.(\d+)\.blocks\.\d+\.norm1\.weight$", key) for key in tensors]
     stages = sorted(int(block[1]) for block in blocks if block)
@@ -245,7 +249,7 @@ def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:
 
 
 def fine_tuned_layout(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that scores depend on, named as in fine-tuned files."""
+    """Return the tensors that scores depend on, named as in fine-tuned files."""
     named = {key.replace("text_encoder.bert.", "text_encoder."): value for key, value in tensors.items()}
     return {key: value for key, value in named.items() if not _UNUSED.match(key)}
 
@@ -270,7 +274,7 @@ def load(checkpoint: str, options: LoadOptions) -> XvlmContrastive | XvlmMatchin
 
 
 def _longest(config: Any, positions: int) -> int:
-    """The most tokens of a caption, by the configuration in the file."""
+    """Return the most tokens of a caption, by the configuration in the file."""
     longest = config.get("max_tokens", _MAX_TOKENS) if isinstance(config, dict) else _MAX_TOKENS
     if not isinstance(longest, int) or not 1 < longest <= positions:
         raise ModelError(f"max_tokens in the file is {longest!r}; the model reads from 2 to {positions} tokens")

@@ -55,14 +55,13 @@ def load_checkpoint(
     unused: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
-    """Model, tokenizer and image processor of a checkpoint, ready to score.
+    """Return model, tokenizer and image processor of a checkpoint, ready to score.
 
     Args:
         family, checkpoint, options: as given to ``load``.
-        classes: for each ``model_type`` of the family the class of `transformers` to load; an Auto class may choose
-            one without the heads.
+        classes: the class of `transformers` for each ``model_type``; an Auto class may choose one without the heads.
         settings: the settings of the family and their values; see `choose`.
-        described: what messages say instead of the model types, if these are many.
+        described: a text for messages instead of the model types, if these are many.
         processor_class: of the image processor; None for a model that sees no images.
         unused, changes: see `CheckpointFiles.model`.
 
@@ -118,7 +117,7 @@ class CheckpointFiles:
             ).resolved
 
     def config(self, model_types: Sequence[str], described: str = "") -> Any:
-        """The configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
+        """Return the configuration; `ModelError` for another type, or for a revision of a folder, which has none."""
         with loading_errors(self.checkpoint, self.family):
             config = load_part(AutoConfig, self.path, revision=self.commit)
         if config.model_type not in model_types:
@@ -148,7 +147,7 @@ class CheckpointFiles:
             raise ModelError(ADAPTER)
 
     def model(self, model_class: Any, unused: Sequence[str] = (), changes: Mapping[str, Any] | None = None) -> Any:
-        """The weights as a model of `model_class`, in evaluation mode, on the device and in the dtype of the options.
+        """Load the weights as a model of `model_class`, in evaluation mode, with the device and dtype of the options.
 
         Args:
             model_class: a class of `transformers`.
@@ -172,36 +171,25 @@ class CheckpointFiles:
         return self.ready(model, is_placed=bool({"device_map", "tp_plan"} & {*(changes or ())}))
 
     def ready(self, model: Any, *, is_placed: bool = False) -> Any:
-        """A model with its weights, in evaluation mode, compiled if the options say so.
+        """Return a model with its weights in evaluation mode, with compiled layers if the options say so.
 
         It moves to the device of the options, unless `transformers` has placed its parts.
         """
         model = model.eval() if is_placed else model.eval().to(self.options.device)
         if self.options.compile:
-            # The parts, not the whole: scores come from methods that call the parts and never the whole.
-            for part in model.children():
-                part.compile(dynamic=True)
+            compile_layers(model)
         return model
 
     def image_processor(self, processor_class: Any = AutoImageProcessor) -> Any:
-        """The image processor for Pillow where there is one: that for torchvision gives other pixels."""
+        """Return the image processor, for Pillow if there is one: that for torchvision gives other pixels."""
         backend = {"backend": "pil"} if processor_class is AutoImageProcessor else {}
         with loading_errors(self.checkpoint, self.family):
-            try:
-                return load_part(processor_class, self.path, revision=self.commit, **backend)
-            except ImportError as error:
-                raise ModelError(f"the image processor of {self.checkpoint} needs a library ({error})") from error
+            return load_part(processor_class, self.path, revision=self.commit, **backend)
 
     def tokenizer(self) -> Any:
-        """The tokenizer; without its files `transformers` loads an empty one, which is refused."""
+        """Return the tokenizer; without its files `transformers` loads an empty one, which is refused."""
         with loading_errors(self.checkpoint, self.family):
-            try:
-                tokenizer = load_part(AutoTokenizer, self.path, revision=self.commit)
-            except ImportError as error:
-                raise ModelError(
-                    f"the tokenizer of {self.checkpoint} needs a library, most often SentencePiece: "
-                    f"pip install sentencepiece protobuf ({error})"
-                ) from error
+            tokenizer = load_part(AutoTokenizer, self.path, revision=self.commit)
         if len({tuple(tokenizer(word)["input_ids"]) for word in _WORDS}) == 1:
             raise ModelError(
                 f"{self.checkpoint} has no tokenizer, or an empty one: it cannot tell two words apart. Save the "
@@ -210,7 +198,7 @@ class CheckpointFiles:
         return tokenizer
 
     def info(self, model: Any, settings: Mapping[str, str], preprocessing: dict[str, Any]) -> ModelInfo:
-        """The description of a loaded model in its predictions.
+        """Return the description of a loaded model in its predictions.
 
         Of a local folder or file it holds the last part of the path only, since predictions are published. Settings
         that the user chose become part of the name.
@@ -253,17 +241,37 @@ class CheckpointFiles:
             )
 
 
+def compile_layers(model: torch.nn.Module) -> None:
+    """Compile the repeated layers of a model in place, which do nearly all of its work.
+
+    Scores come from methods that call parts of a model and never the whole, but all of them call its layers.
+    """
+    for part in model.children():
+        is_list = isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)
+        if is_list and len({type(layer) for layer in part}) == 1:
+            for layer in part:
+                layer.compile(dynamic=True)
+        else:
+            compile_layers(part)
+
+
 def torch_dtype(options: LoadOptions) -> torch.dtype:
-    """The torch type that the options name."""
+    """Return the torch type that the options name."""
     return getattr(torch, options.dtype)
 
 
 @contextmanager
 def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
-    """Turn what `transformers` raises into a `ModelError` that names the checkpoint; no code of it runs within."""
+    """Turn what libraries raise into a `ModelError` that names the checkpoint, whose own code never runs within."""
     try:
         with no_model_code():
             yield
+    except ImportError as error:
+        raise ModelError(
+            f"{checkpoint} needs a library that is not installed ({str(error).strip().splitlines()[0]}): most often "
+            "`pip install sentencepiece protobuf` for a tokenizer, or timm, or the torchvision that matches torch, for "
+            "images"
+        ) from error
     except _ERRORS as error:
         raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
@@ -274,7 +282,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
 
 
 def image_preprocessing(processor: Any) -> dict[str, Any]:
-    """What an image processor does, for the predictions; empty for None."""
+    """Return the settings of an image processor that predictions record; none for None."""
     if processor is None:
         return {}
     values = processor.to_dict()
@@ -297,7 +305,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def folder_hash(folder: Path) -> str:
-    """A hash over the weights, configurations, templates and vocabulary in a local folder and its subfolders.
+    """Return a hash over the weights, configurations, templates and vocabulary in a local folder and its subfolders.
 
     Hidden files and the records of fine-tuning are left out.
     """

@@ -10,8 +10,9 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 from transformers import CLIPConfig, CLIPImageProcessorPil, CLIPModel
@@ -36,6 +37,14 @@ _HEAD, _WIDEST = 64, 1024
 _MODEL = re.compile(r"ViT-[SMBL]-[\w-]+")
 _POSITIONS = "text_model.embeddings.position_embedding.weight"
 _TRANSPOSED = ("visual.proj", "text_projection")
+_HEADER = """---
+license: {}
+library_name: transformers
+pipeline_tag: zero-shot-image-classification
+tags:
+- vl-assay
+- compositionality
+---"""
 # Names of open_clip, and those of `CLIPModel`.
 _NAMES = (
     (r"^visual\.class_embedding", "vision_model.embeddings.class_embedding"),
@@ -57,16 +66,6 @@ _NAMES = (
 )
 
 
-class Conversion(NamedTuple):
-    """What determines a converted folder: the file, its hash, the activation, the row of the table, the base."""
-
-    file: str
-    sha256: str
-    activation: str
-    published: str
-    base: str
-
-
 def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None, base: str = BASE) -> bool:
     """Write a file of weights as a folder of safetensors that the family `clip` loads, with a card.
 
@@ -78,7 +77,7 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
         base: a CLIP checkpoint, for its tokenizer and for CLoVe's mean.
 
     Returns:
-        Whether the folder was written.
+        True if the folder was written, False if it was there.
 
     Raises:
         ModelError: no such file, an activation that is not known, weights of another architecture, or another content
@@ -91,19 +90,24 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
     check_writable(out, "folder")
     named = published_checkpoints().get(model or "")
     row = named or find_published(checkpoint)
-    activation = _activation(checkpoint, row, None if named else model)
-    shown = Path(base).resolve().name if Path(base).is_dir() else base
-    made = Conversion(checkpoint.name, file_hash(checkpoint), activation, row.name if row else "", shown)
+    record = {
+        "file": checkpoint.name,
+        "sha256": file_hash(checkpoint),
+        "activation": _activation(checkpoint, row, None if named else model),
+        "published": row.name if row else "",
+        "base": Path(base).resolve().name if Path(base).is_dir() else base,
+    }
     if out.exists() and any(out.iterdir()):
-        if _recorded(out) == made._asdict():
-            return False
+        with suppress(OSError, ValueError):
+            if json.loads((out / _RECORD).read_text(encoding="utf-8")) == record:
+                return False
         raise ModelError(f"{out} holds something else; name a new folder, or remove it")
-    _write(out, base, made, read_weights(checkpoint), row)
+    _write(out, base, record, read_weights(checkpoint), row)
     return True
 
 
 def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by the names of `CLIPModel`: joint projections of attention are cut in three, projections transposed."""
+    """Return weights by the names of `CLIPModel`: joint attention weights in three parts, projections transposed."""
     converted: dict[str, Tensor] = {}
     for name, tensor in state.items():
         new = translated(name, _NAMES)
@@ -116,7 +120,7 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) -> CLIPConfig:
-    """The configuration that the shapes of converted weights, an activation and a tokenizer determine.
+    """Return the configuration that the shapes of converted weights, an activation and a tokenizer determine.
 
     Raises:
         ModelError: weights that are not those of such a model, or of one whose heads are not 64 wide.
@@ -158,7 +162,7 @@ def _tower(name: str, state: Mapping[str, Tensor], width: int, activation: str) 
 
 
 def _activation(checkpoint: Path, row: Published | None, model: str | None) -> str:
-    """The activation of the named model of `open_clip`, else of the published checkpoint; warns where they differ."""
+    """Return the activation of the named `open_clip` model, else of the published checkpoint; warn if they differ."""
     known = row.activation if row and row.activation in (QUICK, "gelu") else ""
     if not model:
         if known:
@@ -179,58 +183,44 @@ def _activation(checkpoint: Path, row: Published | None, model: str | None) -> s
     return chosen
 
 
-def _recorded(out: Path) -> dict[str, str]:
-    try:
-        return json.loads((out / _RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def _write(out: Path, base: str, made: Conversion, weights: Weights, row: Published | None) -> None:
-    """The folder: model, tokenizer, image processor, card and, last, the record."""
+def _write(out: Path, base: str, record: Mapping[str, str], weights: Weights, row: Published | None) -> None:
+    """Write the folder: model, tokenizer, image processor, card and, last, the record."""
     files = CheckpointFiles(CLIPConfig.model_type, base, LoadOptions(revision=_BASE_REVISION if base == BASE else None))
     tokenizer = files.tokenizer()
-    state, changes = to_transformers(weights.state), weights.changes
+    weights = Weights(to_transformers(weights.state), weights.changes)
     if row and row.openai_share:
-        state, changes = _mean(files, Weights(state, changes), float(row.openai_share))
-    config: Any = clip_config(state, made.activation, tokenizer)
+        before = files.model(CLIPModel).state_dict()
+        weights = cut_positions(weights, len(before[_POSITIONS]), _POSITIONS)
+        weights = mean_with(weights, before, float(row.openai_share), files.checkpoint)
+    config: Any = clip_config(weights.state, record["activation"], tokenizer)
     net = CLIPModel(config)
-    with loading_errors(made.file, f"a CLIP of {config.vision_config.num_hidden_layers} layers"):
-        net.load_state_dict(state)
+    with loading_errors(record["file"], f"a CLIP of {config.vision_config.num_hidden_layers} layers"):
+        net.load_state_dict(weights.state)
     size = config.vision_config.image_size
     processor = CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
     tokenizer.model_max_length = config.text_config.max_position_embeddings
     with new_folder(out) as folder:
         for part in (net, tokenizer, processor):
             part.save_pretrained(folder)
-        write_text(folder / "README.md", _card(out, made, changes, row))
-        write_text(folder / _RECORD, json.dumps(made._asdict(), indent=1))
+        write_text(folder / "README.md", _card(out.resolve().name, record, weights.changes, row))
+        write_text(folder / _RECORD, json.dumps(record, indent=1))
 
 
-def _mean(files: CheckpointFiles, weights: Weights, share: float) -> Weights:
-    """CLoVe's mean with the base's weights."""
-    base = files.model(CLIPModel).state_dict()
-    return mean_with(cut_positions(weights, len(base[_POSITIONS]), _POSITIONS), base, share, files.checkpoint)
-
-
-def _card(out: Path, made: Conversion, changes: Sequence[str], row: Published | None) -> str:
-    """``README.md``: source, licence, hash, and what was changed."""
+def _card(name: str, record: Mapping[str, str], changes: Sequence[str], row: Published | None) -> str:
+    """Return ``README.md``: source, licence, hash, and what was changed."""
     licence = row.licence if row else "not known here"
-    header = ["---", f"license: {'mit' if licence == 'MIT' else 'other'}", "library_name: transformers"]
-    header += ["pipeline_tag: zero-shot-image-classification", "tags:", "- vl-assay", "- compositionality", "---"]
     facts = {
         "source": f"{row.title}, {row.repository}: {row.weights}" if row else "a file of weights",
-        "file": made.file,
-        "SHA-256 of the file": made.sha256,
+        "file": record["file"],
+        "SHA-256 of the file": record["sha256"],
         "licence": licence,
-        "activation": made.activation,
+        "activation": record["activation"],
         "changes": "; ".join(changes) or "none",
-        "tokenizer": made.base,
+        "tokenizer": record["base"],
         "converted by": f"VL-Assay {code_version()}, `vl-assay convert`",
     }
-    name = out.resolve().name
     sections: list[Part] = [
-        "\n".join(header),
+        _HEADER.format("mit" if licence == "MIT" else "other"),
         f"# {name}",
         "Converted from `open_clip`'s layout to that of `transformers`; the authors' work, under their licence.",
         simple_table(["", ""], [*facts.items()]),

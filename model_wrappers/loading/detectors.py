@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ...metrics.common.errors import ModelError
+from ..engine.arithmetic import full_float32
 from ..engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .checkpoints import load_checkpoint
-from .torch_models import Checkpoint, ImageTextModel, precise_convolutions
+from .torch_models import Checkpoint, ImageTextModel
 
 # Settings of every detector, for `choose`; 100 boxes are what TRICD's average precision looks at.
 LIMITS: Mapping[str, Sequence[str]] = {"max_boxes": ("100", "…"), "threshold": ("0", "…")}
@@ -29,7 +30,7 @@ class Limits(NamedTuple):
 
 
 def read_limits(settings: Mapping[str, str]) -> Limits:
-    """The settings `LIMITS` as numbers; `ModelError` if they are not numbers in range."""
+    """Return the settings `LIMITS` as numbers; `ModelError` if they are not numbers in range."""
     boxes, threshold = settings["max_boxes"], settings["threshold"]
     if not boxes.isdecimal() or int(boxes) < 1:
         raise ModelError(f"max_boxes is {boxes!r}; give a whole number from 1")
@@ -49,7 +50,7 @@ def load_detector(
     classes: Mapping[str, Any],
     settings: Mapping[str, Sequence[str]],
 ) -> Checkpoint:
-    """`load_checkpoint`, after the limits in the settings were validated, which are a `ModelError` out of range."""
+    """Return `load_checkpoint(…)` after validation of the limits in the settings (`ModelError` if out of range)."""
     read_limits(choose(family, options, settings))
     return load_checkpoint(family, checkpoint, options, classes, settings)
 
@@ -65,7 +66,7 @@ class PhraseDetector(ImageTextModel):
         return query.caption if self.info.settings["context"] == "caption" else query.text
 
     def _place(self, query: PhraseQuery) -> tuple[int, int]:
-        """Where the phrase begins and ends in its text."""
+        """Return the start and end of the phrase in its text."""
         return query[1:] if self.info.settings["context"] == "caption" else (0, len(query.text))
 
 
@@ -74,21 +75,21 @@ class TextDetector(PhraseDetector, ABC):
 
     @abstractmethod
     def see(self, images: Sequence[np.ndarray]) -> Sequence[torch.Tensor]:
-        """What depends on the image alone, for prepared images of one shape: tensors whose first axis is theirs."""
+        """Return the features of prepared images of one shape, before any text: tensors with one row for each image."""
 
     @abstractmethod
     def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[Any]:
-        """The output, in any form, for each row of `see` with its text."""
+        """Return the output, in any form, for each row of `see` with its text."""
 
     @abstractmethod
     def find(self, query: PhraseQuery, output: Any, size: tuple[int, int]) -> Detections:
-        """The boxes of a phrase by the output for its text, for an image of that width and height."""
+        """Return the boxes of a phrase by the output for its text, for an image of that width and height."""
 
     @torch.inference_mode()
     def detect(
         self, images: Sequence[np.ndarray], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image.
+        """Return the boxes of each query of each prepared image.
 
         An image is seen once, and read with each of its texts. Images of one shape go together, as many pairs as there
         are images: padding an image, unlike padding a text, changes what the model sees near the edge.
@@ -98,8 +99,8 @@ class TextDetector(PhraseDetector, ABC):
         for shape in sorted({image.shape for image in images}):
             places = [i for i, image in enumerate(images) if image.shape == shape]
             jobs = [(row, text) for row, i in enumerate(places) for text in wanted[i]]
-            with precise_convolutions():
-                seen = self.see([images[i] for i in places])
+            with full_float32():
+                seen = self.see(images if len(places) == len(images) else [images[i] for i in places])
                 for first in range(0, len(jobs), len(images)):
                     rows, texts = zip(*jobs[first : first + len(images)], strict=True)
                     found = self.read([part[list(rows)] for part in seen], texts)
@@ -113,7 +114,7 @@ class TextDetector(PhraseDetector, ABC):
 
 
 def probabilities(logits: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The sigmoid of logits, in double precision: in single precision all beyond 17 would tie at 1."""
+    """Return the sigmoid of logits, in double precision: in single precision all beyond 17 would tie at 1."""
     return expit(np.asarray(logits, dtype=np.float64))
 
 
@@ -124,7 +125,7 @@ def best_boxes(
     size: tuple[int, int],
     limits: Limits,
 ) -> Detections:
-    """The boxes of a phrase, sorted by descending score; ties keep the model's order.
+    """Return the boxes of a phrase, sorted by descending score; ties keep the model's order.
 
     Args:
         boxes: (n, 4), centre x, centre y, width and height, as shares of `frame`.

@@ -19,9 +19,9 @@ import torch
 from transformers import LogitsProcessorList
 
 from ...metrics.common.errors import ModelError
+from ..engine.arithmetic import full_float32
 from .image_prompts import ImagePrompts, Prepared, sample_images
 from .prompts import common_start
-from .torch_models import precise_convolutions
 
 
 class Way(NamedTuple):
@@ -138,7 +138,7 @@ class Forward:
         rests = [text[common:] for text in texts]
         ids = _padded(rests, model.device, self._pad)
         mask = _padded([[1] * len(text) for text in texts], model.device)
-        with precise_convolutions():
+        with full_float32():
             # transformers 5.24 has renamed the cache.
             name = "cache" if "cache" in self._parameters else "past_key_values"
             past = model(**start)[name]
@@ -176,7 +176,7 @@ class Forward:
             logs.append(float(scores[0].float().log_softmax(-1).max()))
             return scores
 
-        with precise_convolutions():
+        with full_float32():
             written = model.generate(
                 **inputs, **row.seen.inputs, generation_config=settings, logits_processor=LogitsProcessorList([note])
             )
@@ -216,7 +216,7 @@ class Forward:
             inputs["logits_to_keep"] = torch.arange(first, max(ends))  # the last layer may be on another device
         if "use_cache" in self._parameters:
             inputs["use_cache"] = False
-        with precise_convolutions():
+        with full_float32():
             logits = model(**inputs).logits
         first -= 0 if self._keeps or self._start else logits.shape[1] - inputs["input_ids"].shape[1]
         return [own[end - count - first : end - first] for own, end, count in zip(logits, ends, counts, strict=True)]
@@ -267,7 +267,7 @@ def bare_logits(model: Any, given: Mapping[str, Any]) -> torch.Tensor:
     inputs = {key: _on(model, value) for key, value in given.items() if key in parameters and key != "labels"}
     if start := decoder_start(model):
         inputs["decoder_input_ids"] = torch.tensor([start], device=model.device)
-    with torch.inference_mode(), precise_convolutions():
+    with torch.inference_mode(), full_float32():
         return model(**inputs).logits[0]
 
 
@@ -347,7 +347,7 @@ def _vision(model: Any, inputs: Mapping[str, Any]) -> Any:
     known = set(inspect.signature(method).parameters)
     if inner := getattr(getattr(model, "model", None), "get_image_features", None):
         known |= set(inspect.signature(inner).parameters)
-    with precise_convolutions():
+    with full_float32():
         output = method(**{key: value for key, value in inputs.items() if key in known}, return_dict=True)
     for field in ("hidden_states", "attentions"):
         if field in output:

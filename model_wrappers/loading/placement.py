@@ -21,12 +21,12 @@ PLACEMENT = {"placement": ("one", "auto", "tensor"), "quantise": ("no", "8bit", 
 
 
 def is_whole(settings: Mapping[str, str]) -> bool:
-    """Whether the model is on one device in the precision of the options, so that it can be copied."""
+    """Return whether the model is on one device in the precision of the options, so that it can be copied."""
     return settings["placement"] == "one" and settings["quantise"] == "no"
 
 
 def placement_arguments(settings: Mapping[str, str], options: LoadOptions) -> dict[str, Any]:
-    """The arguments of ``from_pretrained`` for these settings; none for a whole model.
+    """Return the arguments of ``from_pretrained`` for these settings; none for a whole model.
 
     Raises:
         ModelError: a library is missing, or the processes do not fit the placement.

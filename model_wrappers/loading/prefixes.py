@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from .prompts import common_start
+from .torch_models import to_device
 
 # Sequences are cut at so many tokens: a token is compared with all others of its sequence.
 LENGTH = 320
@@ -40,9 +41,14 @@ class Trees(NamedTuple):
     seen: torch.Tensor
     ends: tuple[torch.Tensor, torch.Tensor]
 
+    def on(self, device: torch.device) -> Trees:
+        """Return the trees on a device."""
+        ids, places, seen, *ends = (to_device(part, device) for part in (*self[:3], *self.ends))
+        return Trees(ids, places, seen, (ends[0], ends[1]))
+
 
 def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> Trees:
-    """The trees of captions; captions that begin alike share most if they follow each other.
+    """Return the trees of captions; captions that begin alike share most if they follow each other.
 
     Args:
         captions: token ids, at least one each.
@@ -86,20 +92,19 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
 
 
 def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
-    """The states (n, d) of the captions' last tokens by a text tower built like that of CLIP in `transformers`."""
+    """Return the states (n, d) of the captions' last tokens by a text tower like that of CLIP in `transformers`."""
     embeddings = text_model.embeddings
-    device = embeddings.token_embedding.weight.device
+    trees = trees.on(embeddings.token_embedding.weight.device)
     # Not through its forward, which refuses more tokens than a caption may have.
-    hidden = embeddings.token_embedding(trees.ids.to(device)) + embeddings.position_embedding(trees.places.to(device))
-    mask = log_mask(trees.seen, hidden.dtype).to(device)
+    hidden = embeddings.token_embedding(trees.ids) + embeddings.position_embedding(trees.places)
+    mask = log_mask(trees.seen, hidden.dtype)
     states = text_model.encoder(inputs_embeds=hidden, attention_mask=mask).last_hidden_state
-    sequences, tokens = (index.to(device) for index in trees.ends)
-    return text_model.final_layer_norm(states[sequences, tokens])
+    return text_model.final_layer_norm(states[trees.ends])
 
 
 def log_mask(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to the logits of attention: 0 where a token is seen, else the lowest number of `dtype`."""
-    return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+    """Return the mask to add to logits of attention: 0 if a token is seen, else the lowest number of `dtype`."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
 
 
 def can_share(
@@ -107,7 +112,7 @@ def can_share(
     shared: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     captions: Sequence[Sequence[int]],
 ) -> bool:
-    """Whether a tower gives captions that share a prefix the embeddings that it gives each alone.
+    """Return whether a tower gives captions that share a prefix the embeddings that it gives each alone.
 
     Args:
         whole, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.

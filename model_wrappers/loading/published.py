@@ -45,13 +45,13 @@ class Published(NamedTuple):
 
 @cache
 def published_checkpoints() -> dict[str, Published]:
-    """All rows by name."""
+    """Return all rows by name."""
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {row["name"]: Published(**row) for row in csv.DictReader(file)}
 
 
 def find_published(file: Path) -> Published | None:
-    """The row of a downloaded file, recognised by its name."""
+    """Return the row of a downloaded file, recognised by its name."""
     names = file.name.lower(), f"{file.absolute().parent.name}/{file.name}".lower()
     for row in published_checkpoints().values():
         if any(fnmatch(names["/" in pattern], pattern.lower()) for pattern in row.files.split("|")):

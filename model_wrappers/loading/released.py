@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> Origin:
-    """The origin of a weight by its `translated` name.
+    """Return the origin of a weight by its `translated` name.
 
     The file has queries, keys and values in one tensor where `projection` finds one of their letters in the name.
     """
@@ -42,14 +42,14 @@ def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> Ori
 
 
 def translated(name: str, names: Sequence[tuple[str, Any]]) -> str:
-    """A name with each pattern of `names` replaced in turn."""
+    """Return a name with each pattern of `names` replaced in turn."""
     for ours, theirs in names:
         name = re.sub(ours, theirs, name)
     return name
 
 
 def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:
-    """The content of a file that `torch.save` wrote; no code in it runs.
+    """Return the content of a file that `torch.save` wrote; no code in it runs.
 
     Args:
         files: the file as the checkpoint, and the options of loading.
@@ -79,7 +79,7 @@ def read_released(files: CheckpointFiles, source: str) -> dict[str, Any]:
 
 
 def tensors_of(content: Any) -> dict[str, Tensor]:
-    """The tensors of a state dict; other values are left out, and so missing where they are needed."""
+    """Return the tensors of a state dict; other values are left out, and so missing where they are needed."""
     return {str(name): value for name, value in dict(content).items() if isinstance(value, Tensor)}
 
 
@@ -100,7 +100,7 @@ def filled(
     tensors: Mapping[str, Tensor],
     origin: Callable[[str], Origin],
 ) -> Any:
-    """A module with the weights of a file, ready to score.
+    """Return a module with the weights of a file, ready to score.
 
     Args:
         files: as for `read_released`.
@@ -133,7 +133,7 @@ def filled(
 
 
 def tokenizer_beside(files: CheckpointFiles, repository: str, revision: str) -> tuple[Any, str]:
-    """The tokenizer in the folder of the file or, where there is none, of a Hub repository; and a description of it."""
+    """Return the tokenizer in the folder of the file, or else of a Hub repository, and a description of it."""
     folder = Path(files.path).expanduser().parent
     if (folder / "tokenizer_config.json").is_file():
         tokenizer = CheckpointFiles(files.family, str(folder), LoadOptions()).tokenizer()

@@ -1,11 +1,11 @@
-"""What models of torch share: the base classes of the families, and arithmetic on the device."""
+"""The base classes of the families of torch models, and arithmetic on the device."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..engine.arithmetic import full_float32
 from ..engine.protocol import ModelInfo
+from .exact import exact_copy
 
 # Layers that are matrix products, nearly all of a model's work.
 _PRODUCTS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.MultiheadAttention)
@@ -38,10 +40,6 @@ class TorchModel:
         self._model = model
         self._exact_model: Any = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the weights: worker processes only prepare images."""
-        return {**self.__dict__, "_model": None, "_exact_model": None}
-
     @property
     def device(self) -> torch.device:
         """The device of the parameters."""
@@ -53,18 +51,17 @@ class TorchModel:
         return self._model
 
     def holding(self, module: Any, info: ModelInfo) -> Self:
-        """A copy of this object with another module of the same class, for example one with updated weights."""
+        """Return a copy of this object with another module of the same class, for example one with updated weights."""
         other = copy.copy(self)
         other.info, other._model, other._exact_model = info, module, None
         return other
 
     def chosen(self, exact: bool) -> Any:
-        """The module; with `exact` its float64 copy, which is on the CPU for Apple's GPUs."""
+        """Return the module, or with `exact` its copy in float64, which is made once; raises as `exact_copy`."""
         if not exact:
             return self._model
         if self._exact_model is None:
-            device = "cpu" if self.device.type == "mps" else self.device
-            self._exact_model = copy.deepcopy(self._model).to(device, torch.float64)
+            self._exact_model = exact_copy(self._model, self.info.name)
         return self._exact_model
 
 
@@ -77,13 +74,29 @@ class TextModel(TorchModel):
         self._tokenizer = checkpoint.tokenizer
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption, with the tokenizer's start and end tokens."""
+        """Return the token ids of each caption, with the tokenizer's start and end tokens."""
         return self._tokenizer(list(captions), verbose=False)["input_ids"] if captions else []
 
     def batch_tokens(self, captions: Sequence[Sequence[int]], model: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Truncated token ids and attention mask, both (n, longest), on the device of `model`."""
+        """Return truncated token ids and attention mask, both (n, longest), on the device of `model`."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
         return pad_right(cut, self._tokenizer.pad_token_id, model.device)
+
+
+class TextScorerModel(TextModel, ABC):
+    """Makes a `TextScorer` of a class with `plausibility`."""
+
+    @abstractmethod
+    def plausibility(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return scores (n,), float64, of one or more prepared captions by `model`."""
+
+    @torch.inference_mode()
+    @full_float32()
+    def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return scores (n,), float64, as a tensor; the docstring of the family's module defines them."""
+        if not captions:
+            return torch.empty(0, dtype=torch.float64)
+        return self.plausibility(self.chosen(exact), captions)
 
 
 class ImageTextModel(TextModel):
@@ -94,7 +107,7 @@ class ImageTextModel(TextModel):
         self._image_processor = checkpoint.image_processor
 
     def prepare_image(self, image: Image.Image) -> np.ndarray:
-        """Pixel values (3, height, width), float32, from the checkpoint's image processor.
+        """Return pixel values (3, height, width), float32, from the checkpoint's image processor.
 
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
@@ -106,7 +119,7 @@ class ImageTextModel(TextModel):
             part.save_pretrained(folder)
 
     def batch_pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
-        """Prepared images of one size as a batch for `tower`."""
+        """Return prepared images of one size as a batch for `tower`."""
         weight = next(tower.parameters())
         return on_device(images, weight.device, weight.dtype)
 
@@ -123,42 +136,43 @@ class DualEncoderMixin(TorchModel, ABC):
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
-        """Embeddings (n, d) of prepared images by `model`, not normalised."""
+        """Return embeddings (n, d) of prepared images by `model`, not normalised."""
 
     @abstractmethod
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Embeddings (n, d) of prepared captions by `model`, not normalised."""
+        """Return embeddings (n, d) of prepared captions by `model`, not normalised."""
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """As `read`; a family whose text tower allows it computes what captions begin with alike once."""
+        """Return what `read` returns; families with a causal text tower compute common beginnings of captions once."""
         return self.read(model, captions)
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
-        """Embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
-        with precise_convolutions():
+        """Return embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
+        with full_float32():
             return self.see(self.chosen(exact), images)
 
     def embed_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
-        """Embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
-        return self.read(self.chosen(exact), captions)
+        """Return embeddings (n, d) of prepared captions before normalisation, with gradients if these are enabled."""
+        with full_float32():
+            return self.read(self.chosen(exact), captions)
 
     def fresh(self) -> Any:
-        """A module of the same architecture with random weights, of torch's generator, as `transformers` draws them."""
+        """Return a module of the same architecture with random weights that `transformers` draws."""
         return type(self._model)(copy.deepcopy(self._model.config))
 
     @torch.inference_mode()
-    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
+    def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
+        """Return embeddings (n, d) of length 1 on the device; float32, or float64 with `exact`."""
         with self._precision():
-            return _normalised(self.embed_images(images, exact=exact), exact)
+            return unit(self.embed_images(images, exact=exact))
 
     @torch.inference_mode()
-    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of length 1; float32, or float64 with `exact`."""
-        with self._precision():
+    def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
+        """Return embeddings (n, d) of length 1 on the device; float32, or float64 with `exact`."""
+        with self._precision(), full_float32():
             if self.shares_prefixes and not exact and len(captions) > 1:
-                return _normalised(self.read_shared(self._model, captions), exact)
-            return _normalised(self.embed_captions(captions, exact=exact), exact)
+                return unit(self.read_shared(self._model, captions))
+            return unit(self.embed_captions(captions, exact=exact))
 
     def use_mixed_precision(self) -> None:
         """Encode in mixed precision from now on: matrix products in bfloat16, all else in float32, as the weights are.
@@ -179,11 +193,11 @@ class FusedModel(ImageTextModel, ABC):
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Any:
-        """The part of `model` that needs no caption, for a batch of prepared images."""
+        """Return the part of `model` that needs no caption, for a batch of prepared images."""
 
     @abstractmethod
     def fuse(self, model: Any, seen: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
+        """Return scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
 
         Args:
             model: the module, or its float64 copy.
@@ -194,19 +208,19 @@ class FusedModel(ImageTextModel, ABC):
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> Any:
-        """The result of `see`, which stays on the device."""
-        with precise_convolutions():
+        """Return the result of `see`, which stays on the device."""
+        with full_float32():
             return self.see(self.chosen(exact), images)
 
     @torch.inference_mode()
     def match(
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
-    ) -> np.ndarray:
-        """Scores (n,), float64; the docstring of the family's module defines them."""
+    ) -> torch.Tensor:
+        """Return scores (n,), float64, as a tensor; the docstring of the family's module defines them."""
         model = self.chosen(exact)
         ids, mask = self.batch_tokens(captions, model)
-        rows = torch.as_tensor(list(images), dtype=torch.long, device=ids.device)
-        return self.fuse(model, features, rows, ids, mask).cpu().double().numpy()
+        with full_float32():
+            return wide(self.fuse(model, features, to_device(torch.tensor(images), ids.device), ids, mask))
 
 
 class RerankingModel(FusedModel, ABC):
@@ -232,27 +246,27 @@ class RerankingModel(FusedModel, ABC):
 
 
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
-    """The ids after truncation, which keeps the last one, the end token."""
+    """Return the ids after truncation, which keeps the last one, the end token."""
     ids = list(ids)
     return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
 
 
 def text_limit(checkpoint: Checkpoint) -> int:
-    """How many tokens a language model reads: the smaller limit of its positions and its tokenizer."""
+    """Return how many tokens a language model reads: the smaller limit of its positions and its tokenizer."""
     positions = getattr(checkpoint.model.config, "max_position_embeddings", None)
     return min(int(limit) for limit in (positions, checkpoint.tokenizer.model_max_length) if limit)
 
 
 def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and attention mask, both (n, longest), padded on the right so that positions do not move."""
+    """Return token ids and attention mask, both (n, longest), padded on the right so that positions do not move."""
     ids = pad_to(rows, pad, max(map(len, rows), default=0))
     lengths = torch.tensor([len(row) for row in rows], dtype=torch.long).reshape(-1, 1)
     mask = (torch.arange(ids.shape[1]) < lengths).long()
-    return ids.to(device), mask.to(device)
+    return to_device(ids, device), to_device(mask, device)
 
 
 def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor:
-    """Token ids (n, length), truncated or padded on the right."""
+    """Return token ids (n, length), truncated or padded on the right."""
     cut = [cut_tokens(row, length) for row in rows]
     return torch.tensor([[*row, *[pad] * (length - len(row))] for row in cut], dtype=torch.long).reshape(
         len(cut), length
@@ -260,38 +274,44 @@ def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor
 
 
 def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Arrays of one shape as a batch on a device; the copy to a GPU overlaps with its work on the last batch."""
-    batch = torch.from_numpy(np.stack(list(arrays)))
-    if device.type == "cuda":
-        batch = batch.pin_memory()
-    return batch.to(device, dtype, non_blocking=True)
+    """Return arrays of one shape as a batch on a device.
+
+    Args:
+        arrays: the items. A list with the attribute ``blocks``, CPU tensors (k, …) that hold the items one after the
+            other, is copied block by block.
+        device, dtype: of the batch; a type is converted on the device.
+    """
+    blocks = getattr(arrays, "blocks", None) or [torch.from_numpy(np.stack(list(arrays)))]
+    moved = [to_device(block, device) for block in blocks]
+    return (moved[0] if len(moved) == 1 else torch.cat(moved)).to(dtype)
 
 
-@contextmanager
-def precise_convolutions() -> Iterator[None]:
-    """Disable TF32, in which a patch embedding, a convolution, has errors of 1e-3 on recent GPUs."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield
+def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a copy of a CPU tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
+    if device.type == "cuda" and not values.is_pinned():
+        values = values.pin_memory()
+    return values.to(device, non_blocking=device.type == "cuda")
 
 
-def _normalised(output: torch.Tensor, exact: bool) -> np.ndarray:
-    return unit(output.to(torch.float64 if exact else torch.float32)).cpu().numpy()
+def wide(values: torch.Tensor) -> torch.Tensor:
+    """Return values in float64, on their device or, for Apple's GPUs, which have no float64, on the CPU."""
+    return (values.cpu() if values.device.type == "mps" else values).double()
 
 
 def unit(embeddings: torch.Tensor) -> torch.Tensor:
-    """Embeddings of length 1, in single precision at least."""
+    """Return embeddings scaled to length 1; float64 stays, other types become float32."""
     embeddings = embeddings if embeddings.dtype == torch.float64 else embeddings.float()
     return embeddings / embeddings.norm(dim=-1, keepdim=True)
 
 
 def head_logits(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """The head's logits, float64, on the CPU; bfloat16 would round them to a few hundred values."""
-    bias = torch.zeros(()) if head.bias is None else head.bias
-    return states.cpu().double() @ head.weight.cpu().double().T + bias.cpu().double()
+    """Return the head's logits in float64; bfloat16 would round them to a few hundred values."""
+    logits = wide(states) @ wide(head.weight).T
+    return logits if head.bias is None else logits + wide(head.bias)
 
 
 def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
-    """Log-odds of a match, float64, from a head of two classes, the second of which is "match".
+    """Return log-odds of a match, float64, from a head of two classes, the second of which is "match".
 
     The authors' probability is the logistic function of it, which rounds to 1, a tie, for all confident pairs.
     """
@@ -300,8 +320,7 @@ def log_odds(head: torch.nn.Linear, states: torch.Tensor) -> torch.Tensor:
 
 
 def log_likelihoods(logits: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
-    """Log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
-    # In single precision their sum over a caption would differ in the sixth decimal. Apple's GPUs have no float64.
-    wide = logits.to("cpu" if logits.device.type == "mps" else logits.device).double()
-    chosen = torch.as_tensor(list(targets), dtype=torch.long, device=wide.device)
-    return wide.log_softmax(-1).gather(-1, chosen[:, None])[:, 0]
+    """Return the log-probability (k,), float64, of each target token by the logits (k, vocabulary) before it."""
+    # In single precision their sum over a caption would differ in the sixth decimal.
+    logs = wide(logits).log_softmax(-1)
+    return logs.gather(-1, torch.tensor(targets, dtype=torch.long, device=logs.device)[:, None])[:, 0]

@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from ...metrics.common.errors import ModelError
-from .lora import has_lora, merge_lora
 
 # `torch.load` calls none of these: it rebuilds numbers, and a namespace of plain values.
 _NUMBER = np.float64(0).__reduce__()[0]
@@ -35,6 +34,8 @@ _ENTRIES = ("state_dict", "model")
 # Of OpenAI's own archives; they are no weights.
 _SIZES = ("input_resolution", "context_length", "vocab_size")
 _SCALE = "logit_scale"
+# The matrices of an adapter, and the authors' `lora_alpha`: a product is divided by the rank.
+_DOWN, _UP, _ALPHA = "lora_A", "lora_B", 1.0
 
 
 class Weights(NamedTuple):
@@ -45,7 +46,7 @@ class Weights(NamedTuple):
 
 
 def read_weights(path: Path) -> Weights:
-    """The weights in a file of `torch.save` or safetensors, with adapters merged.
+    """Return the weights in a file of `torch.save` or safetensors, with adapters merged.
 
     They are those under ``state_dict`` or ``model``, or the file itself. Prefixes ``module.`` are removed, a teacher's
     tensors left out, and a missing ``logit_scale``, which no score depends on, is added.
@@ -73,7 +74,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def cut_positions(weights: Weights, length: int, name: str = "positional_embedding") -> Weights:
-    """The weights with the first `length` positions of captions, which are the tensor `name`."""
+    """Return the weights with the first `length` positions of captions, which are the tensor `name`."""
     positions = weights.state[name]
     if len(positions) <= length:
         return weights
@@ -82,7 +83,7 @@ def cut_positions(weights: Weights, length: int, name: str = "positional_embeddi
 
 
 def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: str) -> Weights:
-    """The mean ``share · base + (1 - share) · weights``, in single precision: model patching (Ilharco et al. 2022).
+    """Return ``share · base + (1 - share) · weights`` in single precision: model patching (Ilharco et al. 2022).
 
     Args:
         weights: fine-tuned weights.
@@ -103,7 +104,7 @@ def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: 
 
 
 def load_values(path: Path) -> tuple[Any, list[str]]:
-    """What `torch.load` reads of plain values, and of those in `_HARMLESS` where needed, which the list says in words.
+    """Load a file of `torch.save` with plain values and, if needed, those in `_HARMLESS`; return it with the changes.
 
     Raises:
         ModelError: damaged, or a pickle that names anything else.
@@ -129,6 +130,37 @@ def load_values(path: Path) -> tuple[Any, list[str]]:
     ) from None
 
 
+def merge_lora(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add the adapters in a state dict to their weights: ``weight += lora_B @ lora_A / rank``.
+
+    They are those of SVLC, DAC and FSC-CLIP (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``): by the names of
+    CLIP's modules, of the joint projection of attention, its output, both layers of the MLPs and the convolution of
+    patches. The matrices of a convolution of k × k have k times the rank: (out · k, rank · k) and (rank · k, in · k).
+
+    Returns:
+        The weights without the adapters; those without an adapter are the same tensors.
+
+    Raises:
+        ModelError: an adapter without its second matrix or its weight, or of another shape.
+    """
+    merged = {name: tensor for name, tensor in state.items() if not name.endswith((_DOWN, _UP))}
+    for name in (name for name in state if name.endswith(_DOWN)):
+        stem = name.removesuffix(_DOWN)
+        target = stem.removesuffix("_") if stem.endswith("_") else f"{stem}weight"
+        down, up, weight = state[name], state.get(stem + _UP), merged.get(target)
+        if up is None or weight is None:
+            raise ModelError(f"{name} has no {stem + _UP if up is None else target}; the file is not complete")
+        if up.shape[1] != down.shape[0] or up.shape[0] * down.shape[1] != weight.numel():
+            raise ModelError(
+                f"{name} has the shape {tuple(down.shape)} and {stem + _UP} {tuple(up.shape)}, which do not fit the "
+                f"shape {tuple(weight.shape)} of {target}: the adapters belong to another model"
+            )
+        rank = down.shape[0] // (weight.shape[-1] if weight.ndim == 4 else 1)
+        product = up.to(weight.dtype) @ down.to(weight.dtype)
+        merged[target] = weight + product.view(weight.shape) * (_ALPHA / rank)
+    return merged
+
+
 def _damaged(path: Path, error: Exception) -> ModelError:
     if "TorchScript" in str(error):
         return ModelError(
@@ -140,15 +172,14 @@ def _damaged(path: Path, error: Exception) -> ModelError:
 
 
 def _own_tensors(state: dict[str, Tensor], changes: tuple[str, ...]) -> Weights:
-    """The tensors of the model itself: adapters merged, a teacher's left out, with a scale."""
+    """Return the tensors of the model itself: adapters merged, a teacher's left out, with a scale."""
     teacher = [name for name in state if "teacher" in name.partition(".")[0]]
     if teacher:
         heads = ", ".join(sorted({name.partition(".")[0] for name in teacher}))
         changes += (f"{len(teacher)} tensors of {heads} left out",)
         state = {name: tensor for name, tensor in state.items() if name not in teacher}
-    if has_lora(state):
-        count = sum(name.endswith("lora_A") for name in state)
-        changes += (f"{count} adapters merged: weight + B·A / rank",)
+    if adapters := sum(name.endswith(_DOWN) for name in state):
+        changes += (f"{adapters} adapters merged: weight + B·A / rank",)
         state = merge_lora(state)
     if _SCALE not in state and any(name.startswith("visual.") for name in state):
         changes += (f"{_SCALE} added, which no score depends on",)

@@ -67,12 +67,12 @@ def main() -> int:
     def read(way: bool) -> None:
         model.shares_prefixes = way
         for some in batches(orders[way]):
-            rows[way][some] = model.encode_captions([ids[i] for i in some])
+            rows[way][some] = model.encode_captions([ids[i] for i in some]).cpu().numpy()
 
     ways = {
         "trees": lambda: seconds_of(lambda: read(True)),
         "alone": lambda: seconds_of(lambda: read(False)),
-        "images": lambda: seconds_of(lambda: model.encode_images(pixels)),
+        "images": lambda: seconds_of(lambda: model.encode_images(pixels).cpu()),
     }
     trees, alone, images = least_in_turns(ways, ROUNDS).values()
     images *= options.captions / CAPTIONS_OF_AN_IMAGE / BATCH

@@ -113,7 +113,7 @@ def bare_forwards(model, pairs, images: Path, batch_size: int) -> float:
     start = time.perf_counter()
     for encode, items in ((model.encode_images, pixels), (model.encode_captions, tokens)):
         for first in range(0, len(items), batch_size):
-            encode(items[first : first + batch_size])
+            encode(items[first : first + batch_size]).cpu()
     return time.perf_counter() - start
 
 

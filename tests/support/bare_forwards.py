@@ -31,11 +31,11 @@ def score(model, images, captions, pairs, exact=False):
         return np.array([one.scores for [one] in found])
     tokens = model.prepare_captions(captions)
     if isinstance(model, TextScorer):
-        return model.score_captions([tokens[j] for _, j in pairs], exact=exact)
+        return np.asarray(model.score_captions([tokens[j] for _, j in pairs], exact=exact))
     seen = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
     if isinstance(model, CrossEncoder):
-        return model.match(seen, [i for i, _ in pairs], [tokens[j] for _, j in pairs], exact=exact)
-    read = model.encode_captions(tokens, exact=exact)
+        return np.asarray(model.match(seen, [i for i, _ in pairs], [tokens[j] for _, j in pairs], exact=exact))
+    seen, read = np.asarray(seen), np.asarray(model.encode_captions(tokens, exact=exact))
     for rows in (seen, read):
         assert rows.dtype == (np.float64 if exact else np.float32)
         np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)

@@ -21,7 +21,7 @@ def cached_backward(
     chunks: Sequence[Any],
     loss: Callable[[dict[str, Tensor]], Tensor],
     *,
-    no_sync: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    block: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Tensor:
     """Add the gradients of a batch's loss to the parameters, with one chunk's activations in memory at a time.
 
@@ -29,28 +29,25 @@ def cached_backward(
 
     The gradients equal, to rounding, those of ``loss(join(encode(chunk) for chunk in chunks)).backward()``, with
     dropout too: both passes draw the random numbers of that plain step, and leave torch's generators in the same state.
-    It costs one more forward pass; a single chunk takes the plain step.
+    It costs one more forward pass, which a single chunk does not need.
 
     Args:
         encode: maps a chunk to tensors by name: rows of examples, such as ``images`` and ``captions``, and scalars that
             are the same for all chunks, such as the ``scale``. It must give the same result for the same random
             state; batch normalisation would count a chunk twice.
         chunks: at least one, of any size.
-        loss: of the joined embeddings, with `gather_embeddings` where there are several processes. Other parameters
-            that it depends on get gradients that are not averaged over processes.
-        no_sync: with several processes ``model.no_sync``; gradients are then averaged in the backward pass of the
-            last chunk only, which should use every parameter.
+        loss: of the joined embeddings, with `gather_embeddings` if there are several processes, whose gradients the
+            caller then averages (`gathering.average_gradients`).
+        block: a context in which the chunks are encoded, once forwards and once backwards, whatever their number; in
+            it no process waits for another.
 
     Returns:
         The loss, without a graph.
     """
-    if len(chunks) == 1:
-        value = loss(dict(encode(chunks[0])))
-        value.backward()
-        return value.detach()
+    is_single = len(chunks) == 1  # which keeps its graph; others are encoded again
     generators: list[Any] = [torch, *([torch.get_device_module()] if torch.accelerator.is_available() else [])]
     states = [generator.get_rng_state() for generator in generators]
-    with torch.no_grad():
+    with block(), nullcontext() if is_single else torch.no_grad():
         outputs = [encode(chunk) for chunk in chunks]
     # The embeddings, each ready to hold its gradient.
     parts = [
@@ -63,11 +60,12 @@ def cached_backward(
     # Of scalars the last chunk's is taken, whose backward pass comes last.
     value = loss({name: torch.cat(rows) if rows[0].ndim else rows[-1] for name, rows in joined.items()})
     value.backward()
-    for generator, state in zip(generators, states, strict=True):
-        generator.set_rng_state(state)
-    for number, (chunk, part) in enumerate(zip(chunks, parts, strict=True), start=1):
-        with no_sync() if number < len(chunks) else nullcontext():
-            output = encode(chunk)
+    if not is_single:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_rng_state(state)
+    with block():
+        for chunk, part in zip(chunks, parts, strict=True):
+            output = outputs[0] if is_single else encode(chunk)
             # Frozen embeddings have no graph, and those outside the loss no gradient.
             names = [name for name, leaf in part.items() if output[name].requires_grad and leaf.grad is not None]
             if names:

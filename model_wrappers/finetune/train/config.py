@@ -23,7 +23,7 @@ class TrainingConfig:
     Args:
         precision: of the arithmetic, ``"float32"`` or ``"bfloat16"``; the weights are kept in float32.
         micro_batch: the captions that each process encodes at once, with their negatives and positives; by default 32
-            on a CPU and 256 on a GPU. The loss always sees the whole batch.
+            on a CPU and 256 on a GPU. It is halved when the memory is full. The loss always sees the whole batch.
         save_steps: a checkpoint is written every so many steps, and after each epoch.
         workers: threads that prepare images; by default 8, or the number of CPUs where that is smaller.
         trackers: trackers of Accelerate, such as ``"tensorboard"``, ``"trackio"`` or ``"wandb"``, in addition to

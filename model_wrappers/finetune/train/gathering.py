@@ -1,16 +1,18 @@
 """Gather the embeddings of a batch from several processes, with gradients.
 
 Every process computes the loss of the whole batch. In the backward pass a row's gradient is summed over the losses of
-all W processes, which makes W times its gradient in one process. `DistributedDataParallel` then averages the
-parameters' gradients over the processes, which gives those of one process with the whole batch. A parameter that
-enters the loss otherwise, such as the scale, has the same full gradient in each process, and so in the average.
+all W processes, which makes W times its gradient in one process. `average_gradients` then averages the parameters'
+gradients over the processes, which gives those of one process with the whole batch. A parameter that enters the loss
+otherwise, such as the scale, has the same full gradient in each process, and so in the average. It takes the place of
+`DistributedDataParallel`, in whose backward pass a process that runs out of memory would leave the others waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor, distributed
 from torch.nn import functional
 
 from .losses import Embeddings
@@ -37,3 +39,19 @@ def gather_embeddings(embeddings: Embeddings, counts: Sequence[int]) -> Embeddin
     parts = dict(zip(present, whole.split([column.shape[1] for column in columns], dim=1), strict=True))
     masks = {name: parts[name].squeeze(1) > 0 for name in parts if name.startswith("has_")}
     return Embeddings(**parts | masks)
+
+
+def average_gradients(parameters: Iterable[Tensor], world: int) -> None:
+    """Replace gradients by their mean over all processes; every process has gradients of the same parameters.
+
+    Args:
+        parameters: in the same order in every process; those without a gradient are left out.
+        world: the number of processes.
+    """
+    if world == 1:
+        return
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    for waiting in [distributed.all_reduce(gradient, async_op=True) for gradient in gradients]:
+        waiting.wait()
+    for gradient in gradients:
+        gradient /= world

@@ -8,8 +8,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from .checkpoints import (
     write_files,
 )
 from .config import PRECISIONS, TrainingConfig
-from .gathering import gather_embeddings
+from .gathering import average_gradients, gather_embeddings
 from .lora import add_lora, merged
 from .losses import Embeddings, total
 from .recipes import Recipe
@@ -44,6 +44,10 @@ from .towers import Towers, Trainable, freeze_unused, parameter_groups
 
 # On a CPU larger chunks leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
+
+
+class _MemoryFullError(Exception):
+    """The memory of a process is full."""
 
 
 class TrainingLoop:
@@ -117,7 +121,9 @@ class TrainingLoop:
         self.warmup = min(recipe.warmup_steps, self.steps // 2)
         schedule = get_cosine_schedule_with_warmup(optimizer, self.warmup, self.steps)
         self.plain_towers = towers
-        self.towers, self.optimizer, self.schedule = self.accelerator.prepare(towers, optimizer, schedule)
+        # As for evaluation, without DistributedDataParallel: `_step` averages the gradients.
+        self.towers = self.accelerator.prepare_model(towers, evaluation_mode=True)
+        self.optimizer, self.schedule = self.accelerator.prepare(optimizer, schedule)
         torch.manual_seed(recipe.seed + self.processes.rank)
 
     def _mine(self, device: str, progress: bool) -> dict[str, tuple[str, ...]]:
@@ -125,7 +131,8 @@ class TrainingLoop:
         encoder, file = self.encoder, self.folder / "neighbours.json"
 
         def embed(images: Sequence[Any]) -> Any:
-            return encoder.encode_images([encoder.prepare_image(image) for image in images])
+            embeddings: Any = encoder.encode_images([encoder.prepare_image(image) for image in images])
+            return embeddings.cpu().numpy()
 
         with self.processes.raise_on_all_ranks():
             if self.processes.is_main and not file.exists():
@@ -205,7 +212,10 @@ class TrainingLoop:
         return drawn[split(len(drawn), world)[rank]]
 
     def _step(self, drawn: list[Drawn], batch: Batch) -> dict[str, Any]:
-        """One optimiser step on a batch, of which this process has a share; returns the values to log."""
+        """Take one optimiser step on a batch, of which this process has a share, and return the values to log.
+
+        If the memory of a process is full, all processes repeat the step with half the micro-batch, and keep it.
+        """
         values: dict[str, Any] = {}
         counts = [part.stop - part.start for part in split(len(drawn), self.processes.world)]
 
@@ -218,10 +228,14 @@ class TrainingLoop:
                 raise self._not_finite("loss", values["loss"], drawn, whole)
             return value
 
-        # Equally many chunks in every process, as their backward passes wait for each other.
-        count = min(math.ceil(max(counts) / self.micro_batch), min(counts))
-        self.optimizer.zero_grad()
-        cached_backward(self.towers, batch.chunks(count), loss, no_sync=lambda: self.accelerator.no_sync(self.towers))
+        while True:
+            self.optimizer.zero_grad()
+            try:
+                cached_backward(self.towers, self._chunks(batch), loss, block=self._until_memory_is_full)
+                break
+            except _MemoryFullError:
+                self._halve_micro_batch(max(counts))
+        average_gradients(self.towers.parameters(), self.processes.world)
         most = self.recipe.max_gradient_norm
         norm = float(self.accelerator.clip_grad_norm_(self.towers.parameters(), math.inf if most is None else most))
         if not math.isfinite(norm):
@@ -231,6 +245,33 @@ class TrainingLoop:
         self.schedule.step()
         self.plain_towers.clip_scale()
         return values
+
+    def _chunks(self, batch: Batch) -> list[Batch]:
+        return batch.chunks(math.ceil(len(batch) / self.micro_batch))
+
+    @contextmanager
+    def _until_memory_is_full(self) -> Iterator[None]:
+        """Raise `_MemoryFullError` in all processes if the memory of one is full in the block."""
+        from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+        is_full = False
+        try:
+            yield
+        except RuntimeError as error:
+            if not should_reduce_batch_size(error):
+                raise
+            is_full = True
+        if self.accelerator.reduce(torch.tensor(float(is_full), device=self.accelerator.device)).item():
+            clear_device_cache(garbage_collection=True)
+            raise _MemoryFullError
+
+    def _halve_micro_batch(self, most: int) -> None:
+        """Halve the micro-batch, of which a batch has at most `most` captions; `TrainingError` if it is one caption."""
+        encoded = min(self.micro_batch, most)
+        if encoded == 1:
+            raise TrainingError("the memory is full with one caption at a time; train a smaller model, or on the CPU")
+        self.micro_batch = encoded // 2
+        self.bars.say(f"the memory is full with {encoded} captions at once; from now on {self.micro_batch} are encoded")
 
     def _not_finite(
         self, what: str, value: float, drawn: list[Drawn], embeddings: Embeddings | None = None
@@ -281,7 +322,7 @@ class TrainingLoop:
 
 
 def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:
-    from accelerate import Accelerator, DistributedDataParallelKwargs
+    from accelerate import Accelerator
     from accelerate.state import AcceleratorState
     from accelerate.utils import ProjectConfiguration
 
@@ -293,6 +334,4 @@ def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:
         log_with=list(config.trackers) or None,
         project_config=ProjectConfiguration(str(folder), automatic_checkpoint_naming=True, total_limit=2),
         step_scheduler_with_optimizer=False,
-        # Buffers are constants here, or do not change the training: sending them with each chunk would only wait.
-        kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )

@@ -62,10 +62,10 @@ class Longer(Recorder):
 def test_a_dual_encoder_scores_the_mean_direction_of_a_class_s_prompts(kind, data, tmp_path):
     task, of_class = prompts(data)
     model = load_model(kind) if isinstance(kind, str) else kind()
-    embedded = [model.encode_captions(model.prepare_captions(texts)).astype(np.float64) for texts in of_class]
+    embedded = [np.asarray(model.encode_captions(model.prepare_captions(texts)), np.float64) for texts in of_class]
     classes = unit(np.stack([unit(each).mean(axis=0) for each in embedded]))
     files = [decode(task.image_bytes(example.images[0])) for example in task.examples]
-    seen = model.encode_images([model.prepare_image(image) for image in files]).astype(np.float64)
+    seen = np.asarray(model.encode_images([model.prepare_image(image) for image in files]), np.float64)
     found = scores_of(kind if isinstance(kind, str) else kind(), tmp_path / "out", data)
     assert np.allclose(found, seen @ classes.T, atol=2e-6)
     # Not the mean of the prompts' scores, which is lower where prompts differ.

@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 import tiny_models
-import torch
 import transformers
 from hub_server import COMMIT, serving_hub
 from transformers import AutoTokenizer
@@ -111,20 +110,6 @@ def test_a_tokenizer_that_lacks_its_library_says_which(folders, monkeypatch):
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lacking)
     with pytest.raises(ModelError, match="pip install sentencepiece protobuf"):
         load_model(str(folders["siglip"]))
-
-
-def test_a_compiled_model_gives_the_same_and_says_so(tiny_clip, monkeypatch):
-    compiled = []
-
-    def note(module, **options):
-        compiled.append(type(module).__name__)
-        assert options == {"dynamic": True}
-
-    monkeypatch.setattr(torch.nn.Module, "compile", note)
-    plain, fast = (load_model(str(tiny_clip), LoadOptions(compile=flag)) for flag in (False, True))
-    assert any("Text" in name for name in compiled)
-    assert any("Vision" in name for name in compiled)
-    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
 
 
 def test_a_checkpoint_of_another_type_is_refused_with_the_types_that_exist(tmp_path):

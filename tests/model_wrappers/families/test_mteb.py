@@ -56,7 +56,7 @@ def test_scores_are_cosines_of_the_library_s_embeddings(library, toy, tmp_path):
     [
         ("me/unknown", None, {}, "mteb has no model 'me/unknown'"),
         ("me/texts", SimpleNamespace(get_text_embeddings=1), {}, "embeds no images"),
-        ("me/pairs", Embedder(), {"dtype": "bfloat16"}, "chooses the precision"),
+        ("me/pairs", Embedder(), {"dtype": "bfloat16"}, "loads its models itself"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(name, model, options, message, library):

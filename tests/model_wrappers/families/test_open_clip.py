@@ -74,7 +74,8 @@ def images():
 
 def embeddings(model, images, captions, **options):
     prepared = [model.prepare_image(image) for image in images]
-    return model.encode_images(prepared, **options), model.encode_captions(model.prepare_captions(captions), **options)
+    found = model.encode_images(prepared, **options), model.encode_captions(model.prepare_captions(captions), **options)
+    return tuple(rows.numpy() for rows in found)
 
 
 def load_negclip(tmp_path, name="tiny-quickgelu", file="negclip.pth", **options):
@@ -128,6 +129,20 @@ def test_captions_that_begin_alike_are_read_as_trees_and_without_padding(library
 
     monkeypatch.setattr(library, "create_model_and_transforms", create_without_mask)
     assert not load_model("open_clip:tiny/laion").shares_prefixes
+
+
+def test_compiled_layers_read_captions_with_and_without_shared_prefixes(library, monkeypatch):
+    plain, called = load_model("open_clip:tiny/laion"), []
+    spy = lambda function, **options: lambda *a, **given: called.append(options) or function(*a, **given)  # noqa: E731
+    monkeypatch.setattr(torch, "compile", spy)
+    fast = load_model("open_clip:tiny/laion", LoadOptions(compile=True))
+    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
+    ids = plain.prepare_captions(CAPTIONS)
+    for shared in (True, False):
+        called.clear()
+        fast.shares_prefixes = plain.shares_prefixes = shared
+        torch.testing.assert_close(fast.encode_captions(ids), plain.encode_captions(ids), rtol=0, atol=1e-5)
+        assert called == [{"dynamic": True}] * len(fast.module.transformer.resblocks)
 
 
 def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):

@@ -56,7 +56,7 @@ def test_embeddings_are_those_of_each_caption_alone_and_fewer_tokens_are_read(na
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
     assert sum(read) < 0.7 * separately
     exact = model.encode_captions(ids[:2], exact=True)
-    assert exact.dtype == np.float64
+    assert exact.dtype == torch.float64
 
 
 def test_a_caption_is_read_at_its_first_end_token(folders):

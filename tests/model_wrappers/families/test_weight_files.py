@@ -13,8 +13,7 @@ from damage import Evil
 from safetensors.torch import save_file
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers.loading.lora import merge_lora
-from vl_assay.model_wrappers.loading.weight_files import Weights, cut_positions, mean_with, read_weights
+from vl_assay.model_wrappers.loading.weight_files import Weights, cut_positions, mean_with, merge_lora, read_weights
 
 STATE = {
     "visual.conv1.weight": torch.arange(12.0).reshape(3, 1, 2, 2),

@@ -41,7 +41,7 @@ def folders(tiny_clip, tmp_path_factory):
 def embeddings(model, training_set):
     images = [model.prepare_image(training_set.image(key)) for key in training_set.image_keys[:4]]
     captions = model.prepare_captions([sample.caption for sample in training_set.samples[:4]])
-    return model.encode_images(images), model.encode_captions(captions)
+    return model.encode_images(images).numpy(), model.encode_captions(captions).numpy()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,6 +101,38 @@ def test_the_chunks_in_which_a_batch_is_encoded_do_not_matter(tiny_clip, tmp_pat
     whole = weights(tmp_path / "whole")
     assert furthest(weights(tiny_clip), whole) > 1e-2
     assert furthest(whole, weights(tmp_path / "chunks")) < 1e-5
+
+
+def fill_memory_above(most, monkeypatch):
+    """Make encoding more than `most` captions at once fail as torch does on a GPU; returns the sizes of all tries."""
+    forward, sizes = Towers.forward, []
+
+    def limited(self, batch):
+        sizes.append(len(batch))
+        if torch.is_grad_enabled() and self.training and len(batch) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return forward(self, batch)
+
+    monkeypatch.setattr(Towers, "forward", limited)
+    return sizes
+
+
+def test_a_full_memory_halves_the_micro_batch_and_the_losses_stay(tiny_clip, tmp_path, monkeypatch):
+    recipe = short(epsilon=1e-2, learning_rate=1e-2)
+    train(tiny_clip, tmp_path / "small", recipe, micro_batch=2)
+    sizes = fill_memory_above(2, monkeypatch)
+    train(tiny_clip, tmp_path / "halved", recipe)
+    assert sizes[1:4] == [8, 4, 4]  # after the batch that tells which weights are used
+    assert max(sizes[10:]) == 2
+    small, halved = ([line["loss"] for line in read_log(tmp_path / name)] for name in ("small", "halved"))
+    np.testing.assert_allclose(halved, small, rtol=0, atol=1e-6)
+    assert furthest(weights(tmp_path / "small"), weights(tmp_path / "halved")) < 1e-6
+
+
+def test_a_memory_that_is_full_with_one_caption_is_an_error(tiny_clip, tmp_path, monkeypatch):
+    fill_memory_above(0, monkeypatch)
+    with pytest.raises(errors.TrainingError, match="full with one caption at a time"):
+        train(tiny_clip, tmp_path / "out")
 
 
 def test_bfloat16_is_for_arithmetic_and_weights_stay_in_float32(tiny_clip, tmp_path):

@@ -29,6 +29,7 @@ SCRIPT = """
     import sys
     import torch
     from finetune_support import make_training_set, short, train
+    from vl_assay.model_wrappers.finetune.train.towers import Towers
     from vl_assay.model_wrappers.finetune.train.validation import Evaluation
 
     class Statistics(Evaluation):
@@ -46,6 +47,16 @@ SCRIPT = """
     def on_step(number, values):
         if number == stop:
             os._exit(7)
+
+    if os.environ.get("FULL", "none") == os.environ.get("RANK"):
+        forward = Towers.forward
+
+        def limited(self, batch):
+            if torch.is_grad_enabled() and self.training and len(batch) > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+            return forward(self, batch)
+
+        Towers.forward = limited
 
     recipe = short(epochs=epochs, epsilon=1e-2, learning_rate=1e-2)
     training_set = make_training_set()
@@ -197,12 +208,12 @@ def finish(process):
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_does_though_interrupted(tiny_clip, tmp_path):
-    out = tmp_path / "two"
+    out, one_is_full = tmp_path / "two", {"FULL": "1"}  # the memory of the second process has room for one caption
     process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, stop=3)
     process.communicate()
     assert process.returncode != 0
     assert [path.name for path in (out / "training" / "checkpoints").iterdir()] == ["checkpoint_2"]
-    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3)
+    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, environment=one_is_full)
     finetune_support.train(tiny_clip, tmp_path / "one", short(epsilon=1e-2, learning_rate=1e-2))
     finish(process)
     assert furthest(weights(tmp_path / "one"), weights(out)) < 1e-5

@@ -11,10 +11,9 @@ import torch
 from test_cached_step import EVERY, by_rows, make_inputs, make_towers
 from torch import distributed as dist
 from torch import multiprocessing
-from torch.nn.parallel import DistributedDataParallel
 
 from vl_assay.model_wrappers.finetune.train.cached_step import cached_backward
-from vl_assay.model_wrappers.finetune.train.gathering import gather_embeddings
+from vl_assay.model_wrappers.finetune.train.gathering import average_gradients, gather_embeddings
 from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
 
 PARTS = [(5, 4), (0, 9), (2, 6, 1)]
@@ -41,17 +40,18 @@ def whole_batch(name):
 
 
 def step_together(rank, parts, name, is_cached):
-    """Loss and gradients of this process with its part, after DDP's averaging."""
-    model = DistributedDataParallel(make_towers().eval())
+    """Loss and gradients of this process with its part, after averaging."""
+    model = make_towers().eval()
     rows = by_rows(make_inputs(9), *parts)[rank]
     loss = gathered_loss(name, parts)
     if is_cached:
         sizes = [2] * (parts[rank] // 2) + [parts[rank] % 2]
-        value = cached_backward(model, by_rows(rows, *sizes), loss, no_sync=model.no_sync)
+        value = cached_backward(model, by_rows(rows, *sizes), loss)
     else:
         value = loss(model(rows))
         value.backward()
-    return value.item(), {key: parameter.grad for key, parameter in model.module.named_parameters()}
+    average_gradients(model.parameters(), len(parts))
+    return value.item(), {key: parameter.grad for key, parameter in model.named_parameters()}
 
 
 def work(rank, folder):
@@ -71,8 +71,8 @@ def work(rank, folder):
 def results(tmp_path_factory):
     """The results of three processes; the third has a part where there are three."""
     folder = tmp_path_factory.mktemp("gloo")
-    # The imports of DDP take seconds: once, in the server that the processes are forked from.
-    set_forkserver_preload(["torch.nn.parallel", "torch._dynamo"])
+    # The imports take seconds: once, in the server that the processes are forked from.
+    set_forkserver_preload(["torch.distributed.nn.functional"])
     multiprocessing.start_processes(work, (str(folder),), nprocs=3, start_method="forkserver")
     return [torch.load(folder / f"{rank}.pt") for rank in range(3)]
 

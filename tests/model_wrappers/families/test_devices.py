@@ -1,0 +1,184 @@
+"""Copies to the device, precision and memory of models of torch, as far as a CPU can show them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from bare_forwards import score
+from tiny_models import CHECKPOINTS
+
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.model_wrappers.engine.protocol import CrossEncoder, DualEncoder, TextScorer
+from vl_assay.model_wrappers.loading import exact
+
+CAPTIONS = ("a red cat", "a big dog near two red cats", "dog")
+PAIRS = [(2, 1), (0, 0), (1, 2), (0, 2)]
+
+
+class Blocks(list):
+    """A batch as the loader gives it: the items, and the tensors that hold them."""
+
+    def __init__(self, items, sizes):
+        super().__init__(items)
+        self.blocks = list(torch.from_numpy(np.stack(items)).split(sizes))
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip2", "blip", "flava"])
+def test_a_batch_in_blocks_is_seen_as_its_items_are(name, folders, images, monkeypatch):
+    model = load_model(str(folders[name]))
+    prepared = [model.prepare_image(image.resize((40, 40))) for image in images]
+    alone = model.encode_images(prepared)
+    blocks = Blocks(prepared, [2, 1])
+    monkeypatch.setattr(np, "stack", None)  # nothing is copied together on the CPU
+    for one, other in zip(alone, model.encode_images(blocks), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.fixture
+def tf32():
+    """TF32 switched on in both ways that torch has; the settings of before are restored."""
+    before = torch.backends.fp32_precision, torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    torch.backends.fp32_precision = "tf32"
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
+    yield
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = False
+    torch.set_float32_matmul_precision(before[1])
+    torch.backends.fp32_precision = before[0]
+
+
+def settings():
+    """The present settings of arithmetic."""
+    backends, flags = torch.backends, torch.backends.cudnn
+    kinds = (backends.cuda.matmul, flags, flags.conv, flags.rnn, backends.mkldnn.matmul, backends.mkldnn.conv)
+    return [each.fp32_precision for each in kinds], (flags.benchmark, flags.deterministic)
+
+
+@pytest.mark.parametrize("name", ["clip", "blip", "gpt2"])
+def test_a_model_computes_in_full_float32_whatever_the_user_set(name, folders, images, tf32):
+    family = "causal_lm:" if name == "gpt2" else ""
+    model = load_model(f"{family}{folders[name]}")
+    before, inside = settings(), []
+    for module in model.module.modules():
+        if not [*module.children()]:
+            module.register_forward_pre_hook(lambda *_: inside.append(settings()))
+    for _ in range(2):
+        score(model, images, CAPTIONS, PAIRS)
+        assert settings() == before
+    assert len(inside) > 20
+    assert all(kinds == ["ieee"] * 6 and own == (True, True) for kinds, own in inside)
+
+
+@pytest.mark.parametrize("name", ["clip", "align", "siglip", "blip", "blip2", "bridgetower", "vilt", "vera", "gpt2"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_float64_needs_no_memory_for_a_copy(name, dtype, folders, images, monkeypatch):
+    family = "causal_lm:" if name == "gpt2" else ""
+    options = LoadOptions(dtype=dtype)
+    copied, shared = (load_model(f"{family}{folders[name]}", options) for _ in range(2))
+    expected = [score(copied, images[i : i + 1], CAPTIONS[j : j + 1], [(0, 0)], exact=True) for i, j in PAIRS]
+    monkeypatch.setattr(exact, "free_memory", lambda device: 0)
+    found = [score(shared, images[i : i + 1], CAPTIONS[j : j + 1], [(0, 0)], exact=True) for i, j in PAIRS]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    weights = {weight.data_ptr() for weight in shared.module.parameters()}
+    with torch._C.DisableTorchFunctionSubclass():
+        assert {weight.data_ptr() for weight in shared.chosen(True).parameters()} == weights
+    assert {weight.dtype for weight in shared.module.parameters()} == {getattr(torch, dtype)}
+
+
+def test_a_copy_that_fails_is_an_error_with_its_size(folders, monkeypatch):
+    model = load_model(str(folders["clip"]))
+    monkeypatch.setattr(exact, "free_memory", lambda device: 1 << 60)
+    tries = []
+
+    def fail(*args, **kwargs):
+        tries.append(1)
+        raise torch.OutOfMemoryError("out of memory")
+
+    monkeypatch.setattr(exact.copy, "deepcopy", fail)
+    with pytest.raises(ModelError, match=r"no float64 copy of .* on cpu, which needs 0\.0 GB \(out of memory\)"):
+        model.chosen(True)
+    assert len(tries) == 2
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The names of the compiled modules and functions, whenever one is called; nothing is really compiled."""
+    names = []
+
+    def spy(function, **options):
+        assert options == {"dynamic": True}
+
+        def call(*args, **kwargs):
+            names.append(type(getattr(function, "__self__", function)).__name__)
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", spy)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "layers"),
+    [
+        ("clip", "", ({"CLIPEncoderLayer"}, {"CLIPEncoderLayer"})),
+        ("siglip", "", ({"SiglipEncoderLayer"}, {"SiglipEncoderLayer"})),
+        ("flava", "itm", ({"FlavaLayer"}, {"FlavaLayer"})),
+        ("blip", "itm", ({"BlipEncoderLayer"}, {"function"})),
+        ("xvlm", "itm", ({"SwinStage"}, {"function", "BlipTextLayer"})),
+        ("vilt", "", (set(), {"ViltLayer"})),
+        (
+            "bridgetower",
+            "",
+            (
+                {"BridgeTowerResidualAttention"},
+                {"BridgeTowerTextLayer", "BridgeTowerBertCrossLayer", "BridgeTowerLinkTower"},
+            ),
+        ),
+    ],
+)
+def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, compiled):
+    options = {"settings": {"head": head} if head else {}}
+    path = f"{CHECKPOINTS[name].family}:{folders[name] / CHECKPOINTS[name].file}"
+    plain, fast = load_model(path, LoadOptions(**options)), load_model(path, LoadOptions(**options, compile=True))
+    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
+    expected = score(plain, images, CAPTIONS, PAIRS)
+    compiled.clear()
+    features = fast.encode_images([fast.prepare_image(image) for image in images])
+    assert set(compiled) == layers[0]
+    compiled.clear()
+    tokens = fast.prepare_captions(CAPTIONS)
+    if isinstance(fast, CrossEncoder):
+        fast.match(features, [0, 1, 2], tokens)
+    else:
+        fast.encode_captions(tokens)
+    assert set(compiled) == layers[1]
+    np.testing.assert_allclose(score(fast, images, CAPTIONS, PAIRS), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clip", "align", "siglip", "tipsv2", "flava", "blip", "blip2", "bridgetower", "xvlm", "vera", "gpt2", "cola"],
+)
+@pytest.mark.parametrize("exact", [False, True])
+def test_inputs_go_to_the_model_s_device_and_results_stay_there(name, exact, folders, images, monkeypatch):
+    """The device "meta" computes shapes: it refuses tensors of the CPU, and no code can wait for a result."""
+    tiny = CHECKPOINTS[name]
+    model = load_model(f"{tiny.family}:{folders[name] / tiny.file}")
+    model.module.to("meta")
+    is_true = torch.Tensor.__bool__  # transformers itself waits for the GPU to know whether a mask masks anything
+    monkeypatch.setattr(torch.Tensor, "__bool__", lambda tensor: not tensor.is_meta and is_true(tensor))
+    tokens = model.prepare_captions(CAPTIONS)
+    if isinstance(model, TextScorer):
+        results = [model.score_captions(tokens, exact=exact)]
+    else:
+        features = model.encode_images([model.prepare_image(image) for image in images], exact=exact)
+        if isinstance(model, CrossEncoder):
+            results = [model.match(features, [0, 1, 2], tokens, exact=exact)]
+        else:
+            results = [features, model.encode_captions(tokens, exact=exact)]
+    assert all(rows.is_meta and len(rows) == 3 for rows in results)
+    is_double = exact or not isinstance(model, DualEncoder)
+    assert {rows.dtype for rows in results} == {torch.float64 if is_double else torch.float32}
