@@ -22,7 +22,8 @@ import numpy as np
 from ...metrics.common.errors import ModelError, VLAssayError
 from .distributed import available_cpus
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Seconds of decoding below which no processes are started.
 _WORTHWHILE = 1.0

@@ -40,9 +40,9 @@ class _Distinct:
         every = every if chosen is None else every[:, chosen]
         (self.anchor, self.text), place = np.unique(every, axis=1, return_inverse=True)
         self.place = place.ravel()
-        both = list(zip(self.anchor.tolist(), self.text.tolist(), strict=True))
+        both: list[tuple[int, int]] = list(zip(self.anchor.tolist(), self.text.tolist(), strict=True))
         self.keys = [item_key(anchors[anchor], pairs.texts[text]) for anchor, text in both]
-        by_anchor = {anchor: item_key(anchors[anchor]) for anchor in np.unique(self.anchor).tolist()}
+        by_anchor = {anchor: item_key(anchors[anchor]) for anchor, _ in both}
         self.owners = [by_anchor[anchor] for anchor, _ in both]
 
     def items(self, missing: np.ndarray) -> list[Item]:

@@ -51,7 +51,6 @@ def average_gradients(parameters: Iterable[Tensor], world: int) -> None:
     if world == 1:
         return
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    for waiting in [distributed.all_reduce(gradient, async_op=True) for gradient in gradients]:
-        waiting.wait()
     for gradient in gradients:
+        distributed.all_reduce(gradient)
         gradient /= world

@@ -103,13 +103,12 @@ def test_a_run_decides_as_in_float32_and_says_what_it_computed_again(toy, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("model", "benchmark", "options", "message"),
+    ("model", "benchmark", "message"),
     [
-        ("mock:bag-of-words", "toy_scenes/itm", {}, "take float32, bfloat16 or float16"),
-        ("demo-clip", "toy_scenes/retrieval", {}, "decides the examples of matching tasks"),
-        ("demo-clip", "toy_scenes/itm", {"shard": "1/2"}, "a shard"),
+        ("mock:bag-of-words", "toy_scenes/itm", "take float32, bfloat16 or float16"),
+        ("demo-clip", "toy_scenes/retrieval", "decides the examples of matching tasks"),
     ],
 )
-def test_what_it_cannot_decide_is_refused(model, benchmark, options, message, toy, tmp_path):
+def test_what_it_cannot_decide_is_refused(model, benchmark, message, toy, tmp_path):
     with pytest.raises(ModelError, match=message):
-        predict(model, benchmark, out=tmp_path / "out", dtype="auto", progress=False, **options)
+        predict(model, benchmark, out=tmp_path / "out", dtype="auto", progress=False)

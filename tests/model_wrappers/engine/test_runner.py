@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support import UNVERIFIED, Pairs, Recorder, all_scores, finish, run_quietly, score_command, scores_of
+from support import UNVERIFIED, Pairs, Recorder, all_scores, run_quietly, scores_of
 
 from vl_assay.hub_datasets import (
     Example,
@@ -67,18 +67,6 @@ def test_near_ties_are_rechecked_one_at_a_time_in_float64(coco, tmp_path):
     first, second = noisy["swap_obj/0"][0]
     assert first == second
     assert noisy["swap_obj/0"] == exact["swap_obj/0"]
-
-
-def test_two_processes_give_the_scores_of_one(tiny_clip, coco, tmp_path):
-    folder = coco(rows=300, images=200)
-    paths = run_quietly(str(tiny_clip), folder, tmp_path / "one")
-    one = all_scores(paths)
-    finish(score_command(tiny_clip, folder, tmp_path / "two", processes=2))
-    two_paths = [tmp_path / "two" / path.name for path in paths]
-    two = all_scores(two_paths)
-    assert read_predictions(two_paths[0]).metadata["run"]["processes"] == 2
-    assert np.abs(one - two).max() <= 1e-6
-    assert (np.sign(one[::2] - one[1::2]) == np.sign(two[::2] - two[1::2])).all()
 
 
 def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):

@@ -159,7 +159,7 @@ def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
 def test_recipes_in_the_guide_have_options_that_exist():
     text = Path(__file__).parents[3].joinpath("docs", "guide.md").read_text(encoding="utf-8")
     recipes = text.partition("### Machines that share nothing")[2].replace("\\\n", " ")
-    found = re.findall(r"(?:vl-assay|shard\.py) (predict|merge) ([^\n]*)", recipes)
+    found = re.findall(r"""(?:vl-assay|vl-assay\)"|shard\.py) (predict|merge) ([^\n]*)""", recipes)
     assert len(found) == 6
     for command, words in found:
         help_text = invoke(command, "--help").output
