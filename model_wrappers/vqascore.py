@@ -24,10 +24,10 @@ The setting ``template`` is the text of the user's turn, where ``{}`` stands for
 where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
 log P(yes) - log P(no).
 
-The vision tower runs once for all captions of an image, where the class takes its output. So do the tokens with which
-their prompts begin, those of the image among them, where captions can continue from their keys and values. Processors
-of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
-`loading.placement`.
+A batch has pairs of an image and a caption. Where captions can continue from the keys and values of the tokens with
+which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image;
+the first batches show whether that is quicker on the device. Processors of videos and sounds are not loaded. The
+settings ``placement`` and ``quantise`` are for models larger than a GPU: see `loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -90,11 +90,10 @@ class VqaScore(GenerativeModel):
     def _tokens(self, caption: str) -> list[int]:
         if self.info.settings["score"] != "caption":
             return self._caption.tokens(caption)
-        if self._forward.decodes_apart or self._prompts.closing:
+        if self._forward.has_decoder or self._prompts.closing:
             return [*self._caption.tokens(""), *self._caption.answer(caption)]
         return self._caption.tokens("", caption)
 
-    @torch.inference_mode()
     def match(
         self, features: Sequence[Seen], images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> np.ndarray:
@@ -107,7 +106,7 @@ class VqaScore(GenerativeModel):
         logits = self.first_logits(chosen, captions, self._caption.tail, exact)
         others = logits.clone()
         others[:, self._yes] = -torch.inf
-        return (logits[:, self._yes].logsumexp(-1) - others.logsumexp(-1)).numpy()
+        return (logits[:, self._yes].logsumexp(-1) - others.logsumexp(-1)).numpy(force=True)
 
     def _likelihoods(self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
         """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
@@ -123,8 +122,8 @@ class VqaScore(GenerativeModel):
         known = self._known_priors
         left = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
         if left:
-            model, captions = self.chosen(exact), [key[1:] for key in left]
-            nulls = (self._forward.see(model, self.prepare_image(image)) for image in noise_images())
+            captions = [key[1:] for key in left]
+            nulls = self.encode_images([self.prepare_image(image) for image in noise_images()], exact=exact)
             logs = [self._log_probabilities([null] * len(left), captions, exact)[0] for null in nulls]
             known.update(zip(left, logsumexp(logs, axis=0) - np.log(len(logs)), strict=True))
         return np.array([known[(exact, *ids)] for ids in texts])
@@ -139,9 +138,9 @@ class VqaScore(GenerativeModel):
             # A token merged from the end of the prompt and the start of the caption counts to the caption.
             start = common_start(ids, prompt)
             rows.append(self.row(own, ids[:start], ids[start : self.max_tokens]))
-        found = self._forward.logits(self.chosen(exact), rows)
-        logs = [float(log_likelihoods(own[:-1], row.answer).sum()) for own, row in zip(found, rows, strict=True)]
-        return np.array(logs), np.array([len(row.answer) for row in rows])
+        logits = zip(self.logits(rows, exact), rows, strict=True)
+        logs = torch.stack([log_likelihoods(own[:-1], row.answer).sum() for own, row in logits])
+        return logs.numpy(force=True), np.array([len(row.answer) for row in rows])
 
 
 class ChoiceScore(GenerativeModel):
@@ -162,7 +161,6 @@ class ChoiceScore(GenerativeModel):
         ]
         return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
-    @torch.inference_mode()
     def choose(
         self,
         features: Sequence[Seen],
@@ -181,7 +179,7 @@ class ChoiceScore(GenerativeModel):
             letters = torch.stack([own[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1).log_softmax(1)
             # In rotation r caption c has letter (c - r) mod k.
             places = (torch.arange(count) - torch.arange(count)[:, None]) % count
-            found.append(letters.gather(1, places).mean(0).numpy())
+            found.append(letters.gather(1, places.to(letters.device)).mean(0).numpy(force=True))
             start += count
         return found
 
@@ -218,13 +216,14 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
         Prompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
     prompts = ImagePrompts(processor, question, checkpoint, model)
-    forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
+    pad, is_shared = processor.tokenizer.pad_token_id or 0, settings["placement"] == "tensor"
+    # Processes that compute together must not decide by their own times.
+    forward = choose_forward(model, prompts, question.tokens, pad, checkpoint, may_continue=not is_shared)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts}
-    once = {True: "once per image", False: "per caption"}
-    preprocessing |= {"prompt": caption.text, "vision_tower": once[forward.way.shares]}
-    preprocessing["start_of_prompt"] = once[forward.way.continues]
+    preprocessing |= {"prompt": caption.text, "batches": "of several images" if forward.batches else "of one image"}
+    preprocessing["start_of_prompt"] = "once per image if that is quicker" if forward.continues else "per caption"
     info = files.info(model, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)

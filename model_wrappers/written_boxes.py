@@ -24,6 +24,7 @@ Qwen2.5-VL (Bai et al., 2025); the examples of Qwen3-VL. No released checkpoint 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,12 +32,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
-from transformers import AutoModelForImageTextToText
+from transformers import AutoModelForImageTextToText, LogitsProcessorList
 
+from .engine.arithmetic import full_float32
 from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, best_boxes, read_limits
-from .loading.generative import Forward, Row, Way, decoder_start
+from .loading.generative import Forward, Row, decoder_start
 from .loading.image_prompts import ImagePrompts, Prepared, load_processor
 from .loading.prompts import Prompt
 from .loading.torch_models import TorchModel
@@ -106,7 +108,7 @@ class WrittenBoxes(TorchModel):
         super().__init__(model, info)
         self._tokenizer, self._patch = processor.tokenizer, getattr(processor.image_processor, "patch_size", 1)
         self._prompts, self._prompt, self._form = prompts, prompt, form
-        self._forward = Forward(model, 0, Way(False, False))
+        self._forward = Forward(model, 0, batches=False)
         self._limits = read_limits(info.settings)
 
     def prepare_image(self, image: Image.Image) -> Prepared:
@@ -146,9 +148,23 @@ class WrittenBoxes(TorchModel):
             ModelError: the phrase holds the token that stands for an image.
         """
         ids = self._prompts.checked(self._prompt.tokens(phrase), phrase)
-        seen = self._forward.see(self._model, image)
-        written, logs = self._forward.write(self._model, Row(seen, self._prompts.row(image, ids), []), MOST_TOKENS)
-        pieces = [self._tokenizer.decode([token]) for token in written]
+        row = Row(self._forward.see(self._model, image), *self._prompts.with_image(image, ids), [])
+        # The checkpoint's other generation settings hold, such as tokens that it never writes.
+        settings = copy.deepcopy(self._model.generation_config)
+        changes = {"max_new_tokens": MOST_TOKENS, "temperature": None, "top_p": None, "top_k": None}
+        settings.update(do_sample=False, num_beams=1, **changes)
+        logs: list[float] = []
+
+        def note(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            logs.append(float(scores[0].float().log_softmax(-1).max()))
+            return scores
+
+        inputs = self._forward.inputs(self._model, [row], [row.prompt])
+        with full_float32():
+            written = self._model.generate(
+                **inputs, generation_config=settings, logits_processor=LogitsProcessorList([note])
+            )[0]
+        pieces = [self._tokenizer.decode([token]) for token in written[len(written) - len(logs) :].tolist()]
         return "".join(pieces), np.cumsum([len(piece) for piece in pieces]).tolist(), logs
 
 

@@ -1,4 +1,4 @@
-"""Generative models as answerers of questions, and the parts from which their families make scores."""
+"""Generative models that answer questions, and the parts from which their families make scores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from ...metrics.common.errors import ModelError
+from ..engine.arithmetic import full_float32
 from ..engine.protocol import ModelInfo
 from .generative import Forward, Row, Seen
 from .image_prompts import ImagePrompts, Prepared
@@ -23,7 +24,11 @@ _MOST_TOKENS = 1 << 20
 
 
 class GenerativeModel(TorchModel):
-    """An image-text-to-text model that answers questions by yes or no."""
+    """An image-text-to-text model that answers questions by yes or no.
+
+    Attributes:
+        max_tokens: the most tokens of a prompt, in which a placeholder stands for the image, an ordinary photograph.
+    """
 
     def __init__(
         self,
@@ -36,14 +41,11 @@ class GenerativeModel(TorchModel):
         info: ModelInfo,
     ) -> None:
         super().__init__(model, info)
-        self._prompts = prompts
-        self._caption = caption
-        self._question = question
-        self._forward = forward
+        self._prompts, self._forward = prompts, forward
+        self._caption, self._question = caption, question
         self._yes, self._no = (spellings(tokenizer, word) for word in ("yes", "no"))
         positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._limit = positions or min(tokenizer.model_max_length, _MOST_TOKENS)
-        # The number of tokens may depend on the image: this is for an ordinary photograph.
         image = len(self.prepare_image(Image.new("RGB", _ORDINARY_SIZE)).tokens)
         self.max_tokens = self._limit - image + prompts.removed - len(prompts.closing)
         longest = max(len(prompt.tokens("a")) for prompt in (caption, question))
@@ -54,23 +56,21 @@ class GenerativeModel(TorchModel):
             )
 
     def prepare_image(self, image: Image.Image) -> Prepared:
-        """The processor's inputs for the image, and the tokens that it inserts into a prompt.
+        """Return the processor's inputs for the image, and the tokens that it inserts into a prompt.
 
         An orientation in EXIF data is not applied, as in the papers' own scripts.
         """
         return self._prompts.prepare(image)
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each question's prompt, without those of the image."""
+        """Return the token ids of each question's prompt, without those of the image."""
         return [self._prompts.checked(self._question.tokens(question), question) for question in questions]
 
-    @torch.inference_mode()
     def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:
-        """What the vision tower makes of each image, or its pixels where the class takes nothing else."""
+        """Copy the images to the device; the vision tower sees them with their prompts."""
         model = self.chosen(exact)
         return [self._forward.see(model, image) for image in images]
 
-    @torch.inference_mode()
     def answer(
         self,
         features: Sequence[Seen],
@@ -79,21 +79,28 @@ class GenerativeModel(TorchModel):
         *,
         exact: bool = False,
     ) -> np.ndarray:
-        """log P(yes) - log P(no) of n questions, (n,), float64."""
+        """Return log P(yes) - log P(no) of n questions, (n,), float64."""
         if not questions:
             return np.empty(0)
         logits = self.first_logits([features[i] for i in images], questions, self._question.tail, exact)
-        return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy()
+        return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy(force=True)
 
     def first_logits(
         self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool
     ) -> torch.Tensor:
-        """Logits (n, vocabulary), float64, of the first token of an answer."""
+        """Return logits (n, vocabulary), float64, of the first token of an answer."""
         rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(seen, texts, strict=True)]
-        return torch.stack([own[0].cpu().double() for own in self._forward.logits(self.chosen(exact), rows)])
+        logits = torch.stack([own[0] for own in self.logits(rows, exact)])
+        return (logits.cpu() if logits.device.type == "mps" else logits).double()  # Apple's GPUs have no float64
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Row], exact: bool) -> list[torch.Tensor]:
+        """Return the logits of each row, as `Forward.logits`."""
+        with full_float32():
+            return self._forward.logits(self.chosen(exact), rows)
 
     def chosen(self, exact: bool) -> Any:
-        """The module, or its float64 copy if it can be copied."""
+        """Return the module, or its float64 copy if it can be copied."""
         return super().chosen(exact and is_whole(self.info.settings))
 
     @property
@@ -102,8 +109,12 @@ class GenerativeModel(TorchModel):
         return self.info.settings["placement"] == "tensor"
 
     def row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
-        """The prompt with all tokens of the image."""
-        row = Row(seen, self._prompts.row(seen.prepared, ids), list(answer))
+        """Return a row with the tokens of the image in the prompt.
+
+        Raises:
+            ModelError: they are more than the model reads.
+        """
+        row = Row(seen, *self._prompts.with_image(seen.prepared, ids), list(answer))
         if len(row.prompt) + len(row.answer) > self._limit:
             raise ModelError(
                 f"an image takes {len(seen.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "

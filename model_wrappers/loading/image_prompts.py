@@ -1,4 +1,4 @@
-"""Where an image stands among the tokens of a prompt, learned from the checkpoint's processor."""
+"""The position of an image among the tokens of a prompt, learned from the checkpoint's processor."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ...metrics.common.errors import ModelError
 from .checkpoints import CheckpointFiles, loading_errors
 from .prompts import Prompt, common_start
 
-# What processors raise for inputs that they do not take.
-PROCESSOR_ERRORS = (ImportError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError)
+# The exceptions of processors for inputs that they do not take.
+_ERRORS = (ImportError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError)
 # The most tokens that a processor may append to a prompt, such as PaliGemma's line break.
 _MOST_CLOSING = 8
 # Inputs that are computed again from the tokens, or that only training needs.
@@ -24,9 +24,13 @@ _LEFT_OUT = ("input_ids", "attention_mask", "labels")
 
 
 class Prepared(NamedTuple):
-    """An image for the model: its tokens, the processor's inputs, and those inputs that have a value for each token.
+    """An image for the model.
 
-    Of the latter, `aligned`, it holds the values up to the image's last token, and the one of all tokens after it.
+    Attributes:
+        tokens: the tokens that the processor inserts into a prompt for the image.
+        inputs: the processor's inputs for the image, such as pixels, as arrays.
+        aligned: the inputs with a value for each token, such as token types: the values up to the image's last token,
+            and the value of every token after it.
     """
 
     tokens: list[int]
@@ -35,33 +39,31 @@ class Prepared(NamedTuple):
 
 
 class ImagePrompts:
-    """The processor's work, split into what depends on the image and what depends on the text.
+    """The processor's work, split into the part of the image, for workers, and the part of the prompt.
 
-    A processor replaces a placeholder in the prompt, which may be empty, by an image's tokens, and may append a few
-    tokens at the end. From a sample this class learns which.
+    A processor replaces a placeholder in the prompt, which may be empty, by the image's tokens, and may append a few
+    tokens at the end. This class learns from a sample which they are.
 
     Raises:
         ModelError: the processor reads no text, or changes the prompt in another way.
     """
 
     def __init__(self, processor: Any, prompt: Prompt, checkpoint: str, model: Any) -> None:
-        self._processor = processor
-        self._asked: dict[str, Any] = {}
-        self._prompt = prompt
-        self._checkpoint = checkpoint
+        self._processor, self._prompt, self._checkpoint = processor, prompt, checkpoint
+        self._options: dict[str, Any] = {} if prompt.special else {"add_special_tokens": False}
         self._is_nested = True
         self._plain = prompt.tokens("a")
-        self._forbidden: Any = getattr(processor, "image_token_id", None)
-        typed = "mm_token_type_ids" in inspect.signature(model.forward).parameters
+        self._image_token: Any = getattr(processor, "image_token_id", None)
+        has_types = "mm_token_type_ids" in inspect.signature(model.forward).parameters
         try:
             given = self.processed(sample_images()[0], "a")
-            if typed and not any(key.endswith("token_type_ids") for key in given):
-                self._asked = {"return_mm_token_type_ids": True}
+            if has_types and not any(key.endswith("token_type_ids") for key in given):
+                self._options["return_mm_token_type_ids"] = True
                 given = self.processed(sample_images()[0], "a")
             self._learn(given)
-            if not self.fits(prompt.tokens("one two.")):
+            if self._place(prompt.tokens("one two.")) < 0:
                 raise ValueError("the image does not stand before the text")
-        except PROCESSOR_ERRORS as error:
+        except _ERRORS as error:
             advice = (
                 "it has no chat template, which builds the prompt of a question about an image; take an "
                 "instruction-tuned checkpoint, or save a template in its folder as chat_template.jinja"
@@ -71,11 +73,14 @@ class ImagePrompts:
                 f"({error}{'; ' + advice if processor.chat_template is None else ''})"
             ) from error
 
+    @property
+    def removed(self) -> int:
+        """The number of tokens in a prompt that the image's tokens replace."""
+        return len(self._placeholder)
+
     def processed(self, image: Image.Image, text: str) -> dict[str, Any]:
-        """All that the processor returns for one image and the prompt with that text, as arrays."""
-        arguments = {"text": [self._prompt.filled(text)], "return_tensors": "pt", **self._asked}
-        if not self._prompt.special:
-            arguments["add_special_tokens"] = False
+        """Return the processor's whole output for one image and the prompt with `text`, as arrays."""
+        arguments = {"text": [self._prompt.filled(text)], "return_tensors": "pt", **self._options}
         image = image.convert("RGB")
         try:
             # Most processors read a flat list of images as one image for each prompt, some as all of one prompt.
@@ -88,53 +93,52 @@ class ImagePrompts:
         return {key: _array(value) for key, value in given.items()}
 
     def prepare(self, image: Image.Image) -> Prepared:
-        """The tokens of an image, and the processor's inputs; an orientation in EXIF data is not applied."""
+        """Return the tokens and the inputs of an image; an orientation in EXIF data is not applied.
+
+        Raises:
+            ModelError: the processor changes the text around this image.
+        """
         given = self.processed(image, "a")
         ids = self._ids(given)
         end = len(ids) - self._after
-        rest = [*self._plain[len(self._plain) - self._kept :], *self.closing]
-        if ids[: self._start] != self._plain[: self._start] or ids[end:] != rest:
+        after = [*self._plain[len(self._plain) - self._kept :], *self.closing]
+        if ids[: self._start] != self._plain[: self._start] or ids[end:] != after:
             raise ModelError(f"the processor of {self._checkpoint} changes the text around an image")
         aligned = {}
         for key in [key for key in given if _is_aligned(key, given[key], len(ids))]:
             values = given.pop(key)[0]
             if (values[end:] != values[-1]).any():
-                raise ModelError(f"{key} of {self._checkpoint} changes after the image, which is not known here")
+                raise ModelError(
+                    f"the input {key} of {self._checkpoint} has several values after the image; one is expected"
+                )
             aligned[key] = values[:end], values[-1]
         inputs = {key: value for key, value in given.items() if key not in _LEFT_OUT}
         return Prepared(ids[self._start : end], inputs, aligned)
 
-    def row(self, prepared: Prepared, ids: Sequence[int]) -> list[int]:
-        """All tokens of a prompt with those of an image."""
-        at = self.place(ids)
-        return [*ids[:at], *prepared.tokens, *ids[at + len(self._removed) :], *self.closing]
-
-    def place(self, ids: Sequence[int]) -> int:
-        """The index of the image's placeholder among the prompt's tokens; -1 if there is none, or more than one."""
-        size = len(self._removed)
-        if not size:
-            starts_alike = list(ids[: self._start]) == self._plain[: self._start]
-            same = list(ids).count(self._forbidden) == self._plain.count(self._forbidden)
-            return self._start if starts_alike and same else -1
-        places = [at for at in range(len(ids) - size + 1) if list(ids[at : at + size]) == self._removed]
-        return places[0] if len(places) == 1 else -1
-
-    def fits(self, ids: Sequence[int]) -> bool:
-        """Whether a prompt has one place for the image: a text may hold the token that stands for it."""
-        return self.place(ids) >= 0
+    def with_image(self, prepared: Prepared, ids: Sequence[int]) -> tuple[list[int], int]:
+        """Return the tokens of a prompt with those of an image, and how many there are up to the image's last."""
+        at = self._place(ids)
+        tokens = [*ids[:at], *prepared.tokens, *ids[at + self.removed :], *self.closing]
+        return tokens, at + len(prepared.tokens)
 
     def checked(self, ids: list[int], text: str) -> list[int]:
-        """The ids of a prompt; `ModelError` if its text holds the token that stands for an image."""
-        if not self.fits(ids):
+        """Return the ids of a prompt; raise `ModelError` if its text holds the token that stands for an image."""
+        if self._place(ids) < 0:
             raise ModelError(f"{text!r} holds the token that stands for an image in this model's prompts")
         return ids
 
-    @property
-    def removed(self) -> int:
-        """How many tokens of a prompt the image's tokens replace."""
-        return len(self._removed)
+    def _place(self, ids: Sequence[int]) -> int:
+        """Return the index of the image's placeholder in a prompt; -1 if there is not exactly one."""
+        if not self.removed:
+            starts_alike = list(ids[: self._start]) == self._plain[: self._start]
+            is_free = list(ids).count(self._image_token) == self._plain.count(self._image_token)
+            return self._start if starts_alike and is_free else -1
+        starts = range(len(ids) - self.removed + 1)
+        places = [at for at in starts if list(ids[at : at + self.removed]) == self._placeholder]
+        return places[0] if len(places) == 1 else -1
 
     def _learn(self, given: dict[str, Any]) -> None:
+        """Compare the tokens of the prompt alone with those that the processor makes of it and an image."""
         ids, plain = self._ids(given), self._plain
         for closing in range(_MOST_CLOSING + 1):
             body = ids[: len(ids) - closing]
@@ -149,13 +153,13 @@ class ImagePrompts:
             start -= 1
         while kept and plain[len(plain) - kept] in image:
             kept -= 1
-        # Inputs that say which tokens see the image go on to change after its last token, or without one.
+        # Inputs that say which tokens see the image may change after its last token too.
         values = [value[0] for key, value in given.items() if _is_aligned(key, value, len(ids))]
         changes = [np.flatnonzero((value != value[-1]).reshape(len(ids), -1).any(1)) for value in values]
         last = max((int(change[-1]) + 1 for change in changes if len(change)), default=0)
         kept = min(kept, len(ids) - closing - last)
         self._start, self._kept, self._after = start, kept, kept + closing
-        self._removed = plain[start : len(plain) - kept]
+        self._placeholder = plain[start : len(plain) - kept]
         self.closing = ids[len(ids) - closing :]
 
     def _ids(self, given: dict[str, Any]) -> list[int]:
@@ -165,21 +169,21 @@ class ImagePrompts:
 
 
 def sample_images() -> list[Image.Image]:
-    """Two images of noise, of unlike shapes, by which a checkpoint's processor and forward are tried."""
+    """Return three images of noise, two of them of one shape, to try a checkpoint's processor and forward pass."""
     rng = np.random.default_rng(0)
-    shapes = ((192, 256, 3), (256, 192, 3))
+    shapes = ((192, 256, 3), (256, 192, 3), (192, 256, 3))
     return [Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes]
 
 
 class _Absent(dict[str, Any]):
-    """In the place of a processor of videos or sounds: nothing is set."""
+    """A stand-in for a processor of videos or sounds, on which nothing is set."""
 
     def __getattr__(self, name: str) -> None:
         return None
 
 
 def load_processor(files: CheckpointFiles, config: Any) -> Any:
-    """The checkpoint's processor from its image processor and tokenizer, without those of videos and sounds.
+    """Load the checkpoint's processor from its image processor and tokenizer, without those of videos and sounds.
 
     Raises:
         ModelError: a part is missing or damaged, or `transformers` has no processor for the model type.
@@ -187,39 +191,38 @@ def load_processor(files: CheckpointFiles, config: Any) -> Any:
     image_processor, tokenizer = files.image_processor(), files.tokenizer()
     with loading_errors(files.checkpoint, files.family):
         facts, _ = ProcessorMixin.get_processor_dict(files.path, revision=files.commit)
-        named = facts.get("processor_class") or tokenizer.init_kwargs.get("processor_class")
-        whole: Any = processor_class_from_name(named) if named else None
+        class_name = facts.get("processor_class") or tokenizer.init_kwargs.get("processor_class")
+        whole: Any = processor_class_from_name(class_name) if class_name else None
         if whole is None and type(config) in PROCESSOR_MAPPING:
             whole = PROCESSOR_MAPPING[type(config)]
         if whole is None:
             raise ModelError(f"{files.checkpoint} names no processor, and {config.model_type!r} has none by default")
+        names = whole.get_attributes()
+        if others := [name for name in names if "tokenizer" in name and name != "tokenizer"]:
+            raise ModelError(f"{whole.__name__} reads the prompt by {others[0]} too: its images depend on the prompt")
         check = whole.check_argument_for_proper_class
 
         def check_given(self: Any, name: str, value: Any) -> Any:
             return None if value is None or isinstance(value, _Absent) else check(self, name, value)
 
-        others = [name for name in whole.get_attributes() if "tokenizer" in name and name != "tokenizer"]
-        if others:
-            raise ModelError(f"{whole.__name__} reads the prompt by {others[0]} too: its images depend on the prompt")
         partial: Any = type(whole.__name__, (whole,), {"check_argument_for_proper_class": check_given})
         parts = {"image_processor": image_processor, "tokenizer": tokenizer}
-        names = whole.get_attributes()
         try:
             processor = partial.from_args_and_dict([parts.get(name) for name in names], facts)
-        except AttributeError:  # some read what they need for videos when they are made
+        except AttributeError:  # some read the settings of their video processor when they are made
             processor = partial.from_args_and_dict([parts.get(name, _Absent()) for name in names], facts)
     processor.chat_template = processor.chat_template or tokenizer.chat_template
     return processor
 
 
 def _is_aligned(key: str, value: Any, length: int) -> bool:
-    """Whether an input has a value for each token."""
-    named = key.endswith(("_ids", "_mask")) and key not in _LEFT_OUT
-    return named and isinstance(value, np.ndarray) and value.ndim > 1 and value.shape[1] == length
+    """Return whether an input has a value for each token."""
+    is_named_so = key.endswith(("_ids", "_mask")) and key not in _LEFT_OUT
+    return is_named_so and isinstance(value, np.ndarray) and value.ndim > 1 and value.shape[1] == length
 
 
 def _array(value: Any) -> Any:
-    """A tensor as an array; NumPy has no bfloat16."""
+    """Return a tensor as an array; NumPy has no bfloat16."""
     if not hasattr(value, "numpy"):
         return value
     return (value.float() if value.is_floating_point() else value).numpy()

@@ -1,4 +1,4 @@
-"""Prompts of generative models: what is asked about an image, and the tokens by which an answer begins."""
+"""Prompts of generative models: the question about an image, and the tokens by which an answer begins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from jinja2 import TemplateError
+
 from ...metrics.common.errors import ModelError
-from .checkpoints import loading_errors
 
 TEMPLATES = {
     "yes": 'Does this figure show "{}"? Please answer yes or no.',
@@ -18,7 +19,7 @@ QUESTION = "{} Please answer yes or no."
 
 
 class Prompt:
-    """A user's turn with an image and a text, and the start of the answer, by the checkpoint's chat template.
+    """The prompt of a text about an image, by the checkpoint's chat template: a user's turn and the answer's start.
 
     Without a chat template the prompt is the text alone, for models whose processors place the image themselves.
 
@@ -26,7 +27,16 @@ class Prompt:
         processor: the checkpoint's processor.
         template: the user's text, where ``{}`` stands for a caption or a question.
         checkpoint: its name, for messages.
-        keeps_end: whether the end token that the tokenizer appends stays: in an encoder, but not before an answer.
+        keeps_end: whether to keep the end token that the tokenizer appends. An encoder needs it; in front of an answer
+            it is wrong.
+
+    Attributes:
+        text: the whole prompt as a string, with the ``{}`` of the template.
+        special: whether the tokenizer must add its special tokens to `text`.
+        tail: the number of tokens after the caption, which truncation keeps.
+
+    Raises:
+        ModelError: the chat template fails, or leaves the user's text out.
     """
 
     def __init__(self, processor: Any, template: str, checkpoint: str, *, keeps_end: bool = False) -> None:
@@ -41,25 +51,22 @@ class Prompt:
                 f"the chat template of {checkpoint} does not put the user's text into the prompt, which becomes "
                 f"{self.text!r}"
             )
-        some = self.tokens("a"), self.tokens("one two.")
-        # Truncation of a long caption keeps these tokens after it.
-        self.tail = 0
-        while "{}" in template and some[0][-1 - self.tail] == some[1][-1 - self.tail]:
-            self.tail += 1
+        one, other = self.tokens("a"), self.tokens("one two.")
+        self.tail = common_start(one[::-1], other[::-1]) if "{}" in template else 0
 
     def filled(self, text: str) -> str:
-        """The prompt with that text for ``{}``."""
+        """Return the prompt with `text` for ``{}``."""
         return self.text.replace("{}", text)
 
     def tokens(self, text: str, answer: str = "") -> list[int]:
-        """The token ids of the prompt with that text for ``{}``, and of the answer."""
+        """Return the token ids of the prompt with `text` for ``{}``, followed by those of the answer."""
         # An answer follows its prompt after a space, unless the prompt ends with a line break or a special token.
         special = self._tokenizer.all_special_tokens
         space = "" if not answer or self.text[-1:].isspace() or self.text.endswith(tuple(special)) else " "
         return self._ids(self.filled(text) + space + answer, add_special_tokens=self.special)
 
     def answer(self, text: str) -> list[int]:
-        """The token ids of an answer alone, for a decoder, or after tokens that the processor adds to a prompt."""
+        """Return the token ids of an answer alone, for a decoder or after tokens that the processor appends."""
         return self._ids(text, add_special_tokens=False)
 
     def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -68,9 +75,9 @@ class Prompt:
         )
 
     def without_end(self, ids: list[int]) -> list[int]:
-        """The ids without the end token that the tokenizer appends, after which no answer would follow."""
-        appended = ids and ids[-1] == self._end and not self.text.endswith(self._tokenizer.decode([self._end]))
-        return ids[:-1] if appended else ids
+        """Remove the end token that the tokenizer appends: no answer would follow it."""
+        is_appended = ids and ids[-1] == self._end and not self.text.endswith(self._tokenizer.decode([self._end]))
+        return ids[:-1] if is_appended else ids
 
 
 def _user_turn(processor: Any, template: str, checkpoint: str) -> str:
@@ -80,28 +87,28 @@ def _user_turn(processor: Any, template: str, checkpoint: str) -> str:
         names_image = type(processor).__name__ == "PaliGemmaProcessor"
         return f"{processor.image_token if names_image else ''}{template}"
     turn = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": template}]}]
-    with loading_errors(checkpoint, "a chat model"):
+    options = {"tokenize": False, "add_generation_prompt": True}
+    try:
         with suppress(AttributeError):  # some processors read their video processor, which is not loaded
-            return str(processor.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
-        rendered = processor.tokenizer.apply_chat_template(
-            turn, chat_template=chat, tokenize=False, add_generation_prompt=True
-        )
-        return str(rendered)
+            return str(processor.apply_chat_template(turn, **options))
+        return str(processor.tokenizer.apply_chat_template(turn, chat_template=chat, **options))
+    except (TemplateError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelError(f"the chat template of {checkpoint} fails: {error}") from error
 
 
 def spellings(tokenizer: Any, word: str) -> list[int]:
-    """The tokens by which an answer can begin with that word."""
+    """Return the tokens by which an answer can begin with `word`."""
     texts = (word.capitalize(), word, f" {word.capitalize()}", f" {word}")
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
-    single = {own[0] for own in ids if len(own) == 1}
+    single = {tokens[0] for tokens in ids if len(tokens) == 1}
     return sorted(single or {ids[0][0], ids[2][0]})
 
 
 def cut_before(ids: Sequence[int], limit: int, tail: int) -> list[int]:
-    """The ids after truncation of the caption, which keeps the last `tail` ids."""
+    """Truncate the caption within a prompt to `limit` token ids in all; the last `tail` ids stay."""
     return list(ids) if len(ids) <= limit else [*ids[: limit - tail], *ids[len(ids) - tail :]]
 
 
 def common_start(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the common prefix."""
+    """Return the length of the common prefix."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -26,13 +26,13 @@ def table(verdicts, classes):
         f"With transformers {version('transformers')}, {len(accepted)} of {len(verdicts)} model types are accepted, "
         f"{kinds[0]} of {kinds[1]} classes.",
         "",
-        "| model type | class | accepted | computed once for an image | difference | why not |",
+        "| model type | class | accepted | rows | difference | why not |",
         "|---|---|---|---|---|---|",
     ]
     for verdict in verdicts:
         words = " ".join(verdict.reason.replace("|", "\\|").split())
         words = f"{words[:197]} …" if len(words) > 200 else words
-        cells = ("yes", verdict.shared, f"{verdict.gap:.0e}", "") if verdict.is_accepted else ("no", "", "", words)
+        cells = ("yes", verdict.rows, f"{verdict.gap:.0e}", "") if verdict.is_accepted else ("no", "", "", words)
         lines.append(f"| `{verdict.model_type}` | `{classes[verdict.model_type]}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -18,18 +18,18 @@ from vl_assay.model_wrappers import load_model
 
 CLASSES = dict(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
 CAPTIONS = ("a red cat", 'the "man"', "two big dogs near a red box")
-PAIRS = ((0, 0), (0, 2), (1, 1), (1, 0))
+PAIRS = ((0, 0), (0, 2), (1, 1), (1, 0), (2, 0))
 TOLERANCE = 1e-5
 # Their forward pass needs an input that their processors give only when asked.
 ASKED = ("cosmos3_edge", "exaone4_5", "hyperclovax_vision_v2", "dots3_note")
 
 
 class Verdict(NamedTuple):
-    """What an image's captions have computed once (`shared`), and the greatest difference of a score to that of a bare
-    forward pass (`gap`), which is NaN, with a reason, where the class is refused."""
+    """How rows of an image go through the class (`rows`), and the greatest difference of a score to that of a bare
+    forward pass (`gap`), which is NaN, with a reason, if the class is refused."""
 
     model_type: str
-    shared: str
+    rows: str
     gap: float
     reason: str
 
@@ -39,9 +39,10 @@ class Verdict(NamedTuple):
 
 
 def examine(model_type, folder):
-    """Make a tiny checkpoint, load it by its family's name, and compare four scores with bare forward passes."""
+    """Make a tiny checkpoint, load it by its family's name, and compare scores with bare forward passes."""
     rng = np.random.default_rng(0)
-    images = [Image.fromarray(rng.integers(0, 256, size, dtype=np.uint8)) for size in ((40, 48, 3), (72, 40, 3))]
+    sizes = ((40, 48, 3), (72, 40, 3), (40, 48, 3))
+    images = [Image.fromarray(rng.integers(0, 256, size, dtype=np.uint8)) for size in sizes]
     try:
         processor = tiny(folder, model_type)
         model = load_model(f"vqascore:{folder}")
@@ -54,10 +55,12 @@ def examine(model_type, folder):
         shutil.rmtree(folder, ignore_errors=True)
     assert np.ptp(theirs) > 1e-4, "scores that hardly differ would show little"
     facts = model.info.preprocessing
-    parts = {"image": facts["vision_tower"], "image and prompt": facts["start_of_prompt"]}
-    shared = ["nothing", *(part for part, when in parts.items() if when == "once per image")][-1]
+    is_alone = facts["batches"] == "of one image"
+    rows = "alone" if is_alone else "in batches"
+    if facts["start_of_prompt"] != "per caption":
+        rows = "continued by image" if is_alone else "continued"
     gap = float(np.abs(ours - theirs).max())
-    return Verdict(model_type, shared, gap, "" if gap <= TOLERANCE else f"the scores differ by {gap:.1g}")
+    return Verdict(model_type, rows, gap, "" if gap <= TOLERANCE else f"the scores differ by {gap:.1g}")
 
 
 @torch.inference_mode()

@@ -123,7 +123,7 @@ def test_a_score_is_the_same_alone_and_among_others(name, settings, folders, ima
     np.testing.assert_allclose(exact, together, rtol=1e-5, atol=1e-5)
     assert {parameter.dtype for parameter in model.chosen(True).parameters()} == {torch.float64}
     assert {parameter.dtype for parameter in model.chosen(False).parameters()} == {torch.float32}
-    assert (score(model, images, CAPTIONS, PAIRS) == together).all()
+    np.testing.assert_allclose(score(model, images, CAPTIONS, PAIRS), together, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -231,7 +231,7 @@ def test_unknown_settings_and_values_name_the_known_ones(family):
                 load_model(f"{family}:any", LoadOptions(settings={name: "red"}))
 
 
-@pytest.mark.parametrize("name", ["blip", "blip2", "bridgetower", "flava", "llava"])
+@pytest.mark.parametrize("name", ["blip", "blip2", "bridgetower", "flava"])
 def test_an_image_passes_the_vision_tower_once_for_all_its_captions(name, folders, images):
     model = load(name, folders[name], settings={"head": "itm"} if name == "flava" else {})
     ends = ("vision_model", "image_model", "vision_tower", "visual.transformer.resblocks.0")

@@ -19,18 +19,18 @@ from vl_assay.model_wrappers.vqascore import MODEL_TYPES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "generative.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\S+)` \| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
-# One for each way in which images come into prompts and models.
+# One for each way in which images come into prompts and models, and how their rows go through the model.
 QUICK = {
-    "blip-2": "image",  # queries, no chat template
-    "florence2": "nothing",  # an encoder and a decoder
-    "gemma3": "image and prompt",  # token types
-    "git": "nothing",  # the image before the tokens
-    "hunyuan_vl": "nothing",  # without padding
-    "idefics2": "image and prompt",
-    "mllama": "image and prompt",  # cross-attention
-    "ovis2": "image and prompt",  # several outputs of the vision tower
-    "paligemma": "image",  # a line break after the prompt
-    "qwen3_vl": "image and prompt",  # features for several layers
+    "blip-2": "in batches",  # queries, no chat template
+    "florence2": "in batches",  # an encoder and a decoder
+    "gemma3": "continued",  # token types
+    "git": "in batches",  # the image before the tokens
+    "hunyuan_vl": "continued by image",  # two images of one shape change each other's logits
+    "idefics2": "continued",
+    "mllama": "continued",  # cross-attention
+    "ovis2": "continued",  # several outputs of the vision tower
+    "paligemma": "in batches",  # a line break after the prompt
+    "qwen3_vl": "continued",  # features for several layers
 }
 
 
@@ -38,7 +38,7 @@ QUICK = {
 def test_scores_in_a_batch_equal_bare_forward_passes(model_type, tmp_path):
     verdict = examine(model_type, tmp_path / "tiny")
     assert verdict.is_accepted, verdict
-    assert verdict.shared == QUICK[model_type]
+    assert verdict.rows == QUICK[model_type]
 
 
 @pytest.mark.parametrize("model_type", ["florence2", "paligemma"])
