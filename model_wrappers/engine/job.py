@@ -35,7 +35,7 @@ from .plan import ScoringPlan
 from .precision import AUTO, TwoPrecisions, describe, load_in_two
 from .progress import Progress
 from .protocol import LoadOptions, Model, RemoteModel, abilities
-from .remote import ask_remotely, plan_requests
+from .remote import plan_requests
 from .results import PredictionsSource, Results, refuse_computed, score_plan
 from .shards import UNFINISHED, RunRecord, Shard
 from .stages import Stages
@@ -136,9 +136,6 @@ class Job:
             self.progress.say(", ".join(f"{fact.replace('_', ' ')}: {count:,}" for fact, count in facts.items()))
             return results, facts
         self.progress.say(self.plan.summary())
-        if isinstance(self.model, RemoteModel):
-            captions, answers, facts = ask_remotely(self.model, self.plan, self.processes, self.progress)
-            return Results(self.plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, {}), facts
         results, facts = score_plan(self.model, self.plan, stages)
         if isinstance(self.model, TwoPrecisions) and stages.shard is None:
             self.progress.say(describe(facts, len(self.plan.captions)))

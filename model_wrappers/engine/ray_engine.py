@@ -102,7 +102,9 @@ def _merge_shards(_: int, arguments: bytes, shards: _Files) -> _Files:
     """Make the predictions from the results of all shards, on a worker."""
     with tempfile.TemporaryDirectory() as folder:
         there, out = Path(folder) / "shards", Path(folder) / "out"
-        _write(shards, there)
+        for name, content in shards.items():
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            (there / name).write_bytes(content)
         record, count = collect([there], out)
         job = _job(arguments)
         record.check_same_run(job.record())

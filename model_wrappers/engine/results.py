@@ -25,10 +25,12 @@ from .protocol import (
     ModelInfo,
     PairScorer,
     PhraseQuery,
+    RemoteModel,
     TextPairScorer,
     TextScorer,
     VQAModel,
 )
+from .remote import ask_remotely
 from .stages import Stages
 
 
@@ -122,6 +124,9 @@ class Results:
 
 def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:
     """Score everything in a plan; return the results and counts for the metadata of the predictions."""
+    if isinstance(model, RemoteModel):
+        captions, answers, facts = ask_remotely(model, plan, stages.processes, stages.progress)
+        return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, {}), facts
     captions = answers = Scores.none()
     if isinstance(model, DualEncoder):
         if len(plan.captions) or len(plan.text_pairs):

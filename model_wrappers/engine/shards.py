@@ -126,6 +126,6 @@ def collect(folders: Sequence[Path], out: Path) -> tuple[RunRecord, int]:
             f"these are shards of {' and of '.join(map(str, sorted(counts)))}; merge those of one cut"
         )
     target = Store(out / UNFINISHED / first.identity)
-    for path in paths:
-        Store(path.parent).copy_parts(target)
+    for folder in {path.parent for path in paths}:
+        Store(folder).copy_parts(target)
     return first, counts.pop()

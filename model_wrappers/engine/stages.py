@@ -117,7 +117,7 @@ class Stages:
         shard: Shard | None = None,
         merged: int = 0,
     ) -> None:
-        self._model, self._store, self._processes, self.progress = model, store, processes, progress
+        self._model, self._store, self.processes, self.progress = model, store, processes, progress
         self._loader, self.batch_size = loader, batch_size
         self.shard, self._merged = shard, merged
         self.seconds: dict[str, dict[str, float]] = {}
@@ -136,7 +136,7 @@ class Stages:
         start = time.perf_counter()
         rows = Rows(len(work.keys), ragged=work.ragged)
         self._store.read(work.kind, work.keys, rows)
-        missing = self._processes.from_main(rows.missing)
+        missing = self.processes.from_main(rows.missing)
         self.stored[work.kind] = len(work.keys) - len(missing)
         clock = {"total": 0.0, "waiting": 0.0, "items": 0}
         if len(missing):
@@ -152,15 +152,15 @@ class Stages:
     def _compute_missing(self, work: Work, rows: Rows, missing: np.ndarray, clock: dict[str, float]) -> None:
         """Compute the rows at these positions, each by one rank, and fill in those of all ranks."""
         items = work.items(missing)
-        if not self._processes.together:
-            items = items[self._processes.rank :: self._processes.world]
+        if not self.processes.together:
+            items = items[self.processes.rank :: self.processes.world]
         title = _TITLES.get(work.kind.partition("-")[0], work.kind)
         if found := self.stored[work.kind]:
             self.progress.say(f"{title}: {found:,} of {len(work.keys):,} results are stored already")
-        with self._processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
+        with self.processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
             self._compute(work, items, rows, clock, advance)
-        if self._processes.world > 1 and not self._processes.together:
-            with self._processes.raise_on_all_ranks():
+        if self.processes.world > 1 and not self.processes.together:
+            with self.processes.raise_on_all_ranks():
                 self._store.read(work.kind, work.keys, rows)
                 if self.shard is None and len(rows.missing):
                     raise StorageError(
@@ -225,15 +225,18 @@ class Stages:
         try:
             result = work.compute(batch)
         except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
+            # A model may lack an operation in float64, in which items are computed one by one.
+            if not work.one_by_one and not is_out_of_memory(error):
                 raise
             problem = str(error) or type(error).__name__
-        if self._processes.together:  # the ranks hold parts of one model and need batches of one size
-            problem = next((each for each in self._processes.gather(problem) if each), "")
+        if self.processes.together:  # the ranks hold parts of one model and need batches of one size
+            problem = next((each for each in self.processes.gather(problem) if each), "")
         if not problem:
             return result  # pyright: ignore[reportPossiblyUnboundVariable]
+        if work.one_by_one:
+            raise ModelError(f"{self._model} failed with one item at a time in the stage {work.kind}: {problem}")
         # One image may still have many texts, which are batched by the batch size.
-        if self.batch_size == 1 or work.one_by_one:
+        if self.batch_size == 1:
             raise ModelError(
                 f"{self._model} does not fit into the device's memory even with one item at a time ({problem}); "
                 "try --dtype bfloat16, a smaller model or a larger device"
@@ -265,7 +268,7 @@ class Stages:
                 "try --dtype float32; else the checkpoint is broken"
             )
         rows.put(positions, results)
-        if self._processes.is_main or not self._processes.together:
+        if self.processes.is_main or not self.processes.together:
             self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
 
     def _add(self, kind: str, keys: Sequence[bytes], results: Any) -> None:
@@ -273,7 +276,7 @@ class Stages:
         try:
             self._store.add(kind, keys, results)
         except StorageError as error:
-            if self._processes.world > 1 or self.shard is not None:
+            if self.processes.world > 1 or self.shard is not None:
                 raise
             self.progress.say(f"results are not kept from here on: {error}")
             self._store = Store(None)

@@ -135,10 +135,11 @@ class Store:
         """Copy all parts to another store, without those that are damaged: their items will be missing there."""
         assert self.folder is not None
         assert other.folder is not None
+        other.folder.mkdir(parents=True, exist_ok=True)
         for part in sorted(self.folder.glob("*.parquet")):
             content = part.read_bytes()
-            if _is_intact(part, content):
-                write_atomically(other.folder / part.name, content)
+            if _is_intact(part, content):  # of an incomplete copy too its name will tell
+                (other.folder / part.name).write_bytes(content)
 
     def remove(self) -> None:
         """Delete the folder, and the one around it if it is empty then."""
