@@ -76,6 +76,7 @@ def slow_upload(address):
     return connection
 
 
+@pytest.mark.slow
 def test_fifty_submitters_at_once_are_served_in_a_minute_with_hostile_ones_among_them(space, toy, tmp_path):
     withdrawn = call(space, model_predictions(toy, tmp_path, 100), {"cookie": cookie("mallory")})["id"]
     review(space.storage, withdrawn, "withdrawn", "made from the labels", "maintainer")

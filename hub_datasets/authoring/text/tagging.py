@@ -103,8 +103,8 @@ def tagger_name(tagger: str = "auto") -> str:
     'textblob 0.20.1, corrections 1'
     """
     if _choose(tagger) == "spacy":
-        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("spacy", SPACY_MODEL))
-    return f"textblob {importlib.metadata.version('textblob')}, corrections {CORRECTIONS_VERSION}"
+        return ", ".join(f"{name} {_version(name)}" for name in ("spacy", SPACY_MODEL))
+    return f"textblob {_version('textblob')}, corrections {CORRECTIONS_VERSION}"
 
 
 def check_captions(captions: Sequence[str]) -> None:
@@ -118,7 +118,7 @@ def check_captions(captions: Sequence[str]) -> None:
 
 def _choose(tagger: str) -> str:
     check_known("tagger", [tagger], TAGGERS)
-    missing = [name for name in ("spacy", SPACY_MODEL) if not importlib.util.find_spec(name)]
+    missing = [name for name in ("spacy", SPACY_MODEL) if tagger != "textblob" and not _is_installed(name)]
     if tagger == "spacy" and missing:
         raise ModelError(
             f"the tagger 'spacy' needs {' and '.join(missing)}, which this Python does not have; run "
@@ -126,9 +126,20 @@ def _choose(tagger: str) -> str:
         )
     if tagger != "textblob" and not missing:
         return "spacy"
-    if not importlib.util.find_spec("textblob"):
+    if not _is_installed("textblob"):
         raise ModelError("tags of words need TextBlob: pip install 'vl-assay[authoring]'")
     return "textblob"
+
+
+# Looking for a package takes as long as tagging a caption.
+@functools.cache
+def _is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+@functools.cache
+def _version(name: str) -> str:
+    return importlib.metadata.version(name)
 
 
 def _split(text: str) -> tuple[Span, ...]:

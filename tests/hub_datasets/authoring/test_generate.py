@@ -196,6 +196,7 @@ def test_duplicates_and_true_captions_of_the_same_image_are_left_out(tmp_path):
     assert rejected(report) == {"a true caption": 2, "duplicate": 1}
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_no_answer_is_paid_for_twice(tmp_path):
     source = tmp_path / "captions.jsonl"
     source.write_text("".join(json.dumps({"image": i.image, "caption": i.caption}) + "\n" for i in MANY))

@@ -76,6 +76,16 @@ class FakeDocument(list):
         self.noun_chunks = [types.SimpleNamespace(start=0, end=2)]
 
 
+@pytest.fixture(autouse=True)
+def looked_up_again():
+    """What is installed is looked up once for a process."""
+    for known in (tagging._is_installed, tagging._version):
+        known.cache_clear()
+    yield
+    for known in (tagging._is_installed, tagging._version):
+        known.cache_clear()
+
+
 @pytest.fixture
 def fake_spacy(monkeypatch):
     def model(document):

@@ -183,6 +183,7 @@ def started(python, tmp_path):
         process.wait(30)
 
 
+@pytest.mark.slow
 def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_predictions(started, tmp_path):
     client = started("leaderboard")
     predictions = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.vqa.parquet"

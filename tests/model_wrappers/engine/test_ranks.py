@@ -57,6 +57,7 @@ def test_two_processes_of_accelerate_launch_give_the_scores_of_one(tiny_clip, co
     assert (np.sign(one[::2] - one[1::2]) == np.sign(two[::2] - two[1::2])).all()
 
 
+@pytest.mark.slow
 def test_an_error_of_one_process_ends_all_with_its_message(tiny_clip, coco, tmp_path):
     folder = coco(rows=40, images=20)
     for broken in (folder / "val2017").glob("*.jpg"):

@@ -328,6 +328,7 @@ def check_kills(tmp_path, kills, questions, **faults):
     return twice
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_again_only_what_was_under_way(tmp_path):
     check_kills(tmp_path, 1, 120)
 
