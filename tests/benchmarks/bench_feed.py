@@ -65,7 +65,7 @@ def plain_loop(files: list[bytes], processor: Any, workers: int) -> None:
     assert count == len(files)
 
 
-def engine(files: list[bytes], processor: Any, workers: int | None, folder: Path) -> None:
+def engine(files: list[bytes], processor: Any, workers: int, folder: Path) -> None:
     """Read all images as a stage of a run does."""
     dataset = Images(files, processor)
 
@@ -73,13 +73,13 @@ def engine(files: list[bytes], processor: Any, workers: int | None, folder: Path
         return Loaded(dataset[int(item[0])], (0, 0))
 
     def compute(batch: Batch) -> np.ndarray:
-        return np.zeros((len(torch.cat(batch.images.blocks) if hasattr(batch.images, "blocks") else batch.images), 4))
+        return np.zeros((len(batch.images), 4))
 
     stages = Stages("nothing", Store(folder), Processes(), Progress(show=False), Loader(workers), _BATCH)
     stages.run(Work("images", [item_key(str(number)) for number in range(len(files))], compute, load=load))
 
 
-def measure(title: str, files: list[bytes], workers: list[int | None], rounds: int, folder: Path) -> dict[str, float]:
+def measure(title: str, files: list[bytes], workers: list[int], rounds: int, folder: Path) -> dict[str, float]:
     """Return the least seconds of each way and number of workers, and print images a second."""
     processor, runs = CLIPImageProcessor(), iter(range(10**6))
     ways = {f"plain, {count} workers": partial(plain_loop, files, processor, count) for count in workers if count}
@@ -98,16 +98,13 @@ def main() -> int:
     options = read_options(__doc__, images=600, small=2000, rounds=3)
     with workplace() as folder:
         large = measure("640 × 480", make_images(options.images, (640, 480)), [*_GOALS], options.rounds, folder)
-        small = measure("64 × 64", make_images(options.small, (64, 64)), [None, 0, *_GOALS], options.rounds, folder)
+        small = measure("64 × 64", make_images(options.small, (64, 64)), [0, *_GOALS], options.rounds, folder)
     goals = []
     for count, goal in _GOALS.items():
         share = large[f"plain, {count} workers"] / large[f"ours, {count} workers"]
         goals.append((f"images/s of the plain loop, {count} workers", share, ">=", goal))
         share = small[f"plain, {count} workers"] / small[f"ours, {count} workers"]
         goals.append((f"small images: images/s of the plain loop, {count} workers", share, ">=", goal))
-    # The engine decides by itself whether workers are worth their start.
-    share = small["ours, None workers"] / small["ours, 0 workers"]
-    goals.append(("small images: seconds by default over those without workers", share, "<=", 1.05))
     return check_goals(f"{options.images} images, {torch.get_num_threads()} threads", goals)
 
 

@@ -152,7 +152,7 @@ def test_runs_killed_at_ten_moments_by_other_numbers_of_processes_decide_the_sam
     one, many = (all_scores([tmp_path / run / "sugarcrepe.add_att.parquet"]) for run in ("one", "many"))
     assert np.abs(one - many).max() <= 4e-6
     assert (np.sign(one[::2] - one[1::2]) == np.sign(many[::2] - many[1::2])).all()
-    parts = list(cache.rglob("*.parquet"))
+    parts = list((cache / "store").rglob("*.parquet"))
     for kind in {part.name.partition(".")[0] for part in parts}:
         own = [part for part in parts if part.name.startswith(f"{kind}.")]
         keys = [key for part in own for key in pq.read_table(part)["key"].to_pylist()]
