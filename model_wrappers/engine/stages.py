@@ -145,12 +145,16 @@ class Stages:
             if self.shard is not None:
                 missing = missing[self._is_own(work, missing, self.shard)]
             self._compute_missing(work, rows, missing, clock)
+        if self.processes.world > 1 and self.shard is None:
+            with self.processes.raise_on_all_ranks():
+                self._read_results_of_others(work, rows)
         clock["total"] = time.perf_counter() - start
-        self.seconds[work.kind] = {name: round(value, 3) for name, value in clock.items()}
+        earlier = self.seconds.get(work.kind, {})
+        self.seconds[work.kind] = {name: round(earlier.get(name, 0) + value, 3) for name, value in clock.items()}
         return rows.filled()
 
     def _compute_missing(self, work: Work, rows: Rows, missing: np.ndarray, clock: dict[str, float]) -> None:
-        """Compute the rows at these positions, each by one rank, and fill in those of all ranks."""
+        """Compute the rows at these positions, each by one rank."""
         items = work.items(missing)
         if not self.processes.together:
             items = items[self.processes.rank :: self.processes.world]
@@ -159,15 +163,16 @@ class Stages:
             self.progress.say(f"{title}: {found:,} of {len(work.keys):,} results are stored already")
         with self.processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
             self._compute(work, items, rows, clock, advance)
-        if self.processes.world > 1 and not self.processes.together:
-            with self.processes.raise_on_all_ranks():
-                self._store.read(work.kind, work.keys, rows)
-                if self.shard is None and len(rows.missing):
-                    raise StorageError(
-                        f"{len(rows.missing):,} results that other processes computed are not in {self._store.folder}: "
-                        "all processes of a run need one folder for their results, on one machine or a shared disk; "
-                        "machines that share nothing take --shard"
-                    )
+
+    def _read_results_of_others(self, work: Work, rows: Rows) -> None:
+        """Fill in what other ranks have computed; raise StorageError if it is not there."""
+        self._store.read(work.kind, work.keys, rows)
+        if len(rows.missing):
+            raise StorageError(
+                f"{len(rows.missing):,} results that other processes computed are not in {self._store.folder}: all "
+                "processes of a run need one folder for their results, on one machine or a shared disk; machines that "
+                "share nothing take --shard"
+            )
 
     def _compute(
         self,
