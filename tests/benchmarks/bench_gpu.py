@@ -76,10 +76,9 @@ class Images(torch.utils.data.Dataset):
 
 
 @torch.inference_mode()
-def plain_loop(folder: Path, pairs: list, data: Path, dtype: torch.dtype) -> torch.Tensor:
+def plain_loop(model: Any, folder: Path, pairs: list, data: Path) -> torch.Tensor:
     """Return the score margins (n,) of pairs as a good engineer would compute them."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = CLIPModel.from_pretrained(folder).to(device, dtype).eval()
+    device, dtype = model.device.type, model.dtype
     tokenizer = AutoTokenizer.from_pretrained(folder)
     names = list(dict.fromkeys(record["filename"] for _, record in pairs))
     images = Images([data / "val2017" / name for name in names], CLIPImageProcessor.from_pretrained(folder))
@@ -112,6 +111,7 @@ def main() -> int:
         if options.large:
             enlarge(folder / "model")
         name, decided = str(folder / "model"), {}
+        plain_device = "cuda" if torch.cuda.is_available() else "cpu"
         work = operations(load_model(name), pairs)
         for dtype in ("float32", "bfloat16", "auto"):
             config = {"data_dir": data, "options": {"verify": False}, "cache": False, "compile": options.compile}
@@ -122,7 +122,8 @@ def main() -> int:
             changed = sum(one != other for one, other in zip(decided[dtype], decided["float32"], strict=True))
             share = f"{100 * work / seconds / options.peak:.1f} %" if torch.cuda.is_available() else "–"
             plain_dtype = torch.float32 if dtype == "float32" else torch.bfloat16
-            plain = seconds_of(partial(plain_loop, folder / "model", pairs, data, plain_dtype))
+            model = CLIPModel.from_pretrained(name).to(plain_device, plain_dtype).eval()
+            plain = seconds_of(partial(plain_loop, model, folder / "model", pairs, data))
             ratio = f"{seconds / plain:.2f}"
             speed = f"{len(pairs) / seconds:.0f}"
             table.add_row(dtype, f"{seconds:.1f}", speed, share, str(changed), f"{plain:.1f}", ratio)
