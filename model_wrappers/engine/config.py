@@ -23,11 +23,11 @@ class RunConfig:
     | `data_dir` | None | the user's own copy of the benchmarks' sources; None downloads them |
     | `options` | None | fields of the builders' configurations, such as ``{"allow_missing": True}`` |
     | `batch_size` | None | images or texts in a batch; None: what suits the device. Halved when memory runs out |
-    | `dtype` | None | type of weights and activations: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"``; None: that of the user's Accelerate configuration, else float32 |
+    | `dtype` | None | of weights and activations, or ``"auto"``; None: as Accelerate is configured, else float32 |
     | `revision` | None | branch, tag or commit of the model's Hub repository |
     | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
     | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
-    | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, if there is enough to decode |
+    | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, for enough images |
     | `cache` | None | whether results are kept for later runs; None: those of models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
     | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
@@ -43,7 +43,7 @@ class RunConfig:
         ModelError: a batch size or a limit below 1.
         VLAssayError: no shard.
         UnknownNameError: a dtype that does not exist.
-    """  # noqa: E501
+    """
 
     data_dir: str | Path | None = None
     options: Mapping[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -48,7 +49,6 @@ class Encoder:
         plan: the plan.
         stages: compute what is not stored.
         prefix: of the kinds under which the embeddings are stored, such as "float32-".
-        derived: see `Work`.
         texts: the numbers of the captions that are read; all by default.
     """
 
@@ -59,14 +59,19 @@ class Encoder:
         stages: Stages,
         *,
         prefix: str = "",
-        derived: bool = False,
         texts: np.ndarray | None = None,
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
-        self._prefix, self._derived = prefix, derived
+        self._prefix, self._derived = prefix, False
         numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in numbers])
         self.tokens = dict(zip(numbers.tolist(), tokens, strict=True))
+
+    def with_model(self, model: DualEncoder, prefix: str) -> Encoder:
+        """Return an encoder that computes what the results of this one leave open, with a model of the same tokens."""
+        other = copy.copy(self)
+        other.model, other._prefix, other._derived = model, prefix, True
+        return other
 
     def images(self, numbers: np.ndarray) -> np.ndarray:
         """Return the embeddings (n, d) of images."""
@@ -123,7 +128,7 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     facts: dict[str, Any] = {f"cached_{kind}": stages.stored[kind] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
         mixed = Embeddings(lambda numbers: images[place[numbers]], captions.__getitem__)
-        single = Encoder(model.precise, plan, stages, prefix="float32-", derived=True)
+        single = encoder.with_model(model.precise, "float32-")
         scores, decided = decide(pairs, scores, mixed, Embeddings(single.images, single.captions))
         facts |= decided
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)

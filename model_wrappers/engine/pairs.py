@@ -11,7 +11,7 @@ import numpy as np
 
 from .embeddings import Scores, as_column, load_image, prepare_texts, recheck, text_facts
 from .loader import Loaded
-from .plan import Pairs, ScoringPlan
+from .plan import Pairs, ScoringPlan, by_anchor
 from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
 from .reranking import matched_pairs, shortlists
 from .stages import Batch, Item, Stages, Work
@@ -36,23 +36,17 @@ class _Distinct:
     """
 
     def __init__(self, pairs: Pairs, anchors: Sequence[str], chosen: np.ndarray | None = None) -> None:
-        every = np.stack(pairs.everything())
-        every = every if chosen is None else every[:, chosen]
-        (self.anchor, self.text), place = np.unique(every, axis=1, return_inverse=True)
-        self.place = place.ravel()
+        if chosen is not None:
+            pairs = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], np.empty((0, 2), np.int64), [])
+        (self.anchor, self.text), self.place = pairs.distinct()
         both: list[tuple[int, int]] = list(zip(self.anchor.tolist(), self.text.tolist(), strict=True))
         self.keys = [item_key(anchors[anchor], pairs.texts[text]) for anchor, text in both]
-        by_anchor = {anchor: item_key(anchors[anchor]) for anchor, _ in both}
-        self.owners = [by_anchor[anchor] for anchor, _ in both]
+        of_anchor = {anchor: item_key(anchors[anchor]) for anchor, _ in both}
+        self.owners = [of_anchor[anchor] for anchor, _ in both]
 
     def items(self, missing: np.ndarray) -> list[Item]:
         """Put the missing pairs of each anchor together, at most `_TEXTS_PER_ITEM` in an item."""
-        groups = np.split(missing, np.flatnonzero(np.diff(self.anchor[missing])) + 1)
-        return [
-            group[start : start + _TEXTS_PER_ITEM]
-            for group in groups
-            for start in range(0, len(group), _TEXTS_PER_ITEM)
-        ]
+        return by_anchor(self.anchor, missing, _TEXTS_PER_ITEM)
 
 
 def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scores:

@@ -71,20 +71,10 @@ class Pairs:
         texts = [self.text, *(np.tile(pool.texts, len(pool.images)) for pool in self.pools)]
         return np.concatenate(images), np.concatenate(texts)
 
-    def items(self, most: int) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
-        """Group the distinct pairs of `everything` into items: an anchor with at most `most` of its texts.
-
-        Returns:
-            The items; and for each pair of `everything` its index among the pairs of all items.
-        """
-        wanted, place = np.unique(np.stack(self.everything()), axis=1, return_inverse=True)
-        groups = np.split(wanted, np.flatnonzero(np.diff(wanted[0])) + 1, axis=1)
-        items = [
-            (int(anchors[0]), texts[start : start + most])
-            for anchors, texts in groups
-            for start in range(0, len(texts), most)
-        ]
-        return items, place.ravel()
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the distinct pairs of `everything`, (2, d), sorted; and for each of its pairs the index among them."""
+        pairs, place = np.unique(np.stack(self.everything()), axis=1, return_inverse=True)
+        return pairs, place.ravel()
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Split scores of `everything` into pair scores (p,) and a float32 matrix (images, captions) for each pool."""
@@ -146,6 +136,12 @@ class Pairs:
                     close |= gaps.reshape(len(of_shape), -1).min(axis=1) <= limits
             near[places[close].ravel()] = True
         return near
+
+
+def by_anchor(anchors: np.ndarray, positions: np.ndarray, most: int) -> list[np.ndarray]:
+    """Put positions of sorted anchors (n,) together if their anchors are equal, at most `most` in a group."""
+    groups = np.split(positions, np.flatnonzero(np.diff(anchors[positions])) + 1)
+    return [group[start : start + most] for group in groups for start in range(0, len(group), most)]
 
 
 class ScoringPlan:

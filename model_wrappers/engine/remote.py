@@ -13,7 +13,7 @@ from ...metrics.common.errors import ModelError
 from .distributed import Processes
 from .embeddings import Scores, as_column
 from .loader import in_threads
-from .plan import Pairs, ScoringPlan
+from .plan import Pairs, ScoringPlan, by_anchor
 from .progress import Progress
 from .protocol import RemoteImage, RemoteItem, RemoteModel, RequestPlan
 
@@ -82,7 +82,11 @@ def _all_items(model: RemoteModel, plan: ScoringPlan) -> Iterator[RemoteItem]:
 
 
 def _items_of(model: RemoteModel, plan: ScoringPlan, pairs: Pairs) -> _Items:
-    return _by_example(pairs) if model.compares_texts and pairs is plan.captions else pairs.items(_TEXTS_PER_ITEM)
+    if model.compares_texts and pairs is plan.captions:
+        return _by_example(pairs)
+    (anchors, texts), place = pairs.distinct()
+    groups = by_anchor(anchors, np.arange(len(anchors)), _TEXTS_PER_ITEM)
+    return [(int(anchors[group[0]]), texts[group]) for group in groups], place
 
 
 def _by_example(pairs: Pairs) -> _Items:

@@ -6,7 +6,6 @@ large as the device likes, and stores the results in blocks, so that a killed ru
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -246,11 +245,11 @@ class Stages:
                 f"{self._model} does not fit into the device's memory even with one item at a time ({problem}); "
                 "try --dtype bfloat16, a smaller model or a larger device"
             )
-        # Outside the handler, whose traceback references the tensors of the failed attempt.
-        gc.collect()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        if "torch" in sys.modules:
+            from accelerate.utils.memory import clear_device_cache
+
+            # Outside the handler, whose traceback references the tensors of the failed attempt.
+            clear_device_cache(garbage_collection=True)
         self.batch_size = max(1, min(self.batch_size, len(batch.items) if len(batch.items) > 1 else 2**30) // 2)
         self.progress.say(f"out of memory: batches of {self.batch_size} from here on")
         return None

@@ -72,9 +72,6 @@ def test_an_error_of_one_process_ends_all_with_its_message(tiny_clip, coco, tmp_
 class OtherRank(Processes):
     """This process beside another one that holds the other half of its model, and runs out of memory once."""
 
-    def __new__(cls):
-        return super().__new__(cls)
-
     def __init__(self):
         super().__init__(rank=0, world=2, together=True)
         object.__setattr__(self, "problems", ["", "CUDA out of memory."])

@@ -133,7 +133,10 @@ def test_captions_that_begin_alike_are_read_as_trees_and_without_padding(library
 
 def test_compiled_layers_read_captions_with_and_without_shared_prefixes(library, monkeypatch):
     plain, called = load_model("open_clip:tiny/laion"), []
-    spy = lambda function, **options: lambda *a, **given: called.append(options) or function(*a, **given)  # noqa: E731
+
+    def spy(function, **options):
+        return lambda *arguments, **given: called.append(options) or function(*arguments, **given)
+
     monkeypatch.setattr(torch, "compile", spy)
     fast = load_model("open_clip:tiny/laion", LoadOptions(compile=True))
     assert fast.info.settings == {**plain.info.settings, "compile": "true"}
