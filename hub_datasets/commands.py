@@ -323,7 +323,7 @@ def report(
     if model_card is not None:
         from .hub.model_cards import check_card
 
-        check_card(model_card)
+        check_card(model_card, files)
     results = make_report(files, out or files[0].parent, figures=figure, ties=ties, confidence=confidence)
     if model_card is not None:
         from .hub.model_cards import write_model_card
@@ -498,7 +498,7 @@ def make_report(
     figures: Sequence[str] | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate predictions, print the tables, write the report's files, and return the results.
+    """Evaluate predictions, write the report's files, print the tables, and return the results.
 
     Args:
         predictions: all files that the report covers.
@@ -514,11 +514,11 @@ def make_report(
     figures = figures or DEFAULT_FIGURES
     check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
+    files = results.write(out, figures)
     results.print()
     for name in dict.fromkeys(result.benchmark["name"] for result in results.results):
         if name in benchmark_names() and (caution := get_benchmark(name).caution):
             typer.echo(f"{name}, caution: {caution}")
-    files = results.write(out, figures)
     typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
     if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
         typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
