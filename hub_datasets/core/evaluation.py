@@ -14,7 +14,7 @@ from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
-from ...metrics.records.predictions import Predictions
+from ...metrics.records.predictions import Predictions, prediction_files
 from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
     """Evaluate files of predictions.
 
     Args:
-        predictions: the path of one predictions file, or several.
+        predictions: a file of predictions or a folder of them, or several.
         parts: whether the results of a task are followed by those of its parts; see `parts_in`.
         options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
 
@@ -37,8 +37,9 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
         PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
+    paths = [predictions] if isinstance(predictions, str | Path) else predictions
     found = parts_in if parts else no_parts
-    return _report(predictions, captions=captions_of, parts=found, suites=suites_of, **options)
+    return _report(prediction_files(*paths), captions=captions_of, parts=found, suites=suites_of, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:
