@@ -172,17 +172,30 @@ def list_metrics() -> list[MetricEntry]:
 
 
 def line_table(lines: Iterable[BenchmarkLine], width: int) -> Any:
-    """A rich table of benchmarks, one line each, at most `width` columns wide."""
-    from rich.table import Table
-
-    table = Table(title="Benchmarks", title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
-    table.add_column("benchmark", no_wrap=True)
-    table.add_column("what it tests", no_wrap=True, ratio=1)
+    """Return a rich table of benchmarks, one line each, at most `width` columns wide."""
+    table = _lines("Benchmarks", ("benchmark", "what it tests"), width)
     table.add_column("examples", justify="right", no_wrap=True)
     table.add_column("sources", no_wrap=True)
     for line in lines:
         state = "needs --data-dir" if line.state == MISSING else line.state
         table.add_row(line.name, line.summary, "–" if line.rows is None else f"{line.rows:,}", state)
+    return table
+
+
+def metric_lines(entries: Iterable[MetricEntry], width: int) -> Any:
+    """Return a rich table of metrics, one line each, at most `width` columns wide."""
+    table = _lines("Metrics", ("metric", "what it measures"), width)
+    for entry in entries:
+        table.add_row(entry.name, entry.summary.partition(": ")[2] or entry.summary)
+    return table
+
+
+def _lines(title: str, columns: tuple[str, str], width: int) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
+    table.add_column(columns[0], no_wrap=True)
+    table.add_column(columns[1], no_wrap=True, ratio=1)
     return table
 
 
