@@ -155,7 +155,7 @@ def list_benchmarks(
 
 
 def list_metrics() -> list[MetricEntry]:
-    """What each metric measures and which benchmarks it evaluates; imports no metric."""
+    """Return a summary of each metric, and the benchmarks that it evaluates; imports no metric."""
     used: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
         metrics = dict.fromkeys(metric for task in get_benchmark(benchmark).tasks for metric in task.metrics)
@@ -217,13 +217,13 @@ def benchmark_table(entry: BenchmarkEntry) -> Any:
 
 
 def origin_line(entry: BenchmarkEntry) -> str:
-    """Where a benchmark's sources come from, on one line."""
+    """Return the origin of a benchmark's sources, on one line."""
     origins = ", ".join(dict.fromkeys(config.origin for config in entry.configs))
     return entry.source if entry.source.startswith(origins) else ": ".join(filter(None, (origins, entry.source)))
 
 
 def problem_lines(entry: BenchmarkEntry) -> list[str]:
-    """What is missing or damaged: a line for each message, after the configurations that it is about.
+    """Return what is missing or damaged: a line for each message, after the configurations that it is about.
 
     Messages that differ only in the configuration's name count as one.
     """

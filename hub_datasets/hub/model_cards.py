@@ -384,7 +384,7 @@ def _revision(result: Result, dataset: str) -> str | None:
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:
-    """What is needed to understand a value of ``model-index`` and to compute it again."""
+    """Return the facts with which a value of ``model-index`` can be understood and computed again."""
     bounds = result.scores.get(f"{score}_interval")
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
@@ -399,7 +399,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
 
 
 def _notes(result: Result, score: str, part: Mapping[str, Any]) -> str:
-    """What the format has no field for, as text."""
+    """Return the facts for which the format has no field, as text."""
     bounds = part.get(f"{score}_interval")
     lower = "" if result.higher_is_better[score] else " (lower is better)"
     facts = [

@@ -28,11 +28,12 @@ def gc_paused() -> Iterator[None]:
 def extra_with(module: str) -> str:
     """Return the extra of this package that brings a module, such as "authoring" for ``sklearn``; "" if none does."""
     top = module.partition(".")[0]
-    name = _normal({"sklearn": "scikit-learn", "open_clip": "open_clip_torch", "google": "protobuf"}.get(top, top))
+    name = _normal({"sklearn": "scikit-learn", "google": "protobuf"}.get(top, top))
     for requirement in requires("vl-assay") or ():
         distribution, _, condition = requirement.partition(";")
         extra = re.search(r"extra == ['\"]([\w-]+)", condition)
-        if extra and _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0]) == name:
+        found = _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0])
+        if extra and (found == name or found.startswith(f"{name}-")):
             return extra[1].replace("-", "_")
     return ""
 

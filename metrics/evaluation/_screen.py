@@ -28,12 +28,12 @@ class _Category(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """How much better than `level` the score is."""
+        """The distance of the score to `level`, positive if it is better."""
         return self.value - self.level if self.is_higher_better else self.level - self.value
 
     @property
     def is_above(self) -> bool:
-        """Whether the whole interval is better than `level`."""
+        """Return whether the whole interval is better than `level`."""
         return self.low > self.level if self.is_higher_better else self.high < self.level
 
     def __str__(self) -> str:
