@@ -287,7 +287,7 @@ def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, 
             found[place] = {estimator.names[0]: list(edge)}
         else:
             values = part.function(resampled_totals(part.values, clusters, resamples, seed))
-            intervals = (list(percentile_interval(column, confidence)) for column in values.T)
+            intervals = (list(percentile_interval(column, confidence, clusters)) for column in values.T)
             found[place] = dict(zip(estimator.names, intervals, strict=True))
     return found
 
@@ -304,7 +304,8 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
     found: dict[str, dict[str, list[float] | None]] = {place: {} for place in parts}
     for place, values in drawn.items():
         for name, column in zip(estimator.names, np.array(values).T, strict=True):
-            low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
+            clusters = examples.clusters[places[place]]
+            low, high = percentile_interval(column, confidence, clusters) if np.isfinite(column).any() else (0.0, 0.0)
             found[place][name] = [low, high] if low < high else None
     return found
 

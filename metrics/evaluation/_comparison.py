@@ -43,6 +43,8 @@ VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
 _BOTH = "wins/ losses"
+# Of fewer images the test may find a difference by chance in up to one case of five instead of one of twenty.
+_FEW_FOR_EXCHANGE = 100
 _NESTED = (CATEGORIES, "macro", "difference_interval")
 # What differs between models in rows of the same example.
 _PREDICTED = ("scores", "score", "boxes", "images")
@@ -460,6 +462,11 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
         f"Difference: first less second, in points; intervals {100 * options['confidence']:g} %, bootstrap over "
         "images; p by exchanging the models on whole images, then corrected for the number of categories (Holm)."
     )
+    if difference.result["n_clusters"] < _FEW_FOR_EXCHANGE:
+        text += (
+            f" Of fewer than {_FEW_FOR_EXCHANGE} images p may be too small if one model is right or wrong on whole "
+            "images and the other is not."
+        )
     if cells["p (McNemar)"]:
         text += f" Over all {cells['n']} examples McNemar's p is {cells['p (McNemar)']}."
     if cells["detectable"]:

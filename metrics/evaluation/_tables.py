@@ -229,6 +229,7 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."
+    yield from result.notes
     levels = {words(name): percent_cell(result.chance[name]) for name in result.table_scores if name in result.chance}
     if levels:
         named = [f"{name} {level}" if len(result.table_scores) > 1 else level for name, level in levels.items()]

@@ -214,7 +214,7 @@ def _estimated_part(
     for place, name in enumerate(one.names):
         column = drawn[:, place][np.isfinite(drawn[:, place])]
         spread = len(column) > 1 and bool(np.ptp(column) > _ROUNDING)
-        interval = list(percentile_interval(column, how.confidence)) if spread else None
+        interval = list(percentile_interval(column, how.confidence, first.clusters)) if spread else None
         error = float(column.std(ddof=1)) if spread else None
         found[name] = _result(values[:, place].tolist(), interval, p_values[place], error, first, second, how)
     return found
