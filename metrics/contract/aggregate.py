@@ -14,7 +14,7 @@ from typing import Any, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from ..functional.checks import Labels
+from ..functional.checks import Labels, check_unmasked
 from ..statistics.bootstrap import (
     check_options,
     check_whole,
@@ -77,6 +77,7 @@ def metric_function(
             how = {name: options.pop(name, default) for name, default in own.items()}
             check_options(how["confidence"], how["resamples"], how["seed"])
             check_whole(subsamples=(how["subsamples"], 0))
+            check_unmasked([*columns, *options.values()], "inputs")
             return aggregate(per_example(*columns, **options), **how)
 
         parameters = _parameters(per_example)
