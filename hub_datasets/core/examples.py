@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError, StorageError
-from ...metrics.common.storage import write_text
+from ...metrics.common.storage import readable, write_text
 from ...metrics.records.predictions import file_hash, is_predictions
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
@@ -342,10 +342,17 @@ def listing(folder: Path) -> list[tuple[str, int, int | str]]:
     """List name, size and time of all files below a folder that a builder may read; of Parquet files the hash as time.
 
     Predictions, builds, reports and hidden files are left out. A Parquet file is hashed if its size or time is new.
+
+    Raises:
+        DataError: a folder or a Parquet file cannot be read.
     """
-    found: list[tuple[str, int, int | str]] = []
+    with readable(folder):
+        return sorted(_listed(folder))
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, int, int | str]]:
     seen = set[str]()
-    for root, folders, files in os.walk(folder, followlinks=True):
+    for root, folders, files in os.walk(folder, followlinks=True, onerror=_raise):
         real = os.path.realpath(root)
         is_build = BUILD_FILE in files and Path(root) != folder
         folders[:] = [name for name in folders if not name.startswith(".") and not is_build and real not in seen]
@@ -356,10 +363,13 @@ def listing(folder: Path) -> list[tuple[str, int, int | str]]:
                 continue
             status = path.stat()
             if path.suffix != ".parquet":
-                found.append((str(path), status.st_size, status.st_mtime_ns))
+                yield str(path), status.st_size, status.st_mtime_ns
             elif not is_predictions(path):
-                found.append((str(path), status.st_size, _known_hash(path, status)))
-    return sorted(found)
+                yield str(path), status.st_size, _known_hash(path, status)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _known_hash(path: Path, status: os.stat_result) -> str:

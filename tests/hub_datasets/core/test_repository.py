@@ -1,5 +1,6 @@
 """Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
 
+import errno
 import hashlib
 import os
 import re
@@ -16,6 +17,7 @@ from console import invoke
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
+from vl_assay.hub_datasets.core.build import data_errors
 from vl_assay.hub_datasets.core.examples import build_folder, cached_build
 from vl_assay.hub_datasets.core.repository import compare_with_card, read_build, shipped_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
@@ -234,3 +236,47 @@ def test_the_key_of_a_build_covers_what_is_read_and_nothing_else(change, is_new,
     assert key() == first
     change(folder)
     assert (key() != first) is is_new
+
+
+@pytest.fixture
+def unreadable():
+    """A function that makes a file or folder unreadable for this process, which is nobody's until the test ends."""
+    is_root = os.geteuid() == 0
+    changed = []
+
+    def forbid(path):
+        for each in path.parents[:-1]:
+            if each.stat().st_mode & 0o055 != 0o055 and each.stat().st_uid == 0 and is_root:
+                changed.append((each, each.stat().st_mode))
+                each.chmod(0o755)
+        changed.append((path, path.stat().st_mode))
+        path.chmod(0)
+        os.seteuid(65534) if is_root else None
+
+    yield forbid
+    os.seteuid(0) if is_root else None
+    for path, mode in reversed(changed):
+        path.chmod(mode)
+
+
+@pytest.mark.parametrize("inner", ["", "data", "data/swap_obj.json", "val2017", "rows.parquet"])
+def test_a_source_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
+    inner, coco, unreadable, tmp_path, monkeypatch
+):
+    folder = coco(rows=4, images=2)
+    (folder / "rows.parquet").write_bytes(b"rows")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(cache))
+    unreadable(folder / inner)
+    with pytest.raises(DataError, match=re.escape(f"cannot read {folder / inner}: Permission denied; allow")):
+        cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
+
+
+def test_a_folder_that_cannot_be_written_is_still_told_as_such(tmp_path):
+    with (
+        pytest.raises(StorageError, match="cannot write the dataset out: Permission denied"),
+        data_errors("the dataset out"),
+    ):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "new"))

@@ -20,6 +20,7 @@ from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssa
 from vl_assay.metrics.contract.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.modules.page import tabulate
+from vl_assay.metrics.statistics import bootstrap
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}
 # Answers are no scores: they have no ties and no scale.
@@ -295,7 +296,8 @@ def test_batches_and_single_examples_add_up_to_the_whole(name, container):
 
 
 @EVERY
-def test_every_option_reaches_the_intervals_of_all_parts(name):
+def test_every_option_reaches_the_intervals_of_all_parts(name, monkeypatch):
+    monkeypatch.setattr(bootstrap, "FEW_CLUSTERS", 0)  # so that 100 clusters are resampled
     inputs = rows_of(name, seed=7, n=300) | INTERVALS
     expected = compute(name, inputs)
     for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 100}, {"seed": 1}):
