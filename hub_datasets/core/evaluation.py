@@ -20,6 +20,9 @@ from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
 
+# A field of a run that says nothing of the parts of a task.
+_OF_WHOLE = "truncated_captions"
+
 
 def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True, **options: Any) -> Report:
     """Evaluate files of predictions.
@@ -135,8 +138,9 @@ def task_in(predictions: Predictions, task: str) -> Predictions:
 def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     """The predictions of those tasks whose rows are all among the rows of some predictions (see `Task`).
 
-    Their metadata are those of the whole, with the name, rows and blind levels of the part. Predictions of some
-    configurations, or of the first examples of a task, hold the rows of a part that belong to these.
+    Their metadata are those of the whole, with the name, rows and blind levels of the part, and without the number of
+    cut captions, which is known of the whole only. Predictions of some configurations, or of the first examples of a
+    task, hold the rows of a part that belong to these.
 
     Warns:
         UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
@@ -162,4 +166,5 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
         own = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
         own["missing"] = [id for id in about["missing"] if id in kept]
         own["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
-        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}})
+        run = {name: value for name, value in predictions.metadata.get("run", {}).items() if name != _OF_WHOLE}
+        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}, "run": run})

@@ -22,6 +22,7 @@ import datasets
 import fsspec
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import readable
 from .columns import columns
 from .downloads import DownloadError, MissingSourceError, download, first_source
 from .stored_images import is_stored, read_stored
@@ -130,14 +131,16 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
 
     Raises:
         MissingSourceError: it is not a folder, or is needed and not given; the message ends with `remedy`.
+        DataError: it cannot be read.
     """
     if not data_dir:
         if is_needed:
             raise MissingSourceError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
         return None
     folder = Path(data_dir).expanduser().absolute()
-    if not folder.is_dir():
-        raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
+    with readable(folder):
+        if not folder.is_dir():
+            raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
     return folder
 
 

@@ -121,7 +121,7 @@ def prediction_files(*paths: str | Path) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = [file for file in sorted(path.glob("*.parquet")) if _has_metadata(file)]
+        inside = [file for file in sorted(path.glob("*.parquet")) if is_predictions(file) is not False]
         if not inside:
             raise PredictionsError(
                 f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote"
@@ -130,11 +130,12 @@ def prediction_files(*paths: str | Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _has_metadata(path: Path) -> bool:
+def is_predictions(path: Path) -> bool | None:
+    """Return whether a Parquet file holds predictions, by its metadata; None if it is damaged."""
     try:
         return _METADATA_KEY in (pq.read_schema(path.absolute()).metadata or {})
     except (pa.ArrowException, OSError):
-        return True  # damaged: reading it raises the error
+        return None
 
 
 def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
