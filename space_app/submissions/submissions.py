@@ -29,6 +29,8 @@ from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.results import Result, parse_results
+from ..board.imports import imported_tables
+from ..board.launch import published_names
 from ..board.names import check_name, check_owner, is_same_name
 from ..storage.protocol import Storage
 from ..storage.records import (
@@ -141,7 +143,7 @@ def preview(
     """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
     typed, user = _typed(model), check_text(user, "the user's name")
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
-    flags = (*draft.flags, *_compare(draft, user, submissions(storage)))
+    flags = (*draft.flags, *_compare(draft, user, storage, submissions(storage)))
     status = "flagged" if flags else "accepted"
     return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
@@ -236,7 +238,7 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
             raise SubmissionError(f"got 2 predictions files of {task}; keep one")
         files[task] = predictions
     model = {**typed, "name": typed["name"] or own}
-    check_name(model["name"])
+    check_name(model["name"], published_names())
     flags = [flag for each in files.values() for flag in find_flags(each, expected(each.metadata))]
     if not is_same_name(model["name"], own):
         flags.append(f"The predictions were made by {own}, and not by a model of the name given.")
@@ -254,7 +256,7 @@ def _store(
             return
         earlier = submissions(storage)
         _check_rate(earlier, user, now())
-        flags = [*draft.flags, *_compare(draft, user, earlier)]
+        flags = [*draft.flags, *_compare(draft, user, storage, earlier)]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
         files[record_path(id)] = _to_bytes({**record, "sha256": json_hash(record)})
@@ -306,13 +308,15 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     }
 
 
-def _compare(draft: _Draft, user: str, stored: Sequence[Submission]) -> list[str]:
+def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submission]) -> list[str]:
     """Flags for scores that are copied from another user or model, or from what is withdrawn or waits for a person.
 
     Raises:
-        SubmissionError: the model's name is another user's.
+        SubmissionError: the model's name is another user's, or that of published values.
     """
     name = draft.model["name"]
+    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
+    check_name(name, imported)
     check_owner(name, user, stored)
     sources = []
     for submission in stored:
