@@ -27,7 +27,7 @@ from ...metrics.common.errors import (
 )
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
-from ...metrics.records.predictions import Predictions
+from ...metrics.records.predictions import Predictions, to_bytes
 from ...metrics.records.results import Result, parse_results
 from ..board.imports import imported_tables
 from ..board.launch import published_names
@@ -45,7 +45,16 @@ from ..storage.records import (
 )
 from .copies import Source, copied_from_shipped, find_copied, scores_hash, sketch
 from .plausibility import find_flags
-from .uploads import SANDBOX, check_count, check_link, check_text, check_upload, expected, positive_setting
+from .uploads import (
+    SANDBOX,
+    check_count,
+    check_link,
+    check_text,
+    check_upload,
+    expected,
+    positive_setting,
+    with_known_images,
+)
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 # The defaults of `vl-assay report`, so that the leaderboard, the command line and model cards show the same digits.
@@ -79,8 +88,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been validated and evaluated, and is not stored."""
+    """A submission that has been validated and evaluated, and is not stored.
 
+    Its `contents` are the uploads, with the benchmark's images in place of other ones.
+    """
+
+    contents: list[bytes]
     model: dict[str, Any]
     predictions: tuple[dict[str, Any], ...]
     flags: tuple[str, ...]
@@ -118,7 +131,7 @@ def submit(
     if not storage.paths(record_path(id)):
         _check_rate(submissions(storage), user, now())
         draft = _draft(uploads, typed, names)
-        _store(storage, id, user, draft, uploads, now)
+        _store(storage, id, user, draft, now)
         results = draft.results
     found = get_submission(storage, id)
     if found.status == "damaged":
@@ -223,7 +236,7 @@ def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
     check_count(len(uploads))
     labels = names or [f"file {number}" for number in range(1, len(uploads) + 1)]
-    own, files = "", dict[str, Predictions]()
+    own, files, contents, flags = "", dict[str, Predictions](), list[bytes](), list[str]()
     for number, (content, label) in enumerate(zip(uploads, labels, strict=True)):
         # Refused at the first that does not belong, since each takes seconds to read.
         if content in uploads[:number]:
@@ -236,21 +249,21 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
             )
         if task in files:
             raise SubmissionError(f"got 2 predictions files of {task}; keep one")
-        files[task] = predictions
+        data = expected(predictions.metadata)
+        files[task] = known = with_known_images(predictions, data)
+        contents.append(content if known is predictions else to_bytes(known))
+        flags += find_flags(known, data)
     model = {**typed, "name": typed["name"] or own}
     check_name(model["name"], published_names())
-    flags = [flag for each in files.values() for flag in find_flags(each, expected(each.metadata))]
     if not is_same_name(model["name"], own):
         flags.append(f"The predictions were made by {own}, and not by a model of the name given.")
-    described = tuple(map(_describe, files.values(), uploads))
-    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
+    described = tuple(map(_describe, files.values(), contents))
+    return _Draft(contents, model, described, tuple(flags), SANDBOX.compute(contents, "a predictions file", **OPTIONS))
 
 
-def _store(
-    storage: Storage, id: str, user: str, draft: _Draft, uploads: Sequence[bytes], now: Callable[[], datetime]
-) -> None:
+def _store(storage: Storage, id: str, user: str, draft: _Draft, now: Callable[[], datetime]) -> None:
     """Store a request, unless it was stored in the meantime or the rate limit was reached."""
-    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in uploads}
+    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
             return

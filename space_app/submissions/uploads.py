@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import comb
 from pathlib import Path, PurePosixPath
@@ -108,6 +109,29 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
     _check_benchmark(predictions, data, label)
     _check_rows(predictions, data, label)
     return predictions
+
+
+def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
+    """Predictions with the benchmark's images in place of their own keys, by which rows are clustered.
+
+    Args:
+        predictions: as `check_upload` returned them.
+        data: the examples of their task.
+
+    Returns:
+        `predictions` if their keys are the same. A missing image stays missing, and an image that the benchmark's data
+        do not identify belongs to its example alone.
+    """
+    known = {
+        example.id: [key or f"file:{example.id}#{number}" for number, key in enumerate(example.images)]
+        for example in data.examples
+    }
+    rows = [
+        replace(row, images=[ours if theirs else "" for ours, theirs in zip(known[row.id], row.images, strict=True)])
+        for row in predictions.rows
+    ]
+    is_same = [row.images for row in rows] == [row.images for row in predictions.rows]
+    return predictions if is_same else replace(predictions, rows=rows)
 
 
 def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
@@ -291,6 +315,7 @@ def _most_size(data: TaskData) -> int:
 def _check_benchmark(predictions: Predictions, data: TaskData, label: str) -> None:
     section, name = predictions.metadata["benchmark"], f"{data.benchmark}/{data.task.name}"
     ours = {"split": data.split, "fingerprint": data.fingerprint, "metrics": json.loads(json.dumps(data.task.metrics))}
+    ours["limit"] = None
     for key, value in ours.items():
         if section.get(key) != value:
             raise PredictionsError(
@@ -320,10 +345,9 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
         )
     rows = [by_id[example.id] for example in data.examples]
     correct, columns = _retrieval_set(data, rows) if data.task.task_type == "retrieval" else ({}, 0)
-    images: dict[str, str] = {}
     for example, row in zip(data.examples, rows, strict=True):
         problem = _other_values(example, row, correct) or _other_shape(row, example, columns)
-        problem = problem or _other_images(example, row, images)
+        problem = problem or _other_images(example, row)
         if problem:
             raise PredictionsError(f"{label}: the example {_shown(row.id)}: {problem}")
 
@@ -362,17 +386,11 @@ def _other_shape(row: Any, example: Example, columns: int) -> str | None:
     return None
 
 
-def _other_images(example: Example, row: Row, seen: dict[str, str]) -> str | None:
-    """Images need valid keys, and one key per image of the dataset, because rows are clustered by key."""
+def _other_images(example: Example, row: Row) -> str | None:
     if len(row.images) != len(example.images):
         return f"{len(row.images)} images; it has {len(example.images)}"
-    for ours, theirs in zip(example.images, row.images, strict=True):
-        if theirs and not _IMAGE_KEY.fullmatch(theirs):
-            return f"the image key {_shown(theirs)}; a key has 32 hexadecimal digits"
-        # A file name is no key: two crops of one photograph share it.
-        if theirs and ours and not ours.startswith("file:") and seen.setdefault(ours, theirs) != theirs:
-            return f"the image key {_shown(theirs)}, but another row with the same image has {_shown(seen[ours])}"
-    return None
+    strange = next((key for key in row.images if key and not _IMAGE_KEY.fullmatch(key)), None)
+    return strange and f"the image key {_shown(strange)}; a key has 32 hexadecimal digits"
 
 
 def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:

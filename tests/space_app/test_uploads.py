@@ -84,17 +84,6 @@ def widened(rows):
         row["scores"] = [[*scores, 0.0] for scores in row["scores"]]
 
 
-def split_images(rows):
-    """Give an image that two rows share a key of its own in one of them, which would narrow intervals."""
-    seen = {}
-    for row in rows:
-        if row["images"][0] in seen:
-            row["images"] = ["0" * 32]
-            return
-        seen[row["images"][0]] = row
-    raise AssertionError("no image is shared")
-
-
 BAD = {
     "another version": ("order", {"metadata": lambda m: m.update(version=2)}, r"mine\.parquet was written by vl-assay"),
     "unknown benchmark": ("order", {"metadata": said("benchmark", name="aro2")}, "unknown benchmark 'aro2'; known"),
@@ -136,7 +125,7 @@ BAD = {
     "infinity": ("order", {"rows": first(scores=[[math.inf, 0.0, 0.0, 0.0, 0.0]])}, "NaN, infinite or missing"),
     "no scores": ("vqa", {"rows": first(score=None)}, "no scores, though no image is missing"),
     "a strange image key": ("vqa", {"rows": first(images=["../x"])}, "the image key '../x'; a key has 32"),
-    "an image of its own": ("hard_positives", {"rows": split_images}, "but another row with the same image has"),
+    "a limit": ("order", {"metadata": said("benchmark", limit=9)}, "its limit is 9, that of .* None"),
     "an image too many": ("order", {"rows": first(images=["0" * 32] * 2, correct=[0, 1])}, "1 rows of scores for 2"),
     "an infinite number": ("order", {"metadata": lambda m: json.dumps(m | {"x": 7}).replace(": 7", ": 1e999")}, "inf;"),
     "a huge number": ("order", {"metadata": said("run", seconds=10**400)}, "a number is finite and below"),
