@@ -26,8 +26,8 @@ answer that chooses no caption counts as the wrong one: an example is right if t
 ``--ties half`` the accuracy is the mean of the orders' accuracies.
 
 Every example needs exactly one record, and every record an example. Two cases are not errors, and are counted in the
-metadata: an answer that is neither yes nor no, or chooses no caption, which is wrong under every tie policy
-(`no_answer`), and an example without boxes, since detectors may abstain (`without_boxes`).
+metadata: an answer that is neither yes nor no, or chooses no caption, which is wrong (`no_answer`; for matching a tie
+of all captions, wrong by default), and an example without boxes, since detectors may abstain (`without_boxes`).
 Predictions for examples that cannot be scored, because their image is missing and its file name unknown, are counted
 too (`unneeded_answers`).
 
@@ -80,7 +80,7 @@ class PrecomputedPredictions:
             ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
         orders = orders_of(self._path)
-        readings = [match_records(order, self.info.settings, plan) for order in orders]
+        readings = [match_records(order, self.info.settings, plan, is_order=len(orders) > 1) for order in orders]
         results, facts = readings[0]
         if len(orders) > 1:
             results = replace(results, pairs=np.mean([each.pairs for each, _ in readings], axis=0))

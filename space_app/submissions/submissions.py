@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import (
     PredictionsError,
@@ -60,7 +61,11 @@ MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 # The defaults of `vl-assay report`, so that the leaderboard, the command line and model cards show the same digits.
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
+# Of checks, a submission's own included, for each submission that is allowed.
+_CHECKS = 10
 _adding = threading.Lock()
+# When checks were made of each storage's submissions within the last hour, by user.
+_checks: WeakKeyDictionary[Storage, dict[str, list[datetime]]] = WeakKeyDictionary()
 _utc_now = partial(datetime.now, UTC)
 
 
@@ -123,13 +128,14 @@ def submit(
         PredictionsError: an upload or a typed field is refused; nothing is stored.
         SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
             nothing is stored.
-        RateLimitError: too many submissions in an hour; nothing is stored.
+        RateLimitError: too many submissions or checks in an hour; nothing is stored.
         StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results = _id(user, typed, uploads), None
     if not storage.paths(record_path(id)):
         _check_rate(submissions(storage), user, now())
+        _count_check(storage, user, now())
         draft = _draft(uploads, typed, names)
         _store(storage, id, user, draft, now)
         results = draft.results
@@ -153,8 +159,9 @@ def preview(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
-    """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
+    """The receipt that `submit` would return, with nothing stored; raises as `submit`, with a rate limit of its own."""
     typed, user = _typed(model), check_text(user, "the user's name")
+    _count_check(storage, user, now())
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_compare(draft, user, storage, submissions(storage)))
     status = "flagged" if flags else "accepted"
@@ -360,6 +367,21 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
         limit = positive_setting(name, most)
         if len(found) >= limit:
             raise RateLimitError(limit, found[-limit][0] + _HOUR, user if found is own else "")
+
+
+def _count_check(storage: Storage, user: str, now: datetime) -> None:
+    """Count a check; raise `RateLimitError` if a user, or all visitors without a login, made too many in an hour."""
+    limit = _CHECKS * positive_setting(*(("VL_ASSAY_USER_RATE_LIMIT", 10) if user else ("VL_ASSAY_RATE_LIMIT", 60)))
+    with _adding:
+        users = _checks.setdefault(storage, {})
+        for name, times in [*users.items()]:
+            users[name] = [time for time in times if _HOUR > now - time > -_HOUR]
+            if not users[name]:
+                del users[name]
+        made = users.setdefault(user, [])
+        if len(made) >= limit:
+            raise RateLimitError(limit, made[-limit] + _HOUR, user, "checks")
+        made.append(now)
 
 
 def _sha256(content: bytes) -> str:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
 from ...metrics.common.errors import PredictionsError, SubmissionError, UnknownNameError, VLAssayError
 from ...metrics.records.predictions import check_format
 from .sandbox import Footer, Sandbox, readable
@@ -135,15 +137,11 @@ def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
 
 
 def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
-    """The data of the task that a predictions file's metadata name; kept in memory.
-
-    ``VL_ASSAY_DATA_DIR`` names a folder with the sources of benchmarks that are not downloaded, one folder for each.
+    """The data of the task that a predictions file's metadata name, see `known_examples`.
 
     Raises:
         PredictionsError: there is no such task, its task type is another, or its data are not on this server.
     """
-    from ...hub_datasets.core.benchmarks import get_task
-
     section = metadata.get("benchmark")
     section = section if isinstance(section, dict) else {}
     name, task_name, task_type = section.get("name"), section.get("task"), metadata.get("task_type")
@@ -169,8 +167,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
             f"all of {', '.join(task.configs)}, or one of them"
         )
     try:
-        with _loading:
-            data = _load(f"{name}/{part}", os.environ.get("VL_ASSAY_CACHE"), os.environ.get("VL_ASSAY_DATA_DIR"))
+        data = known_examples(f"{name}/{part}")
     except (VLAssayError, OSError) as error:
         raise PredictionsError(
             f"{label} cannot be checked: the data of {name}/{part} are not on this server "
@@ -181,14 +178,46 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
     return data
 
 
+def known_examples(reference: str) -> TaskData:
+    """The examples of a task or configuration, without their images, as `prepare` built them; kept in memory.
+
+    Raises:
+        UnknownNameError, DataError: as `load_examples`; nothing is downloaded or built for a visitor's request.
+    """
+    with _loading:
+        return _load(reference, os.environ.get("VL_ASSAY_CACHE"), os.environ.get("VL_ASSAY_DATA_DIR"))
+
+
+def prepare() -> None:
+    """Build the datasets that uploads are compared with, and warn of those that cannot be built.
+
+    These are the ones that are generated, those with a folder of sources in ``VL_ASSAY_DATA_DIR``, and those that
+    ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
+    """
+    folder = os.environ.get("VL_ASSAY_DATA_DIR")
+    named = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
+    for name in named.difference(benchmark_names()):
+        warnings.warn(str(UnknownNameError("benchmark in VL_ASSAY_BENCHMARKS", name, benchmark_names())), stacklevel=2)
+    for name in benchmark_names():
+        benchmark = get_benchmark(name)
+        has_sources = name in named or bool(folder and (Path(folder) / name).is_dir())
+        for task in benchmark.tasks:
+            if not (has_sources or not benchmark.source or set(task.configs) <= set(benchmark.generated)):
+                continue
+            try:
+                _load.__wrapped__(f"{name}/{task.name}", None, folder, may_build=True)
+            except (VLAssayError, OSError) as error:
+                warnings.warn(f"predictions of {name}/{task.name} cannot be submitted: {error}", stacklevel=2)
+
+
 @lru_cache(maxsize=64)
-def _load(reference: str, cache: str | None, folder: str | None) -> TaskData:
+def _load(reference: str, cache: str | None, folder: str | None, may_build: bool = False) -> TaskData:
     """The data of a task by name, and by the environment that says where they are."""
     from ...hub_datasets import load_examples
     from ...hub_datasets.core.build import sources_folder
 
     sources = sources_folder(reference.partition("/")[0], folder or None)
-    return load_examples(reference, data_dir=sources, needs_images=False)[0]
+    return load_examples(reference, data_dir=sources, needs_images=False, may_build=may_build)[0]
 
 
 def positive_setting(name: str, default: int) -> int:

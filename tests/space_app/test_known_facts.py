@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from report_support import declared
 from submission_support import MemoryStorage, changed, of_model
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
+from vl_assay.metrics.common.errors import DataError, PredictionsError, RateLimitError
 from vl_assay.metrics.evaluation import compute
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow, TextSimilarityRow
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, chance_levels, of_results
-from vl_assay.space_app.submissions.submissions import submit
+from vl_assay.space_app.pages import cards
+from vl_assay.space_app.submissions.submissions import preview, submit
+from vl_assay.space_app.submissions.uploads import expected, known_examples
+
+
+def said(name, task, *configs):
+    return {"task_type": "matching", "benchmark": {"name": name, "task": task, "configs": list(configs)}}
+
+
+NOT_BUILT = {
+    "an upload": lambda: expected(said("toy_order", "order", "order")),
+    "a part": lambda: expected(said("sugarcrepe", "itm", "swap_obj")),
+    "the examples of a card": lambda: known_examples("toy_order/order"),
+}
+
+
+@pytest.mark.parametrize("request_", NOT_BUILT)
+def test_no_request_of_a_visitor_downloads_or_builds(request_, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+    with pytest.raises((PredictionsError, DataError), match="was not built here"):
+        NOT_BUILT[request_]()
+    assert "are not on this server" in cards.examples_html("toy_order")
+    assert [*tmp_path.rglob("*")] == []
+
+
+def test_checks_have_a_limit_in_an_hour_for_each_user_and_for_all_without_a_login(toy, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "1")
+    monkeypatch.setenv("VL_ASSAY_USER_RATE_LIMIT", "1")
+    noon, storage = datetime(2026, 1, 2, 12, tzinfo=UTC), MemoryStorage()
+
+    def check(user, minute):
+        with pytest.raises(PredictionsError):
+            preview(storage, [b"damaged"], {}, user, now=lambda: noon + timedelta(minutes=minute))
+
+    for user in ("", "ada"):
+        for minute in range(10):
+            check(user, minute)
+    for user in ("", "ada"):
+        with pytest.raises(RateLimitError, match=r"there have been 10 checks .* after 13:00:00 UTC"):
+            preview(storage, [toy.predictions("vqa")], {}, user, now=lambda: noon + timedelta(minutes=59))
+        with pytest.raises(RateLimitError, match="10 checks"):  # refused files cost as much
+            submit(storage, [b"damaged"], {}, user, now=lambda: noon + timedelta(minutes=59))
+    for user, minute in (("bob", 59), ("", 60), ("ada", 60)):
+        check(user, minute)
+
 
 KEYS = {
     "one key for all rows": lambda n, side: "0" * 32,

@@ -18,9 +18,10 @@ from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.submissions import uploads
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.submissions import OPTIONS, submit
-from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
+from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected, prepare
 
 TASKS = ("order", "paraphrases", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
@@ -227,6 +228,11 @@ def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(below, tmp_p
     sources.mkdir(parents=True)
     sources_vl_checklist.make(sources)
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
+    monkeypatch.setenv("VL_ASSAY_BENCHMARKS", "vl_checklist" if below == "." else "")
+    with pytest.raises(PredictionsError, match=r"the data of vl_checklist/itm are not on this server .*was not built"):
+        expected(metadata)
+    monkeypatch.setattr(uploads, "benchmark_names", lambda: ["vl_checklist"])
+    prepare()
     data = expected(metadata)
     [own] = load_examples("vl_checklist/itm", data_dir=sources, needs_images=False)
     assert len(data.examples) > 10
@@ -273,6 +279,7 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
 def classified(tmp_path_factory):
     """Predictions of zero-shot classification by a mock on the images that are drawn."""
     [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
+    load_examples("zero_shot/shapes", needs_images=False)  # as the server prepares them
     return path
 
 
