@@ -226,6 +226,7 @@ def load_examples(
     options: Mapping[str, Any] | None = None,
     needs_images: bool = True,
     limit: int | None = None,
+    may_build: bool = True,
 ) -> list[TaskData]:
     """The tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
 
@@ -237,6 +238,7 @@ def load_examples(
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.
+        may_build: whether a dataset that was not built before is downloaded and built; otherwise it is missing.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.
@@ -260,7 +262,7 @@ def load_examples(
         options = _build_options(name, options or {}, needs_images)
         split_for = get_benchmark(name).split_for
         folders = {
-            config: cached_build(name, config, data_dir, options, split_for(task))
+            config: cached_build(name, config, data_dir, options, split_for(task), may_build=may_build)
             for task, configs in chosen
             for config in configs
         }
@@ -293,17 +295,28 @@ def _is_folder(reference: str) -> bool:
 
 
 def cached_build(
-    name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None = None
+    name: str,
+    config: str,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+    split: str | None = None,
+    *,
+    may_build: bool = True,
 ) -> Path:
     """The repository of one configuration, or of one split of it, in the user's cache, built if it is not there.
 
     Its key has the builder's code, the options and the files of `data_dir` (see `listing`), so that a changed source is
     built again. Of several processes one builds it, and the others wait. A build that comes with the package is used
     in its place if it was made by the same code with the same options.
+
+    Raises:
+        DataError: it is not there and cannot be built, or must not be (`may_build`).
     """
     from huggingface_hub.utils import WeakFileLock
 
     folder = build_folder(name, config, data_dir, options, split)
+    if not (may_build or folder.exists()):
+        raise DataError(f"{name}/{config} was not built here")
     if not folder.exists():
         splits = None if split is None else (split,)
         with data_errors(f"the dataset {folder}"):

@@ -63,6 +63,11 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
         PredictionsError: they do not follow the schema.
         StorageError: the file could not be written.
     """
+    write_atomically(Path(path), to_bytes(predictions))
+
+
+def to_bytes(predictions: Predictions) -> bytes:
+    """Validate predictions and return the file that `write_predictions` writes; `PredictionsError` if invalid."""
     _check(predictions, "these predictions")
     columns = ROWS[predictions.task_type].columns
     arrays = [pa.array([getattr(row, field.name) for row in predictions.rows], field.type) for field in columns]
@@ -71,7 +76,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer)
-    write_atomically(Path(path), buffer.getvalue())
+    return buffer.getvalue().to_pybytes()
 
 
 def read_predictions(path: str | Path) -> Predictions:
