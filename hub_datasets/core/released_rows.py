@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import io
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +31,7 @@ from .source_files import (
     check_rows,
     find_images,
     is_inner_path,
-    parse_json,
+    read_values,
     shortened_list,
     with_remedy,
 )
@@ -218,7 +216,7 @@ class ReleasedRows(ReleasedImages):
 
 
 def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
-    """The records of a file; the suffix of `origin`, its path or address, tells the format.
+    """Return the records of a file; the suffix of `origin`, its path or address, tells the format.
 
     Returns:
         Of each record what it is called in messages, its key, and the record.
@@ -227,45 +225,16 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         DataError: the file is not of its format, or empty.
     """
     suffix = PurePosixPath(origin.partition("?")[0]).suffix.lower()
-    if suffix == ".json":
-        content = parse_json(payload, origin, dict if payload.lstrip()[:1] == b"{" else list)
-        if isinstance(content, dict):
-            return [(f"key {key!r}", key, record) for key, record in content.items()]
-        records = content
-    else:
-        try:
-            text = payload.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{origin} is not text in UTF-8 ({error}).") from error
-        records = _read_lines(text, origin) if suffix == ".jsonl" else _read_table(text, origin, suffix)
-    if not records:
-        raise DataError(f"{origin} holds no rows.")
-    return [(f"row {number}", str(number), record) for number, record in enumerate(records)]
-
-
-def _read_lines(text: str, origin: str) -> list[Any]:
-    records = []
-    for number, line in enumerate((line for line in text.split("\n") if line.strip()), 1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise DataError(f"{origin}, line {number}: not JSON ({error}).") from error
-    return records
-
-
-def _read_table(text: str, origin: str, suffix: str) -> list[Row]:
     limit = csv.field_size_limit(_LONGEST_FIELD)
-    delimiter = "\t" if suffix == ".tsv" else ","
     try:
-        records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{origin} is not a table: {error}.") from error
+        content = read_values(payload, origin, suffix)
     finally:
         csv.field_size_limit(limit)  # of the process, and other readers rely on it
-    for number, record in enumerate(records):
-        if None in record or None in record.values():
-            raise DataError(f"{origin}, row {number}: it has not as many fields as the header.")
-    return records
+    if not isinstance(content, list | dict) or not content:
+        raise DataError(f"{origin} holds no rows.")
+    if isinstance(content, dict):
+        return [(f"key {key!r}", key, record) for key, record in content.items()]
+    return [(f"row {number}", str(number), record) for number, record in enumerate(content)]
 
 
 def read_list(text: str) -> list[str] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any, ClassVar
 import datasets
 import fsspec
 
+from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
 from .columns import columns
 from .downloads import DownloadError, MissingSourceError, download, first_source
@@ -152,24 +152,34 @@ def with_remedy(remedy: str) -> Iterator[None]:
 
 
 def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list) -> Any:
-    """The content of a JSON file: a list or an object, not empty.
+    """Return the content of a JSON file: a list or an object, not empty.
 
     Raises:
-        DataError: it is something else; the message names `origin`.
+        DataError: it is something else, or a key comes twice; the message names `origin`.
     """
-    try:
-        content = _loaded(payload)
-    except ValueError as error:
-        raise DataError(f"{origin} is not valid JSON: {error}.") from error
+    content = read_values(payload, origin, ".json")
     if not isinstance(content, kind) or not content:
         found = f"{type(content).__name__} at the top level" if content else "nothing"
         raise DataError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
     return content
 
 
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text without outer blanks and empty ones; raise a `DataError` if it cannot be read."""
+    try:
+        lines = user_files.read_text(read_bytes(path)).splitlines()
+    except ValueError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    return [line.strip() for line in lines if line.strip()]
+
+
 @lru_cache(1)  # several configurations are of one file, and none changes what it reads
-def _loaded(payload: bytes) -> Any:
-    return json.loads(payload.decode("utf-8"))
+def read_values(payload: bytes, origin: str, suffix: str) -> Any:
+    """Return the values in the content of a file, as `user_files.read_values`; a `DataError` names `origin`."""
+    try:
+        return user_files.read_values(payload, suffix)
+    except ValueError as error:
+        raise DataError(f"{origin} cannot be read: {error}.") from error
 
 
 def by_name(entry: Any, schema: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...metrics.common.errors import DataError
 from ..core.downloads import MissingSourceError
-from ..core.source_files import first_file, read_bytes
+from ..core.source_files import first_file, read_lines
 from .labelled_sets import LabelledSet
 
 NAMES, SYNSETS = "classnames.txt", "LOC_synset_mapping.txt"
@@ -84,13 +84,7 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
 def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
     """The first file of that name in some folders, and its lines that are not empty."""
     path = first_file(folder / name for folder in folders)
-    if path is None:
-        return None
-    try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text in UTF-8: {error}.") from error
-    return path, [line.strip() for line in lines if line.strip()]
+    return None if path is None else (path, read_lines(path))
 
 
 def _check(names: Sequence[str], kind: LabelledSet, origin: str) -> None:

@@ -132,7 +132,7 @@ def test_synsets_without_names_say_where_names_are(images, built):
         (("cat", "dog"), "cat\tx\ncow\ty\n", "the label 'dog', which its list"),
         (("cat", "dog"), "x\ny\nz\n", "3 lines, and there are 2 labels"),
         (("cat", "dog"), "cat\tx\ncat\ty\n", "each label once"),
-        (("cat", "dog"), b"\xff\n", "not a text in UTF-8"),
+        (("cat", "dog"), b"\xff\n", "not text in UTF-8"),
     ],
 )
 def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed, message):
@@ -141,6 +141,15 @@ def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed,
         (folder / "classnames.txt").write_bytes(listed if isinstance(listed, bytes) else listed.encode())
     with pytest.raises(DataError, match=message):
         built("pets", data_dir=folder)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_names_and_templates_may_begin_with_a_byte_order_mark(images, built, encoding):
+    folder = images("cat", "dog")
+    (folder / "classnames.txt").write_bytes("cat\ttabby cat\r\ndog\tdog\r\n".encode(encoding))
+    (folder / "templates.txt").write_bytes("a {}\r\n".encode(encoding))
+    rows = built(data_dir=folder)
+    assert (names(rows), templates(rows)) == (["tabby cat", "dog"], ["a {}"])
 
 
 # Templates

@@ -37,15 +37,11 @@ def test_rows_of_an_object_have_its_keys():
 @pytest.mark.parametrize(
     ("name", "payload", "message"),
     [
-        ("a.json", b"[", "a.json is not valid JSON"),
-        ("a.json", b"[]", "a.json holds nothing"),
-        ("a.jsonl", b'{"a": 1}\n{', "a.jsonl, line 2: not JSON"),
+        ("a.json", b"[", "a.json cannot be read: it is not JSON"),
+        ("a.json", b"[]", "a.json holds no rows"),
+        ("a.json", b"7", "a.json holds no rows"),
         ("a.jsonl", b"\n", "a.jsonl holds no rows"),
         ("a.csv", b"caption,label\n", "a.csv holds no rows"),
-        ("a.csv", b"caption\n\xff\xfe", "a.csv is not text in UTF-8"),
-        ("a.csv", b'caption\n"a', "a.csv is not a table: unexpected end of data"),
-        ("a.csv", b"caption,label\na,1\nb\n", "a.csv, row 1: it has not as many fields as the header"),
-        ("a.tsv", b"caption\tlabel\na\t1\t2\n", "a.tsv, row 0: it has not as many fields as the header"),
     ],
 )
 def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
@@ -54,7 +50,7 @@ def test_a_file_that_is_not_of_its_format_is_named(name, payload, message):
 
 
 def test_an_error_of_a_malformed_file_or_row_says_how_to_get_the_right_one(copy):
-    for content, found in ((b"[", "is not valid JSON"), (b'[{"image": 1}]', "row 0: image is 1")):
+    for content, found in ((b"[", "is not JSON"), (b'[{"image": 1}]', "row 0: image is 1")):
         (copy / "rows.json").write_bytes(content)
         with pytest.raises(DataError, match=rf"rows\.json.* {found}.*\. Ask the authors\.$"):
             places_of(copy)

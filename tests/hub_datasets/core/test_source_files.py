@@ -54,9 +54,9 @@ def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors(
 @pytest.mark.parametrize(
     ("payload", "kind", "found"),
     [
-        (b"", list, "not valid JSON"),
-        (b"\xff", list, "not valid JSON"),
-        (b"[", list, "not valid JSON"),
+        (b"", list, "not JSON"),
+        (b"\xff", list, "not text"),
+        (b"[", list, "not JSON"),
         (b"{}", list, "holds nothing. Expected a list"),
         (b'{"a": 1}', list, "holds dict at the top level. Expected a list"),
         (b"[]", dict, "holds nothing. Expected an object"),

@@ -22,23 +22,13 @@ from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
     [
         (".csv", "", "its first line must name the columns"),
         (".csv", "id,answer\n\n", "has no records"),
-        (".csv", "id,id\na,b", "must name the columns, each once"),
-        (".csv", "id,answer\na,b\nc", "line 3 has 1 cells, not 2"),
-        (".csv", "id,answer\na,b\nc,d,e", "line 3 has 3 cells, not 2"),
-        (".csv", 'id,answer\na,"b', "line 2: unexpected end of data"),
-        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*long cells are for JSON lines"),
-        (".jsonl", '{"id": 1, "answer": 0}\n{"id"', "line 2: Expecting"),
+        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*write long texts as JSON lines"),
         (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
-        (".jsonl", '{"id": 1, "answer": 0}\n{"id": 1, "id": 2, "answer": 0}', "line 2: the key 'id' comes twice"),
-        (".json", '{"1": {"answer": 0}, "1": {"answer": 1}}', "the key '1' comes twice"),
         (".json", '[{"id": 1, "answer": 0}]', 'JSON lines \\(.jsonl\\), such as {"id": "swap_obj/13"'),
         (".json", "id,answer", "Expecting value"),
-        (".csv", "id;answer\na;0", "its columns are not separated by commas: 'id;answer'"),
         (".parquet", "id,answer\na,0", "magic bytes"),
-        (".xlsx", "PK", "it is a spreadsheet; save it as CSV"),
+        (".xlsx", "PK\3\4", "a spreadsheet .*save a table as CSV"),
         (".npy", "x", r"expected .jsonl, .csv or .parquet with id and scores, .*such as {"),
-        (".json", "[" * 100_000, "too deeply nested"),
-        (".jsonl", '{"id": ' + "[" * 100_000, "too deeply nested"),
         (".jsonl", '{"id": 1, "answer": ' + "9" * 5000 + "}", "line 1: Exceeds the limit"),
     ],
 )  # fmt: skip
@@ -48,14 +38,9 @@ def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp
         _ = load_model(f"precomputed:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
 
 
-def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
-    (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
-    with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
-        load_model(f"precomputed:{tmp_path}/a.csv")
-    (tmp_path / "b.csv").write_bytes("id,answer".encode("utf-16"))
+def test_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, message in (
-        (f"{tmp_path}/b.csv", "it is UTF-16; save it as UTF-8"),
         (f"{tmp_path}/empty", "is a folder without released answers of GPT-4V; name a file"),
         ("/dev/zero", "no such file"),
     ):
