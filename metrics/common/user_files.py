@@ -128,7 +128,7 @@ def json_lines(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             try:
-                value = parse_json(line)
+                value = parse_json(line.rstrip())
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}; mend or remove the line") from error
             yield number, value
@@ -146,7 +146,10 @@ def table_rows(lines: Iterable[str], separator: str = ",") -> Iterator[tuple[int
     """
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
-        names = [name.strip() for name in next(reader, [])]
+        header = next(reader, None)
+        if header is None:
+            return
+        names = [name.strip() for name in header]
         others = [other for other in _SEPARATORS if len(names) == 1 and other in names[0]]
         if others:
             raise ValueError(f"{others[0]!r} is between its columns; save it with {separator!r} there")

@@ -125,7 +125,7 @@ def test_a_wrong_line_is_refused_by_its_number_with_a_right_line(cells, message)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "its first line must name the columns.*; the columns are model,"),
+        ("", "has no values: the columns are model,"),
         ("model,value\nViT,1", "has the columns 'model,value', but the columns are model,"),
         (f"{HEAD},notes\n{MACRO},", "has the columns '.*notes'"),
         (HEAD, "has no values"),

@@ -20,7 +20,8 @@ from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
 @pytest.mark.parametrize(
     ("ending", "text", "message"),
     [
-        (".csv", "", "its first line must name the columns"),
+        (".csv", "", "has no records"),
+        (".csv", "\nid,answer", "its first line must name the columns"),
         (".csv", "id,answer\n\n", "has no records"),
         (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*write long texts as JSON lines"),
         (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
