@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -404,6 +405,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         check_options(self.config)
         self.sources: list[str] = []
         rows = self._read_rows(dl_manager)
+        often = Counter(row["id"] for row in rows)
+        if twice := [id for id, count in often.items() if count > 1]:
+            raise DataError(
+                f"{self.config.name}: several rows of the source have the id {shortened_list(twice)}. Keep one of them."
+            )
         images = self._find_images(dl_manager, rows) if self.config.with_images else None
         return [datasets.SplitGenerator(name=self._split, gen_kwargs={"rows": rows, "images": images})]
 

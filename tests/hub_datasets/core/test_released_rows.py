@@ -68,6 +68,16 @@ class Photographs(ReleasedRows):
         yield {"id": f"{part}/{key}", "filename": record["image"]}
 
 
+class Twins(Photographs):
+    def _rows(self, part, key, record):
+        yield {"id": f"{part}/1", "filename": record["image"]}
+
+
+def test_an_id_of_several_rows_is_an_error(copy):
+    with pytest.raises(DataError, match=r"several rows of the source have the id photographs/1\. Keep one"):
+        Twins(cache_dir=str(copy / "cache"), data_dir=str(copy)).as_streaming_dataset(split="test")
+
+
 @pytest.fixture
 def copy(tmp_path):
     """A user's copy that has `a.jpg` and `b.jpg` in every place, each file with the name of its place."""
