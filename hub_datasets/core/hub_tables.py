@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.user_files import list_files
 from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
@@ -86,7 +87,7 @@ class HubTable:
         name = self.repository.partition("/")[2]
         places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
         for place in places:
-            paths = sorted(folder.glob(place))
+            paths = list_files(folder, place)
             if any(path.stat().st_size for path in paths):
                 return _all_shards(paths, self.page)
         return []

@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 # Files and folders that systems and archivers leave behind, besides those whose names begin with a period.
@@ -49,12 +49,12 @@ def list_files(folder: Path, pattern: str = "*") -> list[Path]:
     Left out are hidden files and folders, such as ``._1.jpg`` and ``.DS_Store``, further ones such as ``__MACOSX`` and
     ``Thumbs.db``, and everything below them.
     """
+    return sorted(path for path in folder.glob(pattern) if not is_left_behind(path.relative_to(folder)))
 
-    def counts(path: Path) -> bool:
-        parts = path.relative_to(folder).parts
-        return not any(part.startswith(".") or part.casefold() in _LEFT_BEHIND for part in parts)
 
-    return sorted(filter(counts, folder.glob(pattern)))
+def is_left_behind(path: PurePath) -> bool:
+    """Return whether a path, relative to the folder or archive of a user, has a part that `list_files` leaves out."""
+    return any(part.startswith(".") or part.casefold() in _LEFT_BEHIND for part in path.parts)
 
 
 def encoding_of(start: bytes) -> str:

@@ -49,6 +49,7 @@ from pathlib import Path
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from ...metrics.common.user_files import list_files
 from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
@@ -119,5 +120,5 @@ def _hash(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and hashes of a folder's files."""
     if path.is_file():
         return file_hash(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in list_files(path, "**/*") if file.is_file()]
     return sha256("".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files).encode()).hexdigest()

@@ -17,6 +17,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from ...metrics.common.user_files import list_files
+
 _SAMPLE_LIMIT = 2**26  # bytes of a sample, of which most are its images
 _COUNT_LIMIT = 1_000_000
 # zipfile expands all that one read takes from the file, and zstd makes 128 KiB of a few bytes.
@@ -29,13 +31,13 @@ _Placed = tuple[str, dict[str, Any]]
 
 def orders_of(path: Path) -> list[Path]:
     """Return the folders of GPT-4V's answers, one for each order of the captions, or else the path alone."""
-    folders = [part for part in sorted(path.iterdir()) if tool_files(part)] if path.is_dir() else []
+    folders = [part for part in list_files(path) if tool_files(part)]
     return [path] if tool_files(path) or not folders else folders
 
 
 def tool_files(folder: Path) -> list[Path]:
     """List the files of GPT-4V's answers in a folder, such as ``gpt4v-swap_obj.json``; none if it is no folder."""
-    return sorted(file for file in folder.glob("*-*.json") if not file.name.startswith("."))
+    return list_files(folder, "*-*.json")
 
 
 def released_answers(path: Path, content: Mapping[str, Any]) -> Iterator[_Placed] | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ...hub_datasets.published.tables import Row, Table, all_tables
 from ...metrics.common.errors import ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.user_files import list_files
 from ...metrics.records.predictions import read_predictions
 from ..engine.families import family_constants
 
@@ -116,7 +117,7 @@ def scan_predictions(folder: str | Path) -> list[FoundPredictions]:
     if not folder.is_dir():
         raise PredictionsError(f"there is no folder {folder} to take predictions from")
     scanned = []
-    for path in sorted(path for path in folder.rglob("*.parquet") if ".unfinished" not in path.parts):
+    for path in list_files(folder, "**/*.parquet"):  # not those in .unfinished
         predictions = read_predictions(path)
         task, metadata = f"{predictions.benchmark}/{predictions.task}", predictions.metadata
         seed = (metadata["benchmark"].get("options") or {}).get("seed")

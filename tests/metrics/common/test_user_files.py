@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 
 import pytest
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
+from vl_assay.hub_datasets.authoring.review.pictures import Pictures
+from vl_assay.hub_datasets.core.hub_tables import HubTable
 from vl_assay.hub_datasets.core.released_rows import parse_records
+from vl_assay.hub_datasets.corpora.shards import find_shards, read_rows
 from vl_assay.metrics.common.errors import VLAssayError
 from vl_assay.metrics.common.user_files import list_files, read_text
+from vl_assay.metrics.records.predictions import prediction_files
 from vl_assay.model_wrappers.finetune.data.coco import open_coco
+from vl_assay.model_wrappers.precomputed.other_tools import orders_of
 from vl_assay.model_wrappers.precomputed.records import read_records
 from vl_assay.space_app.board.imports import COLUMNS, EXAMPLE, read_table
 
@@ -117,6 +124,38 @@ def test_what_systems_leave_behind_in_a_folder_is_not_listed(tmp_path):
         (tmp_path / name).write_bytes(b"")
     assert [path.name for path in list_files(tmp_path)] == ["1.jpg", "a"]
     assert [path.name for path in list_files(tmp_path, "**/*.jpg")] == ["1.jpg", "2.jpg"]
+
+
+ANSWERS = b'{"1": {"answer": {"multiple_choice_answer": "A"}}}'
+LISTINGS = {
+    "tables of captions": ("a.csv", b"positive,negative\na,b", lambda folder: [pair.id for pair in read_pairs(folder)]),
+    "images to review": ("a.png", b"", lambda folder: Pictures(folder).names()),
+    "answers of GPT-4V": ("gpt4v-swap_obj.json", ANSWERS, lambda folder: list(read_records(orders_of(folder)[0]))),
+    "predictions": ("a.parquet", b"", prediction_files),
+    "shards of a corpus": ("a.parquet", b"", lambda folder: list(find_shards([str(folder)]))),
+    "a dataset's files": ("a.parquet", b"1", HubTable("o/n", "*.parquet", {}).find),
+}
+
+
+@pytest.mark.parametrize("kind", LISTINGS)
+def test_every_reader_of_a_folder_skips_them(kind, tmp_path):
+    name, content, listed = LISTINGS[kind]
+    (tmp_path / name).write_bytes(content)
+    found = listed(tmp_path)
+    (tmp_path / "__MACOSX").mkdir()
+    for other in (f"._{name}", f"__MACOSX/._{name}", f"__MACOSX/{name}", ".DS_Store", "Thumbs.db"):
+        (tmp_path / other).write_bytes(b"\0\5\x16\7")
+    assert len(found) == 1
+    assert listed(tmp_path) == found
+
+
+def test_members_of_an_archive_that_systems_left_are_no_rows(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name in ("./._1.txt", "1.txt", "__MACOSX/1.txt"):
+            member = tarfile.TarInfo(name)
+            member.size = 5
+            archive.addfile(member, io.BytesIO(b"a cat"))
+    assert list(read_rows(str(tmp_path / "a.tar"), "caption")) == [("a cat", None)]
 
 
 def test_a_mark_alone_is_an_empty_text():
