@@ -72,6 +72,11 @@ class HubTable:
         return f"{self.page}/tree/{self.revision}"
 
     @property
+    def places(self) -> list[str]:
+        """The patterns of the files in a user's folder, in the order in which they are looked for."""
+        return [f"{self.repository.partition('/')[2]}/{self.files}", self.files, PurePosixPath(self.files).name]
+
+    @property
     def named_by_content(self) -> list[str]:
         """The columns of images whose names are hashes of their bytes."""
         return [column for column, name in self.images.items() if "{content}" in name]
@@ -84,9 +89,7 @@ class HubTable:
         """
         if folder is None:
             return []
-        name = self.repository.partition("/")[2]
-        places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
-        for place in places:
+        for place in self.places:
             paths = list_files(folder, place)
             if any(path.stat().st_size for path in paths):
                 return _all_shards(paths, self.page)

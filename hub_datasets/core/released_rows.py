@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from .downloads import MissingSourceError
+from .downloads import MissingSourceError, looked_in
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
@@ -91,9 +91,12 @@ class ReleasedImages(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         images, folder = self._images(), self._folder
         folders = [] if folder is None else [folder / place for place in images.folders]
-        found, where = find_images(self._names_in(rows), [*folders, folder] if folder else []), str(folder)
+        found = find_images(self._names_in(rows), [*folders, folder] if folder else [])
+        where = f"{folder} and its folders {', '.join(images.folders)}"
         if not any(found.values()) and not any(each.is_dir() for each in folders):
-            fetched = self._fetch_images(dl_manager, rows)
+            name = next(iter(found), "")
+            with looked_in(folder, [*(f"{place}/{name}" for place in images.folders), name]):
+                fetched = self._fetch_images(dl_manager, rows)
             if fetched is None and folder is None:
                 raise MissingSourceError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
             if fetched is not None:
@@ -199,7 +202,8 @@ class ReleasedRows(ReleasedImages):
         self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
             table = replace(table, revision=getattr(self.config, "revision", "") or table.revision)
-            paths = table.fetch(dl_manager)
+            with looked_in(folder, table.places):
+                paths = table.fetch(dl_manager)
             self._note("rows and images", table.source, folder)
         with with_remedy(table.remedy):
             for path, named, addresses in read_table(paths, table, part.schema):

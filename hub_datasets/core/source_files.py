@@ -24,7 +24,7 @@ import fsspec
 from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
 from .columns import columns
-from .downloads import DownloadError, MissingSourceError, download, first_source
+from .downloads import DownloadError, MissingSourceError, download, first_source, looked_in
 from .stored_images import is_stored, read_stored
 
 _NAMES_SHOWN = 5
@@ -100,10 +100,12 @@ class SourceFile:
             if verify:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
-        if not self.url:
-            raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
         copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
-        return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
+        with looked_in(folder, [self.name, *self.places]):
+            if not self.url:
+                raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
+            urls = (self.url, *copies)
+            return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in urls])
 
     def _download(self, dl_manager: Any, url: str) -> tuple[bytes, str]:
         remedy = f"pass data_dir, a folder that holds {self.name}"

@@ -107,10 +107,14 @@ def test_images_are_fetched_only_where_the_copy_has_none_and_no_folder_for_them(
     for path in [*copy.rglob("*.jpg")]:
         path.unlink()
     for folder in (copy / "second" / "inside", copy / "first"):
-        with pytest.raises(MissingSourceError, match=f"2 of 2 images are missing from {copy}"):
+        named = f"2 of 2 images are missing from {copy} and its folders first, second/inside"
+        with pytest.raises(MissingSourceError, match=named):
             places_of(copy)
         folder.rmdir()
-    with pytest.raises(DownloadError, match=r"Could not download .*/a\.zip"):  # nothing is downloaded in tests
+    (copy / "photographs").mkdir()
+    (copy / "photographs" / "a.jpg").write_text(".")
+    named = rf"{copy} has none of first/a.jpg, second/inside/a.jpg, a.jpg. It has photographs/a.jpg: move"
+    with pytest.raises(DownloadError, match=rf"{named} .*Could not download .*/a\.zip"):  # as always in tests
         places_of(copy)
     (copy / "a.jpg").write_text(".")
     with pytest.raises(MissingSourceError, match=r"1 of 2 images .*b\.jpg"):
