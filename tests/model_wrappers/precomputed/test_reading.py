@@ -80,6 +80,24 @@ def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
 
 
 TEXTS = ("red cat", "blue cat", "cat")
+# Forms in which models give a letter, each with the second; and replies that choose none.
+REPLIES = (
+    "b", "B)", "B:", "[B]", "{B}", "<B>", "`B`", "'B'", "“B”", "(B)\n", "B - blue cat", "**B.** blue cat",
+    "[B] blue cat", "B, because it is blue", "B because it is blue", "B is the right caption",
+    "Option (B) is correct", "Caption B: blue", "**Answer:** B", "Answer = B", "My answer is B.",
+    "I would choose option (B).", "Final answer: B", '{"answer": "B"}', 'The correct caption is: "blue cat".',
+    "The answer is B because it is blue, not A.", "The answer is blue cat.",
+    "It is blue. Therefore, the answer is B.", "A. red cat is wrong. So the answer is B.", "It is blue.\n\nB",
+    "A. red cat: no\nB. blue cat: yes\n\nB", "B\n\nThe cat is blue, so A is wrong.", "x " * 9_999 + "Answer: B",
+    "<think>Is the answer A?</think>B", "The answer is A?</think>\n\nThe answer is **B**.", "<answer> (B) </answer>",
+    r"\boxed{B}", r"So $\boxed{\text{B}}$.", r"\boxed{blue cat}", "The answer is A. No, the answer is B.",
+)  # fmt: skip
+UNREAD = (
+    "A and B", "A or B", "A, B", "A is wrong.", "The answer is not A.", "The answer is A or B.",
+    "The wrong answer is A", "I cannot decide between A and B.", "The correct answer is neither.",
+    "<think>Perhaps the answer", "A dog sits here.", "The answer is a dog", "A. red cat: no\nB. blue cat: yes",
+    "A) is wrong. B) is right.", "(A) red cat (B) blue cat",
+)  # fmt: skip
 ONE = Example("e", "c", "c", ("i",), TEXTS)
 TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
 
@@ -89,8 +107,8 @@ TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
     [
         (0, 0), (2, 2), ("1", 1), ("A", 0), ("b", 1), ("(C)", 2), ("Answer: C", 2), ("The correct answer is B.", 1),
         ("B. blue cat", 1), ("(B) blue cat", 1), (" red cat ", 0), ("cat", 2), ("RED CAT", 0),
-        ('"Red cat."', 0), ("**B**", 1),
-        ("Both", None), ("Neither A nor B", None),
+        ('"Red cat."', 0), ("**B**", 1), *((reply, 1) for reply in REPLIES),
+        ("Both", None), ("Neither A nor B", None), *((reply, None) for reply in UNREAD),
         ("", None), (None, None), ("Neither caption is right.", None), ("A cat", None), ("D", None), ("(2) cat", None),
     ],
 )  # fmt: skip
@@ -124,6 +142,8 @@ def test_what_can_be_no_choice_is_refused(answer):
     [
         ("yes", 1), ("Yes.", 1), (" YES, there are zebras.", 1), ("Yes - two of them", 1), (True, 1), (1, 1), ("1", 1),
         ("true", 1), ("no", -1), ("No!", -1), ("No: there is a cat.\nA dog too.", -1), (False, -1), ("0", -1), (0, -1),
+        ("The answer is yes.", 1), ("<think>No.</think>Yes", 1), (r"\boxed{No}", -1), ("It is left.\n\nYes", 1),
+        ("**Answer**: no, it is not", -1), ('{"answer": "yes"}', 1), ("The answer is yes and no", 0), ("Not yes.", 0),
         ("False", -1), ("", 0), (None, 0), ("not sure", 0), ("no answer", 0), ("I say yes", 0), ("yesterday", 0),
         ("none", 0), (2, 0), (["yes"], 0), ("yes and no", 0),
     ],
