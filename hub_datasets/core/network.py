@@ -76,8 +76,11 @@ def source_problems(
             addresses = first.problem.split(NoSourceError.OR)
             if not constants.HF_HUB_OFFLINE and any(map(_is_reachable, addresses)):
                 continue
-            message = f"{name}/{first.name} has to be downloaded, and {first.problem} cannot be reached; connect, or "
-            message += f"give your own copy as --data-dir. Its source: {entries[name].source}"
+            lacking = "" if data_dir is None else f", as {data_dir} lacks it"
+            message = (
+                f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
+            )
+            message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
         errors[reference] = DataError(message)
     return errors
 

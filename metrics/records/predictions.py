@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from ..common.errors import PredictionsError
 from ..common.storage import check_version, write_atomically
+from ..common.user_files import list_files
 from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
 SCHEMA = "vl-assay/predictions"
@@ -126,7 +127,7 @@ def prediction_files(*paths: str | Path) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = [file for file in sorted(path.glob("*.parquet")) if is_predictions(file) is not False]
+        inside = [file for file in list_files(path, "*.parquet") if is_predictions(file) is not False]
         if not inside:
             raise PredictionsError(
                 f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote"

@@ -18,6 +18,7 @@ from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.core.network import source_problems
 from ...hub_datasets.published.tables import Row, Table, all_tables, get_table
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.user_files import list_files
 from ...metrics.evaluation import check_options
 from ...metrics.records.predictions import read_predictions
 from ..engine.distributed import join
@@ -208,7 +209,7 @@ def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
     if not folder.is_dir():
         raise PredictionsError(f"there is no folder {folder} to take predictions from")
     scanned = []
-    for path in sorted(path for path in folder.rglob("*.parquet") if ".unfinished" not in path.parts):
+    for path in list_files(folder, "**/*.parquet"):  # not those in .unfinished
         predictions = read_predictions(path)
         task, metadata = f"{predictions.benchmark}/{predictions.task}", predictions.metadata
         seed = (metadata["benchmark"].get("options") or {}).get("seed")

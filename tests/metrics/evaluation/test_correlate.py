@@ -96,6 +96,9 @@ def test_groups_are_sizes_families_or_a_column_of_the_users(tmp_path):
     facts.write_text("model,data\nother,laion\n", encoding="utf-8")
     with pytest.raises(DataError, match="the predictions are of m0"):
         correlate(*models, **SCORES, by="data", facts=facts, **FAST)
+    facts.write_text("model,data\nm0,laion\nm0,own\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has the model 'm0' twice"):
+        correlate(*models, **SCORES, by="data", facts=facts, **FAST)
 
 
 def test_baselines_count_only_when_asked_for(tmp_path):

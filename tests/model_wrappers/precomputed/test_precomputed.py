@@ -306,8 +306,9 @@ def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources
         "sugarcrepe/swap_obj",
         ending=".jsonl",
     )
-    [result] = report(path, resamples=100)
+    [result] = found = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
+    assert "said: 2 of 6 replies name no choice, and count as wrong." in found.to_markdown()
     questions = task_of("tricd/vqa", sources).examples
     path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
     [result] = report(path, resamples=100)
