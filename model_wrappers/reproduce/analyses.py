@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pandas import DataFrame
@@ -39,30 +39,22 @@ if TYPE_CHECKING:
     Parts = list[Part | Figure]
 
 
-@dataclass(frozen=True)
-class AnalysisInput:
-    """The input of an analysis.
-
-    Args:
-        predictions: predictions of any tasks.
-        compared: tables that were compared, by name.
-        data_dir: the user's copies of sources, a folder for each benchmark; None for the datasets in the cache.
-        options: fields of the builders' configurations.
-    """
+class AnalysisInput(NamedTuple):
+    """Predictions of any tasks, the compared tables by name, and `data_dir` and `options` as for `examples_of`."""
 
     predictions: Sequence[ScannedPredictions] = ()
-    compared: Mapping[str, Reproduction] = field(default_factory=dict)
+    compared: Mapping[str, Reproduction] = MappingProxyType({})
     data_dir: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
 
     def ours(self, table: str) -> list[ValueComparison]:
         """Return the comparisons of a table that have a value of ours; empty if it was not compared."""
         comparisons = self.compared[table].comparisons if table in self.compared else ()
-        return [one for one in comparisons if one.ours is not None]
+        return [value for value in comparisons if value.ours is not None]
 
 
 def _figure(name: str, width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches; `name` is that of its file.
+    """Return an empty figure of a size in inches; `name` is its file's name without the suffix.
 
     Raises:
         ModelError: matplotlib is not installed.
@@ -144,7 +136,7 @@ def retrieval_without_order(source: AnalysisInput) -> Parts:
             _draw_bars(axes, bars, title=data, ylabel=score, ylim=(0, 1))
         parts.append(figure)
         if ours := source.ours(name):
-            rows = [(f"{one.row.name}, {one.column.name}", one.printed, f"{one.ours:.3f}") for one in ours]
+            rows = [(f"{value.row.name}, {value.column.name}", value.printed, f"{value.ours:.3f}") for value in ours]
             parts.append(simple_table(("", "published", "ours"), rows, title=f"Ours, {kind} shuffles", numbers=True))
     return parts
 
@@ -154,8 +146,8 @@ def negclip_profile(source: AnalysisInput) -> Parts:
     values = _published("aro-6")
     gains = {name: f"{values['NegCLIP'][name] - value:+.2f}" for name, value in values["CLIP"].items()}
     table = _columns({**values, "NegCLIP - CLIP": gains}, ".2f", title="Published")
-    for one in source.ours("aro-6"):
-        values.setdefault(f"{one.row.name}, ours", {})[one.column.name] = one.ours or 0.0
+    for value in source.ours("aro-6"):
+        values.setdefault(f"{value.row.name}, ours", {})[value.column.name] = value.ours or 0.0
     figure = _figure("aro-figure-3", 8, 6)
     _draw_bars(figure.subplots(), values, "barh", xlabel="score", xlim=(0, 1))
     return [table, figure]
@@ -171,10 +163,9 @@ _HARD_NEGATIVES = {
 def rank_shares(original: float, augmented: float, brittleness: float) -> dict[str, float]:
     """Return the shares of examples by the captions that beat the hard negative, in per cent.
 
-    The arguments are the three scores of Hard Positives, in per cent. The augmented accuracy is the share in which the
-    original caption and the hard positive beat it. The original accuracy counts the examples in which the original
-    caption does, so its excess is the share of the original caption alone. The other brittle examples are the share of
-    the hard positive alone.
+    The arguments are the three scores of Hard Positives, in per cent. The augmented accuracy counts the examples in
+    which both captions beat the hard negative. The original accuracy counts those and the examples in which only the
+    original caption does. The other brittle examples are those in which only the hard positive does.
 
     >>> [round(share, 1) for share in rank_shares(87.6, 48.9, 40.1).values()]
     [48.9, 38.7, 1.4, 11.0]
@@ -188,35 +179,32 @@ def rank_shares(original: float, augmented: float, brittleness: float) -> dict[s
     }
 
 
-def _shares_by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+def _shares_by_subset(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     names = ("Orig. Test Acc.", "Aug. Test Acc.", "Brittleness")
-    parts = dict.fromkeys(name.split()[0] for name in values)
-    complete = [part for part in parts if all(f"{part} {name}" in values for name in names)]
-    return {part: rank_shares(*(values[f"{part} {name}"] for name in names)) for part in complete}
+    subsets = dict.fromkeys(name.split()[0] for name in values)
+    complete = [subset for subset in subsets if all(f"{subset} {name}" in values for name in names)]
+    return {subset: rank_shares(*(values[f"{subset} {name}"] for name in names)) for subset in complete}
 
 
 def ranking(source: AnalysisInput) -> Parts:
     """Return the rank shares of Hard Positives' models, from Tables 1, 7 and 8, and the averages of section 4.2."""
     parts: Parts = [_averages()]
+    figure, by_rank = _figure("hard-positives-ranks", 9, 9), {rank: {} for rank in rank_shares(0, 0, 0)}
     for table in ("hard-positives-1", "hard-positives-7", "hard-positives-8"):
         rows, ours = [], {}
-        for one in source.ours(table):
-            ours.setdefault(one.row.name, {})[one.column.name] = 100 * (one.ours or 0.0)
+        for value in source.ours(table):
+            ours.setdefault(value.row.name, {})[value.column.name] = 100 * (value.ours or 0.0)
         for model, published in _published(table).items():
             for label, values in ((model, published), (f"{model}, ours", ours.get(model, {}))):
-                for part, shares in _shares_by_part(values).items():
+                for subset, shares in _shares_by_subset(values).items():
                     # Sums of rounded values may miss zero by a last digit.
                     cells = (f"{share:.1f}".replace("-0.0", "0.0") for share in shares.values())
-                    rows.append((f"{label}, {part}", *cells))
+                    rows.append((f"{label}, {subset}", *cells))
+                    for rank, share in shares.items() if table == "hard-positives-1" else ():
+                        by_rank[rank][f"{label}, {subset}"] = share
         title = f"Captions that beat the hard negative, % of examples (from Table {get_table(table).number})"
-        parts.append(simple_table(("", *rank_shares(0, 0, 0)), rows, title=title, numbers=True))
-    figure = _figure("hard-positives-ranks", 11, 5)
-    by_model = {model: _shares_by_part(values) for model, values in _published("hard-positives-1").items()}
-    for axes, form in zip(figure.subplots(1, 2, sharey=True), ("REPLACE", "SWAP"), strict=True):
-        bars = {
-            rank: {model: by_part[form][rank] for model, by_part in by_model.items()} for rank in rank_shares(0, 0, 0)
-        }
-        _draw_bars(axes, bars, "barh", stacked=True, title=form, xlabel="% of examples")
+        parts.append(simple_table(("", *by_rank), rows, title=title, numbers=True))
+    _draw_bars(figure.subplots(), by_rank, "barh", stacked=True, xlabel="% of examples")
     return [*parts, figure]
 
 
@@ -306,8 +294,8 @@ def score_gaps(source: AnalysisInput, tasks: Sequence[str] = _EXISTING, name: st
     for index, ((model, task), path) in enumerate(sorted(paths.items())):
         pairs = np.array(list(_pairs(path)), np.float64).reshape(-1, 2)
         gap = artifact_gap(pairs, np.zeros(len(pairs), int), ties="half", permutations=100)
-        numbers = (percent(gap["accuracy"]), f"{gap['mean_gap']:.3f}", f"{gap['asymmetry']:.3f}", f"{len(pairs):,}")
-        rows.append((f"{model}, {task}", *numbers))
+        scores = (percent(gap["accuracy"]), f"{gap['mean_gap']:.3f}", f"{gap['asymmetry']:.3f}", f"{len(pairs):,}")
+        rows.append((f"{model}, {task}", *scores))
         axes, gaps = figure.add_subplot(-(-len(paths) // panels), panels, index + 1), pairs[:, 0] - pairs[:, 1]
         limit = float(np.abs(gaps).max()) or 1.0
         axes.hist(gaps, bins=41, range=(-limit, limit))
@@ -372,14 +360,14 @@ def boxes(source: AnalysisInput) -> Parts:
     names = ["1", *(f"{2**bin_}–{2 ** (bin_ + 1) - 1}" for bin_ in range(1, max(map(max, bins.values())) + 1))]
     counts = {kind: {name: of_kind[bin_] for bin_, name in enumerate(names)} for kind, of_kind in bins.items()}
     figure = _figure("tricd-figure-5", 10, 4.5)
-    places, bars = figure.subplots(1, 2)
+    centres, bars = figure.subplots(1, 2)
     for kind, colour in colours([*by_kind]).items():
         x1, y1, x2, y2 = np.array([box for phrase in by_kind[kind] for box in phrase]).T
         size = (x2 - x1) * (y2 - y1) / 500
-        places.scatter((x1 + x2) / 2, (y1 + y2) / 2, size, color=colour, alpha=0.4, label=kind)
-    places.set(xlabel="x of the centre (pixels)", ylabel="y of the centre (pixels)")
-    places.invert_yaxis()
-    places.legend()
+        centres.scatter((x1 + x2) / 2, (y1 + y2) / 2, size, color=colour, alpha=0.4, label=kind)
+    centres.set(xlabel="x of the centre (pixels)", ylabel="y of the centre (pixels)")
+    centres.invert_yaxis()
+    centres.legend()
     _draw_bars(bars, counts, xlabel="boxes of a phrase", ylabel="phrases", logy=True)
     note = "Of the validation set, which has no part from Winoground; the size of a marker is the area of its box."
     columns = {f"phrases of {kind}s": by_name for kind, by_name in counts.items()}
@@ -387,16 +375,12 @@ def boxes(source: AnalysisInput) -> Parts:
 
 
 def phrase_words(source: AnalysisInput) -> Parts:
-    """Draw TRICD's Figure 8: the words of the phrases, the larger the more frequent."""
+    """Draw TRICD's Figure 8: the most frequent words of the phrases."""
     examples = examples_of("tricd/val", source.data_dir, source.options)
     phrases = [phrase.text for example in examples for phrase in example.phrases]
     common = Counter(word for phrase in phrases for word in phrase.lower().split()).most_common(40)
-    figure = _figure("tricd-figure-8", 8, 4)
-    axes = figure.subplots()
-    axes.set_axis_off()
-    for (word, count), place in zip(common, np.random.default_rng(0).permutation(40).tolist(), strict=False):
-        x, y = (place // 8 + 0.5) / 5, (place % 8 + 0.5) / 8
-        axes.text(x, y, word, size=7 + 14 * (count / common[0][1]) ** 0.5, ha="center", va="center")
+    figure = _figure("tricd-figure-8", 6, 8)
+    _draw_bars(figure.subplots(), {"phrases": dict(common[::-1])}, "barh", legend=False, xlabel="phrases")
     listed = ", ".join(f"{word} ({count})" for word, count in common)
     text = f"The {len(common)} most frequent words of the validation set's {len(phrases)} phrases: {listed}."
     return [figure, text]

@@ -37,7 +37,9 @@ def reproduce(
     use: Annotated[
         list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
     ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Use the predictions in this folder; run nothing.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Use the predictions in this folder; run only the models of --use.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),

@@ -98,23 +98,23 @@ class Reproduction:
     @property
     def notes(self) -> list[str]:
         """The notes of the table, then those of the rows that were run."""
-        by_row = {one.row.name: one.row.run.note for one in self.comparisons if one.row.run.note}
+        by_row = {value.row.name: value.row.run.note for value in self.comparisons if value.row.run.note}
         return [*self.table.notes, *(f"{name}: {note}." for name, note in by_row.items())]
 
     def summary(self) -> str:
         """Count the published values that lie inside our intervals or equal ours, and name the largest difference."""
         if not self.table.is_comparable:
             return "Not comparable: the paper's values are of other data. None is counted."
-        compared = [one for one in self.comparisons if one.difference is not None]
+        compared = [value for value in self.comparisons if value.difference is not None]
         if not compared:
             return "No published value can be compared with one of ours."
         sentences = []
-        if inside := [one.inside for one in compared if one.inside is not None]:
+        if inside := [value.inside for value in compared if value.inside is not None]:
             level = f"{100 * self.options['confidence']:g} %, over images"
             sentences.append(f"{sum(inside)} of {len(inside)} published values lie inside our intervals ({level}).")
-        equal = sum(bool(one.equal) for one in compared)
+        equal = sum(bool(value.equal) for value in compared)
         sentences.append(f"{equal} of {len(compared)} published values equal ours to the last printed digit.")
-        largest = max(compared, key=lambda one: abs(one.difference or 0.0))
+        largest = max(compared, key=lambda value: abs(value.difference or 0.0))
         if not largest.equal:
             difference = self._text(largest.difference, "+")
             sentences.append(f"The largest difference is {difference} ({largest.row.name}, {largest.column.name}).")
@@ -141,7 +141,7 @@ class Reproduction:
             "code": code_version(),
             "table": {"name": table.name, "paper": table.paper.title, "number": table.number},
             "options": self.options,
-            "comparisons": [self._entry(one) for one in self.comparisons],
+            "comparisons": [self._entry(value) for value in self.comparisons],
             **{name: getattr(self, name) for name in ("not_run", "failed", "notes", "remarks")},
         }
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
@@ -160,41 +160,43 @@ class Reproduction:
         if self.table.is_statistics:
             columns = 4 if self.table.is_comparable else 3
             rows = []
-            for one in self.comparisons:
-                ours = one.why if one.ours is None else f"{one.ours:,.3f}".rstrip("0").rstrip(".")
-                rows.append((f"{one.column.name}, {one.row.name}", one.printed, ours, _YES_NO[one.equal])[:columns])
+            for value in self.comparisons:
+                ours = value.why if value.ours is None else f"{value.ours:,.3f}".rstrip("0").rstrip(".")
+                rows.append(
+                    (f"{value.column.name}, {value.row.name}", value.printed, ours, _YES_NO[value.equal])[:columns]
+                )
             yield simple_table(("", "published", "ours", "equal")[:columns], rows, numbers=True)
             return
         headers = ("", "published", "ours", "interval", "difference", "inside")
-        for name, comparisons in groupby(self.comparisons, key=lambda one: one.row.name):
+        for name, comparisons in groupby(self.comparisons, key=lambda value: value.row.name):
             yield simple_table(headers, [*map(self._cells, comparisons)], title=name, numbers=True)
 
-    def _cells(self, one: ValueComparison) -> tuple[str, ...]:
-        if one.ours is None:
-            return one.column.name, one.printed, "–", one.why, "", ""
-        ours = self._text(one.ours) + (f" ± {self._text(one.deviation)}" if one.deviation is not None else "")
-        interval = " – ".join(map(self._text, one.interval)) if one.interval else "none"
-        inside = "not comparable" if one.difference is None else _YES_NO[one.inside]
-        return one.column.name, one.printed, ours, interval, self._text(one.difference, "+"), inside
+    def _cells(self, value: ValueComparison) -> tuple[str, ...]:
+        if value.ours is None:
+            return value.column.name, value.printed, "–", value.why, "", ""
+        ours = self._text(value.ours) + (f" ± {self._text(value.deviation)}" if value.deviation is not None else "")
+        interval = " – ".join(map(self._text, value.interval)) if value.interval else "none"
+        inside = "not comparable" if value.difference is None else _YES_NO[value.inside]
+        return value.column.name, value.printed, ours, interval, self._text(value.difference, "+"), inside
 
     def _text(self, value: float | None, sign: str = "") -> str:
         """Format a value with one decimal more than the table prints."""
         return "" if value is None else f"{value * self.table.unit:{sign}.{self.table.decimals + 1}f}"
 
-    def _entry(self, one: ValueComparison) -> dict[str, Any]:
-        row, column = self.table.address(one.row, one.column)
+    def _entry(self, value: ValueComparison) -> dict[str, Any]:
+        row, column = self.table.address(value.row, value.column)
         names = ("published", "ours", "interval", "deviation", "difference", "inside", "equal", "n", "tie_rate")
         return {
-            "model": one.row.name,
-            "paper": {"table": f"Table {self.table.number}", "row": row, "column": column, "printed": one.printed},
-            **{name: getattr(one, name) for name in names},
-            "predictions": [dict(each) for each in one.predictions],
-            "why_not": one.why or None,
-            "published_n": one.column.n,
-            "task": one.column.task or None,
-            "metric": one.column.metric or None,
-            "score": list(one.column.score),
-            "average": one.column.average,
+            "model": value.row.name,
+            "paper": {"table": f"Table {self.table.number}", "row": row, "column": column, "printed": value.printed},
+            **{name: getattr(value, name) for name in names},
+            "predictions": [dict(each) for each in value.predictions],
+            "why_not": value.why or None,
+            "published_n": value.column.n,
+            "task": value.column.task or None,
+            "metric": value.column.metric or None,
+            "score": list(value.column.score),
+            "average": value.column.average,
         }
 
     def _lists(self, heading: str) -> list[str]:
@@ -323,11 +325,11 @@ def remarks(by_row: Mapping[str, Sequence[Result]], comparisons: Sequence[ValueC
 
     `by_row` has the results of each row, by the row's name.
     """
-    counts = {(one.column.name, one.n, one.column.n) for one in comparisons if one.n and one.column.n}
+    counts = {(value.column.name, value.n, value.column.n) for value in comparisons if value.n and value.column.n}
     for column, n, published in sorted(counts):
         if n != published:
             yield f"{column}: {n:,} examples here, {published:,} in the paper."
-    suites = {one.column.task: one.column for one in comparisons if one.column.average == SUITE}
+    suites = {value.column.task: value.column for value in comparisons if value.column.average == SUITE}
     for name, results in by_row.items():
         for task, column in suites.items():
             for mean in suite_means(_results_of(column, results), suites_of)[:1]:

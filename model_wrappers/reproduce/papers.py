@@ -18,7 +18,7 @@ from ...metrics.evaluation import check_options
 from ...metrics.records.results import code_version
 from .analyses import ANALYSES, AnalysisInput
 from .comparison import Reproduction
-from .reproduce import NothingToCompareError, ScannedPredictions, reproduce, rows_named, scan_predictions
+from .reproduce import NothingToCompareError, reproduce, rows_named, scan_predictions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def reproduce_all(
     answers. Models run only if `use` names them. An item that is not made has the reason, and stops nothing else.
 
     Args:
-        out: folder of the pages; the comparison of a table is in a folder of its name.
+        out: folder of the pages; the comparison of a table and its new predictions are in a folder of its name.
         use: models to run instead of those of the rows, by label, in all tables that have it:
             ``{"GPT-4V": "precomputed:gpt-4v-results"}``.
         predictions: a folder of predictions, which are compared with all tables that have their models.
@@ -69,37 +69,30 @@ def reproduce_all(
         VLAssayError: a label that no table has, predictions that cannot be read, an unknown option, a full disk.
     """
     check_options(ties=ties, confidence=confidence)
-    tables = all_tables()
-    for label in use or {}:
+    use, options, tables = use or {}, options or {}, all_tables()
+    for label in use:
         if not any(rows_named(table, label) for table in tables.values()):
             known = dict.fromkeys(row.name for table in tables.values() for row in table.rows if row.run.is_model)
             raise UnknownNameError("row of the papers' tables", label, list(known))
     data = None if data_dir is None else existing_folder(data_dir)
-    folder = Path(out).expanduser()
-    scanned = scan_predictions(predictions) if predictions is not None else []
-    arguments = {"weights": weights, "data_dir": data, "options": options or {}, "ties": ties, "confidence": confidence}
-    made = {table.name: _compare(table, folder, use or {}, scanned, arguments) for table in tables.values()}
+    folder, scanned = Path(out).expanduser(), [] if predictions is None else scan_predictions(predictions)
+    arguments = {"predictions": scanned, "data_dir": data, "weights": weights, "options": options, "progress": False}
+    arguments |= {"ties": ties, "confidence": confidence}
+    made = {name: _compare(table, folder / name, use, arguments) for name, table in tables.items()}
     compared = {name: result for name, result in made.items() if isinstance(result, Reproduction)}
-    source = AnalysisInput(scanned, compared, data, options or {})
+    source = AnalysisInput(scanned, compared, data, options)
     results = [_make(item, made, source, folder) for item in read_inventory()]
     _write(results, folder)
     return results
 
 
-def _compare(
-    table: Table,
-    folder: Path,
-    use: Mapping[str, str],
-    scanned: Sequence[ScannedPredictions],
-    arguments: Mapping[str, Any],
-) -> Reproduction | str:
-    """Return the comparison of a table, or the reason if there is nothing to compare; `arguments` as of `reproduce`."""
+def _compare(table: Table, out: Path, use: Mapping[str, str], arguments: Mapping[str, Any]) -> Reproduction | str:
+    """Return the comparison of a table, or the reason for its absence; `arguments` go to `reproduce`."""
     if reason := table.why_not():
         return f"as printed alone: {reason}"
     use = {label: model for label, model in use.items() if rows_named(table, label)}
-    out = folder / table.name
     try:
-        if result := reproduce(table.name, use=use, predictions=scanned, out=out, progress=False, **arguments):
+        if result := reproduce(table.name, use=use, out=out, **arguments):
             return result
     except NothingToCompareError:
         pass
@@ -133,20 +126,23 @@ def _saved(part: Part | Figure, folder: Path) -> Part:
     return f"![{name}]({name}.png)"
 
 
-def _section(table: Table, result: Reproduction | str, row: str) -> tuple[bool, str, Sequence[Part]]:
-    """Return whether a table, or a row of it, was compared, the finding or reason, and the parts of its section."""
+def _section(table: Table, result: Reproduction | str, label: str) -> tuple[bool, str, Sequence[Part]]:
+    """Return whether a table was compared, the finding or reason, and the parts of its section.
+
+    A `label`, if not empty, restricts the section to the rows with this label.
+    """
     if isinstance(result, str):
         headings, rows = ("", *(column.name for column in table.columns)), [(r.name, *r.printed) for r in table.rows]
         printed = [simple_table(headings, rows, title="As printed")] if table.why_not() else []
         return False, f"{result}.".replace("..", "."), printed
-    if not row:
+    if not label:
         link = f"[{table.name}]({table.name}/{table.name}.md): {result.summary()}"
         return True, result.summary(), result.parts(level=3) if table.is_statistics else [link]
-    names = {each.name for each in rows_named(table, row)}
-    cells = [one for one in result.comparisons if one.row.name in names and one.ours is not None]
+    names = {row.name for row in rows_named(table, label)}
+    cells = [value for value in result.comparisons if value.row.name in names and value.ours is not None]
     if not cells:
         return False, "not in this run: there are no predictions of it.", []
-    equal = sum(bool(one.equal) for one in cells)
+    equal = sum(bool(value.equal) for value in cells)
     remarks = [remark for remark in result.remarks if remark.split(": ")[0] in names]
     text = f"{equal} of {len(cells)} values equal ours to the last printed digit."
     return True, " ".join([text, *remarks]), remarks
@@ -171,7 +167,7 @@ def _write(results: Sequence[ItemResult], folder: Path) -> None:
     links.append(f"[Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
     write_text(folder / INDEX, to_markdown([index, *bullets(links)], "The papers, reproduced", level=2))
     write_text(folder / INVENTORY, inventory_page())
-    entries = [{**each.item._asdict(), "is_made": each.is_made, "text": each.text} for each in results]
+    entries = [{**item._asdict(), "is_made": is_made, "text": text} for item, is_made, text, _ in results]
     content = {"schema": SCHEMA, "version": VERSION, "code": code_version(), "items": entries}
     write_text(folder / DOCUMENT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 

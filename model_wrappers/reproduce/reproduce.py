@@ -24,7 +24,7 @@ from ...metrics.records.predictions import read_predictions
 from ..engine.distributed import join
 from ..engine.families import family_constants
 from ..engine.runner import default_folder, predict
-from .comparison import Reproduction, compare, compare_statistics, remarks
+from .comparison import Reproduction, ValueComparison, compare, compare_statistics, remarks
 
 NEEDS = ("nothing", "a library", "weights", "predictions")
 
@@ -126,17 +126,30 @@ def reproduce(
         raise kind(f"no model of {table} to compare with. {reasons}")
     if not join().is_main:
         return None
-    results, comparisons = {}, []
-    for row in (row for row in published.rows if row.name in files):
-        evaluated = report(
-            files[row.name], parts=False, ties=ties or _ties(row, files[row.name]), confidence=confidence
-        )
-        results[row.name] = [result for result in evaluated if result.metric in published.metrics]
-        comparisons += compare(published, row, results[row.name])
+    comparisons, notes = _evaluate(published, files, ties, confidence)
     options = {"ties": ties, "confidence": confidence}
-    result = Reproduction(published, comparisons, options, not_run, failed, [*remarks(results, comparisons)])
+    result = Reproduction(published, comparisons, options, not_run, failed, notes)
     result.write(folder)
     return result
+
+
+def _evaluate(
+    table: Table, files: Mapping[str, Sequence[Path]], ties: str | None, confidence: float
+) -> tuple[list[ValueComparison], list[str]]:
+    """Return the comparisons of the rows with predictions in `files`, by the row's name, and remarks about these."""
+    results, comparisons = {}, []
+    for row in (row for row in table.rows if row.name in files):
+        row_ties = ties or _ties(row, files[row.name])
+        evaluated = report(files[row.name], parts=False, ties=row_ties, confidence=confidence)
+        results[row.name] = [result for result in evaluated if result.metric in table.metrics]
+        comparisons += compare(table, row, results[row.name])
+    return comparisons, [*remarks(results, comparisons)]
+
+
+def _ties(row: Row, files: Iterable[Path]) -> str | None:
+    """Return the tie policy of a row's values, which applies to means over several orders of the captions."""
+    orders = [read_predictions(file).metadata["run"].get("orders", 1) for file in files] if row.run.ties else []
+    return row.run.ties if any(count > 1 for count in orders) else None
 
 
 def plan_rows(
@@ -271,9 +284,3 @@ def _run_row(
     if problems and not files:
         raise next(iter(problems.values()))
     return files
-
-
-def _ties(row: Row, files: Iterable[Path]) -> str | None:
-    """Return the tie policy of a row's values, which applies to means over several orders of the captions."""
-    orders = [read_predictions(file).metadata["run"].get("orders", 1) for file in files] if row.run.ties else []
-    return row.run.ties if any(count > 1 for count in orders) else None
