@@ -157,7 +157,7 @@ def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
 
 
 def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
-    with pytest.raises(ModelError, match=r"pairs gave \(1,\) scores for \d+ captions"):
+    with pytest.raises(ModelError, match=r"pairs gave scores of the shape \(1,\) for \d+ texts"):
         run_quietly(Pairs(wrong=True), coco(), tmp_path / "out")
 
 
