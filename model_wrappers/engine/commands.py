@@ -13,7 +13,6 @@ import typer
 
 from ...hub_datasets.commands import (
     AllowMissing,
-    Confidence,
     DataDir,
     Options,
     Ties,
@@ -81,6 +80,9 @@ class RunOptions:
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
+    decode: Annotated[
+        str | None, speed_option(help="gpu: decode JPEG files on the GPU; pixels differ a little, which is recorded.")
+    ] = None
     limit: Annotated[
         int | None,
         typer.Option(
@@ -142,7 +144,6 @@ def run(
     options: RunOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
     ties: Ties = None,
-    confidence: Confidence = 0.95,
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
@@ -157,7 +158,7 @@ def run(
     from ...metrics.evaluation import check_options
     from . import runner
 
-    check_options(ties=ties, confidence=confidence)
+    check_options(ties=ties)
     if plan:
         references = benchmarks or runner.DEFAULT_BENCHMARKS
         _print_plan(model, runner.plan(model, references, config=options.run_config()))
@@ -165,7 +166,7 @@ def run(
     files = options.predict(model, benchmarks)
     if _is_main():
         typer.echo("evaluating", err=True)
-        make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
+        make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties)
         if model == "demo-clip" and not benchmarks:
             typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
+from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import Embeddings, TwoPrecisions, decide, dots
@@ -65,6 +66,7 @@ class Encoder:
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
+        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
         numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in numbers])
         self.tokens = dict(zip(numbers.tolist(), tokens, strict=True))
@@ -104,11 +106,15 @@ class Encoder:
         return self._read(chosen, "float64-captions", exact=True)[places]
 
     def _see(self, numbers: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
+        model, decoder = self.model, self._decoder
+
         def load(item: Item) -> Loaded:
-            return load_image(self.model, self._plan, int(numbers[item[0]]))
+            number = int(numbers[item[0]])
+            return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
 
         def compute(batch: Batch) -> Any:
-            return self.model.encode_images(batch.images, exact=exact)
+            images = decoder.images(batch.images) if decoder else batch.images
+            return model.encode_images(images, exact=exact)
 
         keys = [item_key(self._plan.images[number]) for number in numbers.tolist()]
         derived = self._derived or exact

@@ -281,17 +281,41 @@ def test_the_module_and_the_plain_function_agree(name):
 def test_batches_and_single_examples_add_up_to_the_whole(name, container):
     case, inputs = CASES[name], rows_of(name)
     batches, single = load_metric(name), load_metric(name)
-    labels = {key: rows for key, rows in inputs.items() if key not in input_names(name)} | case.settings
+    labels = {key: rows for key, rows in inputs.items() if key not in input_names(name)}
     # Rows of boxes are mappings, which come in lists alone.
     columns = {key: inputs[key] if len(case.scores) > 1 else container(inputs[key]) for key in input_names(name)}
-    expected = load_metric(name).compute(**columns, **labels)
+    expected = load_metric(name).compute(**columns, **labels, **case.settings)
     for part in (slice(0, 2), slice(2, None)):
-        batches.add_batch(**{key: rows[part] for key, rows in columns.items()})
-    assert batches.compute(**labels) == expected
+        batches.add_batch(**{key: rows[part] for key, rows in (columns | labels).items()})
+    assert batches.compute(**case.settings) == expected
     names = {"predictions": "prediction", "references": "reference"}
     for row in zip(*columns.values(), strict=True):
         single.add(**{names.get(key, key): value for key, value in zip(columns, row, strict=True)})
-    assert single.compute(**labels) == expected
+    assert single.compute(**labels, **case.settings) == expected
+
+
+def test_labels_that_only_some_batches_have_or_that_are_too_few_are_rejected():
+    module, rows = load_metric("aro_itm"), {"predictions": [[0.9, 0.1]] * 2, "references": [0, 0]}
+    module.add_batch(**rows, categories=["on", "under"])
+    for labels, message in (({"categories": ["on"]}, "1 categories for 2 examples"), ({}, "and this one no labels")):
+        with pytest.raises(ScoresError, match=message):
+            module.add_batch(**rows, **labels)
+    with pytest.raises(ScoresError, match="categories came with the examples and again"):
+        module.compute(categories=["on", "under"])
+
+
+@EVERY
+def test_a_flat_result_has_every_number_on_one_level(name):
+    inputs = rows_of(name, n=60) | INTERVALS
+    nested, flat = compute(name, inputs), compute(name, inputs, flat=True)
+    assert all(type(value) in (int, float) for value in flat.values())
+    expected = []
+    for path, value in numbers(nested).items():
+        if value is None:
+            expected += ["nan"] * (2 if path[-1].endswith("_interval") else 1)
+        elif type(value) in (int, float):
+            expected.append(repr(value))
+    assert sorted(map(repr, flat.values())) == sorted(expected)
 
 
 @EVERY
