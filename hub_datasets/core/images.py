@@ -12,6 +12,8 @@ from collections.abc import Collection
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from ...metrics.common.storage import refuse_pointer
+
 # Others, such as EPS, start programs or are read by little-tested code. Pillow counts the MPO of phones as JPEG.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 100_000_000
@@ -77,6 +79,7 @@ def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:
 
 def open_checked(content: bytes) -> Image.Image:
     """An image that is not decoded yet, of a size that may be; raises as `decode`."""
+    refuse_pointer(content)
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except UnidentifiedImageError:  # Pillow names the address of the bytes

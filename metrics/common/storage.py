@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from .errors import PredictionsError, StorageError
 
 _SEAL = hashlib.sha256().digest_size
+_POINTER = b"version https://git-lfs"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -80,6 +81,20 @@ def check_writable(folder: Path, option: str = "--out") -> None:
         raise StorageError(
             f"nothing can be written to {folder}, as {there} is no folder to write to; give another {option}"
         )
+
+
+def refuse_pointer(source: Path | bytes) -> None:
+    """Raise ValueError if a file, or the content of one, is a pointer, which git leaves there without git-lfs.
+
+    >>> refuse_pointer(b"version https://git-lfs.github.com/spec/v1\\noid sha256:0")
+    Traceback (most recent call last):
+    ValueError: it is a pointer of git-lfs; fetch the file itself with `git lfs pull`
+    """
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            source = file.read(len(_POINTER))
+    if source.startswith(_POINTER):
+        raise ValueError("it is a pointer of git-lfs; fetch the file itself with `git lfs pull`")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -21,6 +21,7 @@ from ....metrics.common.storage import write_text
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
+from ...core.stored_images import open_parquet
 
 HUB = "hf://datasets/"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -207,9 +208,7 @@ def read_rows(path: Path) -> list[Keyed]:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
     try:
         if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            rows: Any = pq.read_table(path).to_pylist()
+            rows: Any = open_parquet(path).read().to_pylist()
         elif path.suffix in (".csv", ".tsv"):
             rows = _read_cells(path)
         elif path.suffix == ".jsonl":
