@@ -41,6 +41,16 @@ def decode(content: bytes) -> Image.Image:
         return image.convert("RGB")
 
 
+def check_image(content: bytes) -> None:
+    """Raise what `decode` would raise; a JPEG is decoded at an eighth of its size, in half the time or less."""
+    with open_checked(content) as image:
+        if image.format == "JPEG":
+            image.draft(None, (1, 1))
+            image.load()
+            return
+    decode(content)
+
+
 def portable(
     content: bytes, most: int | None = MOST_SENT, kinds: Collection[str] = ("JPEG", "PNG")
 ) -> tuple[str, bytes]:
