@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import writable_cache
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
     TASK_TYPES,
@@ -329,7 +331,9 @@ def build_folder(
     listed = [] if data_dir is None else listing(existing_folder(data_dir))
     key = [code, config, options, listed, split]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
-    return cache_folder() / "datasets" / name / f"{config}-{digest}"
+    place = Path("datasets", name, f"{config}-{digest}")
+    kept = cache_folder() / place
+    return kept if os.access(kept, os.R_OK) else writable_cache(cache_folder()) / place
 
 
 def listing(folder: Path, *, with_written: bool = False) -> list[tuple[str, int, int]]:
@@ -378,6 +382,7 @@ def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open(folder: Path, config: str, split: str) -> Any:
     import datasets
+    from datasets.config import HF_DATASETS_CACHE
 
     with data_errors(f"{folder} cannot be read; remove it to have it built again"):
         files = built_files(folder, config, split)
@@ -385,7 +390,8 @@ def _open(folder: Path, config: str, split: str) -> Any:
         # and run a script in it.
         features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
         names = {split: [str(path) for path in files]}
-        return datasets.load_dataset("parquet", data_files=names, features=features, split=split)
+        cache = str(writable_cache(HF_DATASETS_CACHE))
+        return datasets.load_dataset("parquet", data_files=names, features=features, split=split, cache_dir=cache)
 
 
 def _hub_revision(folder: Path) -> dict[str, str]:

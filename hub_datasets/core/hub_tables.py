@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import cache_error
 from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
@@ -122,7 +123,7 @@ class HubTable:
                 f"{remedy}."
             ) from error
         except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-            raise DownloadError(self.page, error, remedy) from error
+            raise cache_error(error) or DownloadError(self.page, error, remedy) from error
         if paths := self.find(Path(folder)):
             return paths
         problem = FileNotFoundError(f"no files {self.files} at revision {self.revision}, or they have not arrived")

@@ -409,9 +409,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
 
         def read(row: Row) -> Row:
             files: Row = {}
-            for column, name in self._image_names(row).items() if images is not None else ():
-                path, files[column] = images[name], None
-                if path is None:
+            if images is None:
+                return files
+            for column, name in self._image_names(row).items():
+                files[column] = None
+                if (path := images[name]) is None:
                     continue
                 try:
                     file = self._image_file(row, column, path)

@@ -17,6 +17,7 @@ from ...hub_datasets.core.network import is_hub_reachable
 from ...hub_datasets.core.pretrained import check_folder
 from ...metrics.common.errors import ModelError, check_known, similar
 from ...metrics.common.imports import gc_paused
+from ...metrics.common.storage import cache_error
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
@@ -259,6 +260,8 @@ def _download_config(name: str, options: LoadOptions) -> Path:
     try:
         return Path(hf_hub_download(name, "config.json", revision=options.revision))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        if unwritable := cache_error(error):
+            raise unwritable from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         why = f"it is not on the Hub ({reason})" if is_hub_reachable() else "the Hub cannot be reached"
         raise ModelError(
