@@ -328,7 +328,7 @@ def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
-    """Return the model's activation, and whether its weights were trained with another one; warn if so."""
+    """Return the model's activation, and whether its weights were trained with another one; warn unless they were not."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
     if source.tag:
@@ -339,8 +339,15 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
         if source.published and source.published.activation:
             trained = source.published.activation == QUICK
     names = {True: QUICK, False: "gelu"}
-    if trained is not None and trained != quick:
-        plain = source.model.removesuffix("-quickgelu")
+    plain = source.model.removesuffix("-quickgelu")
+    if trained is None:
+        warnings.warn(
+            f"{source.shown}: computed with the activation {names[quick]}; with which one the weights were trained is "
+            f"not known. Those trained from OpenAI's need {plain}-quickgelu, others {plain}; the wrong one gives other "
+            "scores",
+            stacklevel=3,
+        )
+    elif trained != quick:
         warnings.warn(
             f"{source.shown}: the weights were trained with the activation {names[trained]}, but this model computes "
             f"{names[quick]}, and its scores are others. {plain + '-quickgelu' if trained else plain} matches them; "
