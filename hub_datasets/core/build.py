@@ -17,7 +17,6 @@ rewritten without it, and the types are declared in the card, which all versions
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -32,7 +31,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ...metrics.common.storage import new_folder, read_error, readable
+from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
 from .downloads import MissingSourceError
@@ -40,7 +39,6 @@ from .repository import BUILD_FILE, BUILD_SCHEMA
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
 _COUNTS = ("<!-- counts -->", "<!-- /counts -->")
 
 
@@ -277,7 +275,7 @@ def download_config() -> Any:
     """
     from datasets import DownloadConfig, config
 
-    return DownloadConfig(cache_dir=str(config.DOWNLOADED_DATASETS_PATH), use_etag=False)
+    return DownloadConfig(cache_dir=str(writable_cache(config.DOWNLOADED_DATASETS_PATH)), use_etag=False)
 
 
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
@@ -397,8 +395,8 @@ def data_errors(what: str) -> Iterator[None]:
         # What is written is new, and not there yet.
         if isinstance(cause, PermissionError) and cause.filename and os.access(cause.filename, os.F_OK):
             raise read_error(cause) from error
-        if isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
-            raise StorageError(f"cannot write {what}: {cause.strerror}; what was there is intact") from error
+        if unwritable := cache_error(cause, what):
+            raise unwritable from error
         if isinstance(cause, VLAssayError):
             raise cause from cause.__cause__
         raise DataError(f"{what}: {cause}") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError, StorageError
-from ...metrics.common.storage import readable, write_text
+from ...metrics.common.storage import readable, writable_cache, write_text
 from ...metrics.records.predictions import file_hash, is_predictions
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
@@ -348,7 +348,9 @@ def build_folder(
     listed = [] if data_dir is None else listing(existing_folder(data_dir))
     key = [code, config, options, listed, split]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
-    return cache_folder() / "datasets" / name / f"{config}-{digest}"
+    place = Path("datasets", name, f"{config}-{digest}")
+    kept = cache_folder() / place
+    return kept if os.access(kept, os.R_OK) else writable_cache(cache_folder()) / place
 
 
 def listing(folder: Path) -> list[tuple[str, int, int | str]]:
@@ -432,6 +434,7 @@ def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _open(folder: Path, config: str, split: str) -> Any:
     import datasets
+    from datasets.config import HF_DATASETS_CACHE
 
     with data_errors(f"{folder} cannot be read; remove it to have it built again"):
         files = built_files(folder, config, split)
@@ -439,7 +442,8 @@ def _open(folder: Path, config: str, split: str) -> Any:
         # and run a script in it.
         features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
         names = {split: [str(path) for path in files]}
-        return datasets.load_dataset("parquet", data_files=names, features=features, split=split)
+        cache = str(writable_cache(HF_DATASETS_CACHE))
+        return datasets.load_dataset("parquet", data_files=names, features=features, split=split, cache_dir=cache)
 
 
 def _hub_revision(folder: Path) -> dict[str, str]:

@@ -12,6 +12,8 @@ from collections.abc import Collection
 import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
+from ...metrics.common.storage import refuse_pointer
+
 # Others, such as EPS, start programs or are read by little-tested code. Pillow counts the MPO of phones as JPEG.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 100_000_000
@@ -39,6 +41,16 @@ def decode(content: bytes) -> Image.Image:
         if image.mode in ("I", "F"):
             raise ValueError(f"its pixels have 32 bits (mode {image.mode}); save it with 8 or 16 bits")
         return image.convert("RGB")
+
+
+def check_image(content: bytes) -> None:
+    """Raise what `decode` would raise; a JPEG is decoded at an eighth of its size, in half the time or less."""
+    with open_checked(content) as image:
+        if image.format == "JPEG":
+            image.draft(None, (1, 1))
+            image.load()
+            return
+    decode(content)
 
 
 def portable(
@@ -79,6 +91,7 @@ def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:
 
 def open_checked(content: bytes) -> Image.Image:
     """An image that is not decoded yet, of a size that may be; raises as `decode`."""
+    refuse_pointer(content)
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except UnidentifiedImageError:  # Pillow names the address of the bytes

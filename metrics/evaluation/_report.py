@@ -174,7 +174,7 @@ class Report(Document, Sequence[Result]):
 
     def screen(self) -> list[Part]:
         """Return what a run concludes with: a row for each task, and what the scores show in three sentences."""
-        return [*(screen(self.results) if self.results else ()), *self.unscored]
+        return [*(screen(self.results) if self.results else ()), *self.notes]
 
     def to_markdown(self) -> str:
         """The tables as Markdown: models as rows first, then those of each model and metric."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..common.errors import PredictionsError
-from ..common.storage import check_version, write_atomically
+from ..common.storage import check_version, refuse_pointer, write_atomically
 from ..common.user_files import list_files
 from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
@@ -94,11 +94,12 @@ def read_predictions(path: str | Path) -> Predictions:
         # `read_table` imports pyarrow's datasets, and pandas. Like it, take the metadata of the schema, which a file
         # may also state outside of it: who reads both can tell that they differ. The beginning of a relative path with
         # a colon would be taken for a file system.
+        refuse_pointer(path)
         with pq.ParquetFile(path.absolute()) as file:
             table = file.read().replace_schema_metadata(file.schema_arrow.metadata)
     except FileNotFoundError:
         raise PredictionsError(f"{path}: no such predictions file") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise PredictionsError(f"{path} is not a readable Parquet file: {error}") from error
     metadata = _metadata(table, path)
     row_class = ROWS[metadata["task_type"]]

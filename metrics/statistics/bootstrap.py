@@ -131,9 +131,9 @@ def cluster_bootstrap(
     column_of = {name: column for column, name in enumerate(sorted(names))}
     category = np.array([column_of[name] for name in names])[codes]
 
-    per_cluster = _totals(values, cluster, category)
-    sums, counts = np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2)
-    every = _Totals(*per_cluster, np.bincount(category, values**2), sums, counts)
+    cluster_sums, cluster_counts = _totals(values, cluster, category)
+    sums, counts = np.hsplit(_draw(np.hstack([cluster_sums, cluster_counts]), resamples, seed), 2)
+    every = _Totals(cluster_sums, cluster_counts, np.bincount(category, values**2), sums, counts)
     columns, macro = _intervals(every, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
