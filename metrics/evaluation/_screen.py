@@ -8,12 +8,11 @@ from typing import NamedTuple
 from ..common.documents import INTERVAL, Cell, Column, Part, Table, TableRow, Verdict
 from ..common.formatting import percent, words
 from ..records.results import Result
-from ._tables import Line, interval_cell, labels, lines, overall, partial_sentence
+from ._tables import ALL, Line, interval_cell, labels, lines, overall, partial_sentence, percent_cell
 
 # A terminal shows the table, the sentences and what the command prints below them without scrolling.
 _MOST_ROWS = 20
 _NAMED = 3
-_SCORE = Column("score", is_text=True)
 
 
 class _Category(NamedTuple):
@@ -44,31 +43,34 @@ def screen(results: Sequence[Result]) -> list[Part]:
     """Return a table with a row for each task and metric, and sentences that conclude from the categories."""
     shown = list(zip(results, labels(results), strict=True))
     models = dict.fromkeys(label for _, label in shown)
+    scores = list(dict.fromkeys(map(_score, results)))
     rows, categories = [], []
     for result, label in shown:
         every = lines(result, results)
-        name = _name(result, results) if len(models) == 1 else f"{label}: {_name(result, results)}"
-        rows.append(_row(name, result, overall(every)))
-        categories += _categories(name, result, every)
+        name = _name(result, every, results)
+        rows.append(_row(name if len(models) == 1 else f"{label}: {name}", result, overall(every), len(scores) > 1))
+        categories += _categories(name if len(models) == 1 else f"{label}: {name}", result, every)
     title = f"{next(iter(models))}: main scores" if len(models) == 1 else "Main scores"
-    columns = (_SCORE, Column("result", (INTERVAL,)), Column("text rule"), Column("chance"), Column("n"))
+    named = (Column("score", is_text=True), Column("result", (INTERVAL,)))
+    columns = named if len(scores) > 1 else (Column(scores[0], (INTERVAL,)),)
+    columns += (Column("text rule"), Column("chance"), Column("n"))
     table = Table(title, columns, tuple(rows[:_MOST_ROWS]), _note(results), corner="task")
     return [table, *map(Verdict, _sentences(categories))]
 
 
-def _row(name: str, result: Result, line: Line) -> TableRow:
+def _score(result: Result) -> str:
+    return words(result.main_score) + ("" if result.higher_is_better[result.main_score] else " ↓")
+
+
+def _row(name: str, result: Result, line: Line, with_score: bool) -> TableRow:
     score = line.scores[result.main_score]
-    arrow = "" if result.higher_is_better[result.main_score] else " ↓"
-    levels = (score.value, score.blind, result.chance.get(result.main_score))
-    value, blind, chance = ("" if level is None else percent(level) for level in levels)
-    result_cell = Cell(value or "–", (interval_cell(score.interval),))
-    return TableRow(
-        name, (Cell(words(result.main_score) + arrow), result_cell, *map(Cell, (blind, chance, f"{line.n:,}")))
-    )
+    value = Cell(percent_cell(score.value) or "–", (interval_cell(score.interval),))
+    levels = (percent_cell(level) for level in (score.blind, result.chance.get(result.main_score)))
+    return TableRow(name, (*[Cell(_score(result))] * with_score, value, *map(Cell, (*levels, f"{line.n:,}"))))
 
 
 def _note(results: Sequence[Result]) -> str:
-    sentences = [partial_sentence(result.benchmark for result in results), "In per cent."]
+    sentences = [partial_sentence(result.benchmark for result in results)]
     if level := results[0].options.get("confidence"):
         sentences.append(f"Intervals: {100 * level:g} %.")
     if not all(result.higher_is_better[result.main_score] for result in results):
@@ -116,8 +118,8 @@ def _list(categories: Sequence[_Category]) -> str:
     return named + (f" and {len(categories) - _NAMED} more" if len(categories) > _NAMED else "")
 
 
-def _name(result: Result, results: Iterable[Result]) -> str:
-    """Return the task, with its benchmark if there are several."""
+def _name(result: Result, every: Sequence[Line], results: Iterable[Result]) -> str:
+    """Return the task, or its only category, with the benchmark if there are several."""
     benchmarks = {each.benchmark["name"] for each in results}
-    task = result.benchmark["task"]
+    task = every[0].name if len(every) == 1 and every[0].name != ALL else result.benchmark["task"]
     return task if len(benchmarks) == 1 else f"{result.benchmark['name']}/{task}"

@@ -43,6 +43,12 @@ def test_a_category_is_better_if_its_interval_is_above_the_text_rule_and_chance(
         assert sentence.startswith(start)
 
 
+def test_a_single_category_and_a_single_score_stand_where_the_task_and_result_would(tmp_path):
+    table, _ = screen_of(write(tmp_path / "a.parquet", matching([[1.0, 0.0]] * 4, categories=("swap_obj",))))
+    assert table.columns[0].header == "accuracy"
+    assert [(row.name, row.cells[0].value) for row in table.rows] == [("swap_obj", "100.0 %")]
+
+
 def test_partial_data_are_said_beside_the_numbers(tmp_path):
     table, _ = screen_of(write(tmp_path / "a.parquet", rows(0.5, n=20), limit=20))
     assert "Partial: 20 examples of the task only" in table.note
@@ -52,5 +58,6 @@ def test_lower_is_better_is_marked_and_counts_the_other_way(tmp_path):
     scores = [[0.9, 0.8, 0.1], [0.8, 0.9, 0.1]] * 100
     path = write(tmp_path / "a.parquet", matching(scores, config="hard_positives"), task="hard_positives")
     table, said = screen_of(path)
+    assert table.columns[0].header == "score"
     assert [row.cells[0].value for row in table.rows] == ["augmented accuracy", "brittleness ↓"]
     assert "hard_positives/swap_obj brittleness (+33.3 points)" in said[0]
