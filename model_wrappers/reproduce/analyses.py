@@ -286,7 +286,7 @@ def refinement_gaps(source: AnalysisInput) -> Parts:
 
 
 def score_gaps(source: AnalysisInput, tasks: Sequence[str] = _EXISTING, name: str = "sugarcrepe-figure-1") -> Parts:
-    """Draw SugarCrepe's Figure 1: positive caption's score minus that of each hard negative, by blind model and task.
+    """Draw SugarCrepe's Figure 1: gaps between the scores of a caption and its hard negatives, by blind model and task.
 
     Raises:
         PredictionsError: there are no predictions of a model that sees no images.
