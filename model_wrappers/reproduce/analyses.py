@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     Parts = list[Part | Figure]
 
+# Recall@1 by dataset, model and direction, then by condition, of which the first is "No Shuffling".
+_Recalls = dict[tuple[str, str, str], dict[str, float]]
+
 
 class AnalysisInput(NamedTuple):
     """Predictions of any tasks, the compared tables by name, and `data_dir` and `options` as for `examples_of`."""
@@ -116,29 +119,38 @@ def retrieval_without_order(source: AnalysisInput) -> Parts:
     """Draw ARO's Figure 2, from Tables 3 and 4: Recall@1 with shuffled captions and images, and the largest drops."""
     parts: Parts = []
     for name, kind in (("aro-3", "text"), ("aro-4", "image")):
-        table, cells = get_table(name), []
-        # Recall@1 by dataset, model and direction, then by condition; the first condition is "No Shuffling".
-        recalls: dict[tuple[str, str, str], dict[str, float]] = {}
-        for row in table.rows:
-            for column, recall in table.values(row).items():
+        recalls: _Recalls = {}
+        for row in get_table(name).rows:
+            for column, recall in get_table(name).values(row).items():
                 data, condition, score = re.split(", |: ", column)
                 if score.endswith("@1"):
                     recalls.setdefault((data, row.label, score), {})[condition] = recall
-        for key, (plain, *shuffled) in ((key, by_condition.items()) for key, by_condition in recalls.items()):
-            worst, value = min(shuffled, key=lambda item: item[1])
-            cells.append((", ".join(key), f"{plain[1]:.3f}", worst, f"{value:.3f}", f"{100 * value / plain[1]:.0f} %"))
-        headings, title = ("", "no shuffling", "shuffle", "shuffled", "is left"), f"Recall@1 with the {kind} shuffle"
-        parts.append(simple_table(headings, cells, title=f"{title} that lowers it most (published)"))
-        figure = _figure(f"aro-figure-2-{kind}", 13, 7)
-        panels = dict.fromkeys((data, score) for data, _, score in recalls)
-        for axes, (data, score) in zip(figure.subplots(2, 2).flat, panels, strict=True):
-            bars = {key[1]: values for key, values in recalls.items() if (key[0], key[2]) == (data, score)}
-            _draw_bars(axes, bars, title=data, ylabel=score, ylim=(0, 1))
-        parts.append(figure)
+        parts += [_largest_drops(recalls, kind), _draw_recalls(recalls, f"aro-figure-2-{kind}")]
         if ours := source.ours(name):
             rows = [(f"{value.row.name}, {value.column.name}", value.printed, f"{value.ours:.3f}") for value in ours]
             parts.append(simple_table(("", "published", "ours"), rows, title=f"Ours, {kind} shuffles", numbers=True))
     return parts
+
+
+def _largest_drops(recalls: _Recalls, kind: str) -> Part:
+    rows = []
+    for key, by_condition in recalls.items():
+        (_, plain), *shuffled = by_condition.items()
+        worst, recall = min(shuffled, key=lambda item: item[1])
+        rows.append((", ".join(key), f"{plain:.3f}", worst, f"{recall:.3f}", f"{100 * recall / plain:.0f} %"))
+    title = f"Recall@1 with the {kind} shuffle that lowers it most (published)"
+    return simple_table(("", "no shuffling", "shuffle", "shuffled", "is left"), rows, title=title)
+
+
+def _draw_recalls(recalls: _Recalls, name: str) -> Figure:
+    """Draw a panel for each dataset and direction, with a group of bars for each condition and a bar for each model."""
+    figure = _figure(name, 13, 7)
+    panels: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for (data, model, score), by_condition in recalls.items():
+        panels.setdefault((data, score), {})[model] = by_condition
+    for axes, ((data, score), bars) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
+        _draw_bars(axes, bars, title=data, ylabel=score, ylim=(0, 1))
+    return figure
 
 
 def negclip_profile(source: AnalysisInput) -> Parts:
@@ -274,7 +286,7 @@ def refinement_gaps(source: AnalysisInput) -> Parts:
 
 
 def score_gaps(source: AnalysisInput, tasks: Sequence[str] = _EXISTING, name: str = "sugarcrepe-figure-1") -> Parts:
-    """Draw SugarCrepe's Figure 1: positive caption's score minus that of each hard negative, by blind model and task.
+    """Draw SugarCrepe's Figure 1: gaps between the scores of a caption and its hard negatives, by blind model and task.
 
     Raises:
         PredictionsError: there are no predictions of a model that sees no images.
@@ -322,8 +334,7 @@ def imagenet_correlation(source: AnalysisInput, axis: Column = _IMAGENET) -> Par
     """
     columns = [column for column in get_table("sugarcrepe-6").columns if column.average == "category"]
     tasks = {column.task for column in (axis, *columns)}
-    by_task = [{str(each.model["name"]) for each in source.predictions if each.task == task} for task in tasks]
-    models = set.intersection(*by_task)
+    models = set.intersection(*({p.model["name"] for p in source.predictions if p.task == task} for task in tasks))
     if len(models) < FEWEST:
         raise PredictionsError(
             f"{len(models)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "

@@ -49,7 +49,7 @@ class ValueComparison:
 
     Args:
         row, column: of the table; see `published.tables.Table` for their place in the paper.
-        printed, published: the published value as it is printed, and on the scale of `ours`.
+        printed, published: the published value as printed, and on the scale of `ours`.
         ours: our value; None with a reason in `why`.
         interval, n, tie_rate: the interval of `ours`, its number of examples, and the share of examples with ties.
         deviation: standard deviation over seeds of the data; `ours` is then the mean.
@@ -97,7 +97,7 @@ class Reproduction:
 
     @property
     def notes(self) -> list[str]:
-        """The notes of the table, then those of the rows that were run."""
+        """The notes of the table, followed by the notes of the rows that were run."""
         by_row = {value.row.name: value.row.run.note for value in self.comparisons if value.row.run.note}
         return [*self.table.notes, *(f"{name}: {note}." for name, note in by_row.items())]
 
@@ -241,7 +241,7 @@ def compare_value(
 
 
 def compare_statistics(table: Table, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Reproduction:
-    """Compare the printed statistics of a dataset with those of our rows; the arguments are those of `examples_of`.
+    """Compare the printed statistics of a dataset with ours; `data_dir` and `options` as for `examples_of`.
 
     Raises:
         DataError: the dataset is missing or damaged.

@@ -54,7 +54,7 @@ def reproduce_all(
 
     Args:
         out: folder of the pages; the comparison of a table and its new predictions are in a folder of its name.
-        use: models to run instead of those of the rows, by label, in all tables that have it:
+        use: models to run instead of the rows' models, by label, in all tables that have it:
             ``{"GPT-4V": "precomputed:gpt-4v-results"}``.
         predictions: a folder of predictions, which are compared with all tables that have their models.
         data_dir: the user's own copies of the sources, a folder for each benchmark.

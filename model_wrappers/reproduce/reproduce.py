@@ -72,13 +72,13 @@ def reproduce(
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
         models: labels of the rows to run, as printed; by default all that can be run.
-        use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``. The row's
+        use: models to score instead of the rows' models, by label: ``{"XVLM": "precomputed:xvlm.csv"}``. The row's
             settings apply to a model of the same family.
         predictions: a folder with predictions, or what `scan_predictions` found there. Models are then run only if
             `use` names them or if their answers were released. Predictions in a folder with a row's name belong to
             that row; others to the row with their model or its name. Several predictions of one task that differ in
             the seed of its data are averaged.
-        out: folder of the results; by default that of `predictions`, or ``vl-assay-results/<table>``.
+        out: folder of the results; by default the folder `predictions`, or ``vl-assay-results/<table>``.
         weights: the folder with weights to be downloaded by hand, such as ``negclip.pth``.
         ties, confidence: as for `report`.
         seeds: of the data of benchmarks that are drawn at random; values are then means, with their deviation.
@@ -155,15 +155,15 @@ def _ties(row: Row, files: Iterable[Path]) -> str | None:
 def plan_rows(
     table: Table, models: Iterable[str] | None = None, use: Mapping[str, str] | None = None, weights: str | Path = "."
 ) -> dict[str, RowPlan]:
-    """Plan the rows of a table, by name, without loading models; the arguments are those of `reproduce`.
+    """Plan the rows of a table, by name, without loading models; arguments as for `reproduce`.
 
     Raises:
         UnknownNameError: a label that the table does not have.
     """
     instead = {row.name: model for label, model in (use or {}).items() for row in _rows_labelled(table, label)}
-    chosen = table.rows if models is None else [row for label in models for row in _rows_labelled(table, label)]
+    rows = table.rows if models is None else [row for label in models for row in _rows_labelled(table, label)]
     folder = Path(weights).expanduser()
-    return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in chosen}
+    return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in rows}
 
 
 def _plan_row(row: Row, instead: str | None, weights: Path) -> RowPlan:
@@ -173,8 +173,8 @@ def _plan_row(row: Row, instead: str | None, weights: Path) -> RowPlan:
     if not run.is_model:
         return RowPlan("", {}, "", run.reason)
     if not run.model:
-        how = "into a file that vl-assay precomputed --template begins"
-        why = f'{run.reason}; score it elsewhere, {how}, and use --use "{row.name}=precomputed:FILE"'
+        template = "into a file that vl-assay precomputed --template begins"
+        why = f'{run.reason}; score it elsewhere, {template}, and use --use "{row.name}=precomputed:FILE"'
         return RowPlan("", {}, "predictions", why)
     model, settings, file = run.model, run.settings, weights / run.weights
     if run.weights and model.endswith(":"):
@@ -252,7 +252,7 @@ def find_predictions(
 
 
 def _belongs_to(row: Row, model: Mapping[str, Any], plan: RowPlan) -> bool:
-    """Return whether the model in the metadata of predictions is that of a row."""
+    """Return whether predictions with this model in their metadata belong to a row."""
     if model["name"] in _names(row) or not plan.model:
         return model["name"] in _names(row)
     family, separator, checkpoint = plan.model.partition(":")
@@ -275,9 +275,8 @@ def _run_row(
     problems: dict[str, DataError] = {}
     for benchmark, names in groupby(table.tasks(row), key=lambda task: task.partition("/")[0]):
         tasks, sources = [*names], sources_folder(benchmark, scoring.get("data_dir"))
-        found = source_problems(tasks, data_dir=sources, options=scoring.get("options"))
-        problems |= found
-        if ready := [task for task in tasks if task not in found]:
+        problems |= source_problems(tasks, data_dir=sources, options=scoring.get("options"))
+        if ready := [task for task in tasks if task not in problems]:
             drawn = seeds if "seed" in option_names(benchmark) else ()
             changes = {**scoring, "data_dir": sources}
             files += predict(plan.model, ready, out=folder, settings=plan.settings, seeds=drawn, **changes)

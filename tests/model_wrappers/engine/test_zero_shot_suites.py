@@ -56,7 +56,7 @@ def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_a
     options = {"use": {label: "mock:shuffled"}, "data_dir": files[0].parent.parent, "progress": False}
     made = reproduce("hard-positives-10", models=[label], out=tmp_path, **options)
     cells = {one.column.name: one for one in made.comparisons}
-    found = report(sorted(tmp_path.rglob("*.parquet")))
+    found = report(sorted(tmp_path.rglob("*.parquet")), resamples=100)
     assert cells["VTAB Acc@1"].ours == found.suite_means[0].scores["acc_at_1"]
     assert cells["VTAB Acc@1"].inside is None
     assert cells["VTAB Acc@1"].difference is None

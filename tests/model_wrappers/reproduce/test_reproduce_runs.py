@@ -143,3 +143,8 @@ def test_the_command_compares_and_prints(tmp_path):
     document = json.loads(again.output)
     assert document["schema"] == "vl-assay/reproduction"
     assert document == json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
+    # Beside the predictions, only the models of --use are run.
+    arguments = ["--predictions", tmp_path / "out", "--use", "RN101=mock:constant", *arguments[-4:]]
+    document = json.loads(invoke("reproduce", "sugarcrepe-6", *arguments, "--json").output)
+    assert {each["model"] for each in document["comparisons"]} == {"RN50", "RN101"}
+    assert document["not_run"]["ViT-B-32"] == "no predictions"
