@@ -52,8 +52,8 @@ def test_intervals_over_few_or_uneven_clusters_cover_93_of_100(cell, alike):
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "alike"), [(cell, alike) for cell in MANY for alike in (0, 0.3)[: cell[1]]])
 def test_intervals_over_many_equal_clusters_are_neither_narrow_nor_wide(cell, alike):
-    # Within the standard error of 0.7 % of 1,000 sets.
-    assert coverage(cell, alike, sets=1_000, resamples=1_000) == pytest.approx(0.95, abs=0.015)
+    # Of 1,000 sets the share has a standard error of 0.7 %.
+    assert coverage(cell, alike, sets=1_000, resamples=1_000) == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.slow

@@ -115,6 +115,17 @@ def test_a_resample_without_a_category_averages_the_others():
     assert (low, high) == pytest.approx(((0.158 + 0.465) / 2, (1 + 0.535) / 2), abs=0.003)
 
 
+def test_categories_that_share_images_vary_together_in_the_macro_mean():
+    values, images = np.array([1, 0] * 20), np.arange(40)
+    labels = ["a"] * 40 + ["b"] * 40
+    apart = stats.cluster_bootstrap([*values, *values], range(80), labels).macro
+    alike, opposed = (
+        stats.cluster_bootstrap([*values, *other], [*images, *images], labels).macro for other in (values, 1 - values)
+    )
+    assert np.ptp(opposed) < np.ptp(apart) / 2
+    assert np.ptp(alike) == pytest.approx(np.sqrt(2) * np.ptp(apart), rel=0.05)
+
+
 def test_few_clusters_get_wilsons_interval_with_students_quantile():
     """Four images of two examples, right 2, 2, 1 and 0 times: 5 of 8."""
     low, high = stats.cluster_bootstrap([1, 1, 1, 1, 1, 0, 0, 0], np.repeat(np.arange(4), 2)).micro
