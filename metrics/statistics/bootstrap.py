@@ -412,7 +412,9 @@ def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | Non
     effective = 1 + float(spread.sum() ** 2 / (spread**2 / np.maximum(clusters - 1, 1)).sum())
     if effective >= FEW_CLUSTERS:
         return None
-    centre, variance = means.mean(), (changes.mean(axis=1) ** 2).sum() + missing.sum() / len(means) ** 2
+    centre, joint = means.mean(), (changes.mean(axis=1) ** 2).sum() + missing.sum() / len(means) ** 2
+    # Categories that vary against each other may cancel in all clusters seen, and not in the next one.
+    variance = max(joint, spread.sum() / len(means) ** 2 / effective)
     low, high = wilson_interval(centre, centre * (1 - centre) / variance, confidence, effective)
     return float(low), float(high)
 
