@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
 
 from ..common.errors import ScoresError
 from ..functional.checks import Labels, check_values, cluster_codes, label_codes
@@ -268,7 +268,11 @@ def effective_clusters(counts: NDArray[Any]) -> NDArray[np.float64]:
 
 def t_quantile(confidence: float, clusters: float) -> float:
     """Return the quantile for a two-sided interval of a variance from so many effective clusters."""
-    return float(stdtrit(max(clusters - 1, 1) if clusters < FEW_CLUSTERS else math.inf, (1 + confidence) / 2))
+    if clusters >= FEW_CLUSTERS:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    from scipy.special import stdtrit  # longer to import than all that most commands need
+
+    return float(stdtrit(max(clusters - 1, 1), (1 + confidence) / 2))
 
 
 def percentile_interval(
@@ -288,7 +292,7 @@ def percentile_interval(
     if clusters is not None:
         effective = float(effective_clusters(np.bincount(clusters)))
         if effective < FEW_CLUSTERS:
-            tail = float(ndtr(-t_quantile(confidence, effective) * math.sqrt(effective / max(effective - 1, 1))))
+            tail = NormalDist().cdf(-t_quantile(confidence, effective) * math.sqrt(effective / max(effective - 1, 1)))
     low, high = np.nanquantile(values, [tail, 1 - tail]).tolist()
     return low, high
 
@@ -412,7 +416,9 @@ def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | Non
     effective = 1 + float(spread.sum() ** 2 / (spread**2 / np.maximum(clusters - 1, 1)).sum())
     if effective >= FEW_CLUSTERS:
         return None
-    centre, variance = means.mean(), (changes.mean(axis=1) ** 2).sum() + missing.sum() / len(means) ** 2
+    centre, joint = means.mean(), (changes.mean(axis=1) ** 2).sum() + missing.sum() / len(means) ** 2
+    # Categories that vary against each other may cancel in all clusters seen, and not in the next one.
+    variance = max(joint, spread.sum() / len(means) ** 2 / effective)
     low, high = wilson_interval(centre, centre * (1 - centre) / variance, confidence, effective)
     return float(low), float(high)
 

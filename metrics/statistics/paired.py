@@ -24,7 +24,6 @@ from .bootstrap import (
     cluster_bootstrap,
     cluster_standard_error,
     cluster_totals,
-    unseen_share,
 )
 
 PERMUTATIONS = 10_000
@@ -324,7 +323,7 @@ def _compare(
         "difference": math.fsum(differences) / n,
         "accuracy1": math.fsum(first) / n,
         "accuracy2": math.fsum(second) / n,
-        "difference_interval": _interval(differences, cluster, error is not None, how),
+        "difference_interval": _interval(differences, cluster, how),
         "wins": wins,
         "losses": losses,
         "agreement": (n - wins - losses) / n,
@@ -338,19 +337,12 @@ def _compare(
     }
 
 
-def _interval(
-    differences: NDArray[np.float64], cluster: NDArray[np.intp], spread: bool, how: Resampling
-) -> list[float]:
-    if spread:
-        shares = (differences + 1) / 2
-        intervals = cluster_bootstrap(shares, cluster, None, how.confidence, how.resamples, how.seed)
-        return [2 * bound - 1 for bound in intervals.micro]
-    clusters = len(np.unique(cluster))
-    if clusters == 1:
+def _interval(differences: NDArray[np.float64], cluster: NDArray[np.intp], how: Resampling) -> list[float]:
+    if len(np.unique(cluster)) == 1:
         return [-1.0, 1.0]
-    unseen = unseen_share(clusters, how.confidence)
-    centre = (1 - unseen) * math.fsum(differences) / len(differences)
-    return [max(-1.0, centre - unseen), min(1.0, centre + unseen)]
+    shares = (differences + 1) / 2
+    intervals = cluster_bootstrap(shares, cluster, None, how.confidence, how.resamples, how.seed)
+    return [2 * bound - 1 for bound in intervals.micro]
 
 
 def _permutation_p_value(

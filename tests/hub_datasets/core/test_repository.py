@@ -191,31 +191,28 @@ def _predictions(folder):
     pq.write_table(table, folder / "sugarcrepe.itm.parquet")
 
 
-def _replaced(path, content, like=None):
-    path.write_bytes(content)
-    if like is not None:
-        os.utime(path, ns=(like.st_atime_ns, like.st_mtime_ns))
+def _replaced(path, keeps_time=False):
+    before = path.stat() if keeps_time else None
+    path.write_bytes(b"other")
+    if before:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.mark.parametrize(
     ("change", "is_new"),
     [
-        pytest.param(lambda at: _replaced(at / "test-0.parquet", b"other"), True, id="a Parquet file of the same size"),
-        pytest.param(
-            lambda at: _replaced(at / "test-0.parquet", b"other", (at / "test-0.parquet").stat()),
-            True,
-            id="and of the same time",
-        ),
-        pytest.param(lambda at: _replaced(at / "inner" / "test-0.parquet", b"other"), True, id="deeper"),
-        pytest.param(lambda at: _replaced(at / "linked" / "x.parquet", b"other"), True, id="behind a link"),
-        pytest.param(lambda at: _replaced(at / "test-1.parquet", b"more"), True, id="a new one"),
+        pytest.param(lambda at: _replaced(at / "test-0.parquet"), True, id="a Parquet file of the same size"),
+        pytest.param(lambda at: _replaced(at / "test-0.parquet", keeps_time=True), True, id="and of the same time"),
+        pytest.param(lambda at: _replaced(at / "inner" / "test-0.parquet"), True, id="deeper"),
+        pytest.param(lambda at: _replaced(at / "linked" / "x.parquet"), True, id="behind a link"),
+        pytest.param(lambda at: _replaced(at / "test-1.parquet"), True, id="a new one"),
         pytest.param(lambda at: (at / "test-0.parquet").unlink(), True, id="one less"),
-        pytest.param(lambda at: _replaced(at / "rows.json", b"[1]"), True, id="another file"),
+        pytest.param(lambda at: _replaced(at / "rows.json"), True, id="another file"),
         pytest.param(lambda at: os.utime(at / "test-0.parquet"), False, id="its time alone"),
         pytest.param(_predictions, False, id="predictions"),
-        pytest.param(lambda at: _replaced(at / "report.md", b"#"), False, id="a report"),
-        pytest.param(lambda at: _replaced(at / "built" / "more.parquet", b"x"), False, id="in a build"),
-        pytest.param(lambda at: _replaced(at / ".DS_Store", b"x"), False, id="a hidden file"),
+        pytest.param(lambda at: _replaced(at / "report.md"), False, id="a report"),
+        pytest.param(lambda at: _replaced(at / "built" / "more.parquet"), False, id="in a build"),
+        pytest.param(lambda at: _replaced(at / ".DS_Store"), False, id="a hidden file"),
     ],
 )
 def test_the_key_of_a_build_covers_what_is_read_and_nothing_else(change, is_new, tmp_path):
@@ -241,21 +238,18 @@ def test_the_key_of_a_build_covers_what_is_read_and_nothing_else(change, is_new,
 @pytest.fixture
 def unreadable():
     """A function that makes a file or folder unreadable for this process, which is nobody's until the test ends."""
-    is_root = os.geteuid() == 0
-    changed = []
+    is_root, modes = os.geteuid() == 0, {}
 
     def forbid(path):
-        for each in path.parents[:-1]:
-            if each.stat().st_mode & 0o055 != 0o055 and each.stat().st_uid == 0 and is_root:
-                changed.append((each, each.stat().st_mode))
-                each.chmod(0o755)
-        changed.append((path, path.stat().st_mode))
+        modes.update((each, each.stat().st_mode) for each in (*reversed(path.parents), path))
+        for each in path.parents if is_root else ():
+            each.chmod(modes[each] | 0o055)
         path.chmod(0)
         os.seteuid(65534) if is_root else None
 
     yield forbid
     os.seteuid(0) if is_root else None
-    for path, mode in reversed(changed):
+    for path, mode in modes.items() if is_root else [[*modes.items()][-1]]:
         path.chmod(mode)
 
 

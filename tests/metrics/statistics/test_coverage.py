@@ -9,7 +9,7 @@ from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
 
 # Clusters, examples of each (None: heavy-tailed, 1 to 100), share of right examples.
 CELLS = [(60, 5, 0.95), (60, None, 0.7), (60, None, 0.95), (30, None, 0.9), (20, 5, 0.8), (10, 5, 0.8), (6, 5, 0.8)]
-MANY = [(300, 5, 0.8), (300, 1, 0.95), (1_000, 1, 0.9)]
+MANY = [(300, 5, 0.8), (1_000, 1, 0.9)]
 CATEGORIES = {69: 0.95, 206: 0.9, 79: 0.8, 165: 0.7, 141: 0.6, 67: 0.9, 24: 0.97}
 
 
@@ -44,16 +44,11 @@ def test_intervals_over_few_clusters_cover(cell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alike", [0, 0.3, 1])
-@pytest.mark.parametrize("cell", CELLS)
-def test_intervals_over_few_or_uneven_clusters_cover_93_of_100(cell, alike):
-    assert coverage(cell, alike, sets=1_000) >= 0.93
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("cell", "alike"), [(cell, alike) for cell in MANY for alike in (0, 0.3)[: cell[1]]])
-def test_intervals_over_many_equal_clusters_are_neither_narrow_nor_wide(cell, alike):
-    # Within the standard error of 0.7 % of 1,000 sets.
-    assert coverage(cell, alike, sets=1_000, resamples=1_000) == pytest.approx(0.95, abs=0.015)
+@pytest.mark.parametrize("cell", [*CELLS, *MANY])
+def test_intervals_cover_93_of_100_and_over_many_equal_clusters_95(cell, alike):
+    found = coverage(cell, alike, sets=1_000, resamples=1_000 if cell in MANY else 100)
+    # Of 1,000 sets the share has a standard error of 0.7 %.
+    assert found == pytest.approx(0.95, abs=0.02) if cell in MANY else found >= 0.93
 
 
 @pytest.mark.slow

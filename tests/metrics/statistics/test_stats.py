@@ -50,27 +50,6 @@ def test_intervals_are_those_of_a_bootstrap_written_out():
         assert found == pytest.approx(wanted.tolist(), abs=0.08 * np.ptp(wanted))
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["all or none", "by image"])
-def test_clustered_intervals_cover_where_naive_ones_do_not(together):
-    # Ten pairs of an image: right or wrong together, or each with the chance that is the image's own. Together, 100
-    # images are worth 100 observations, not 1,000, and the naive interval is sqrt(10) = 3.2 times too narrow:
-    # 2 * Phi(1.96 / 3.2) - 1 = 46 % instead of 95 %. With chances from Beta(2, 1), of mean 2/3 and variance 1/18, pairs
-    # correlate by (1/18) / (2/9) = 1/4: the naive interval is sqrt(1 + 9/4) = 1.8 times too narrow, and covers 72 %.
-    rng = np.random.default_rng(4)
-    clusters = np.repeat(np.arange(100), 10)
-    trials, naive, clustered = 400, 0, 0
-    for trial in range(trials):
-        chance = rng.beta(2, 1, 100)
-        values = np.repeat(rng.random(100) < chance, 10) if together else rng.random(1_000) < np.repeat(chance, 10)
-        low, high = stats.cluster_bootstrap(values.astype(float), clusters, resamples=500, seed=trial).micro
-        clustered += low <= 2 / 3 <= high
-        low, high = stats.cluster_bootstrap(values.astype(float), resamples=500, seed=trial).micro
-        naive += low <= 2 / 3 <= high
-    # With 400 trials the rate of 95 % has a standard error of 1.1 %, that of 46 % one of 2.5 %.
-    assert 0.93 <= clustered / trials <= 0.97
-    assert naive / trials == pytest.approx(0.46 if together else 0.72, abs=0.05)
-
-
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
 @pytest.mark.parametrize("images", [1, 2, 25])
 @pytest.mark.parametrize("value", [0, 1])
@@ -113,6 +92,17 @@ def test_a_resample_without_a_category_averages_the_others():
     low, high = stats.cluster_bootstrap([1, 1] + [1, 0] * 400, categories=["rare"] * 2 + ["common"] * 800).macro
     # No wider than the mean of both intervals: 0.025 ** (1 / 2) = 0.158 to 1, and 0.465 to 0.535.
     assert (low, high) == pytest.approx(((0.158 + 0.465) / 2, (1 + 0.535) / 2), abs=0.003)
+
+
+def test_categories_that_share_images_vary_together_in_the_macro_mean():
+    values, images = np.array([1, 0] * 20), np.arange(40)
+    labels = ["a"] * 40 + ["b"] * 40
+    apart = stats.cluster_bootstrap([*values, *values], range(80), labels).macro
+    alike, opposed = (
+        stats.cluster_bootstrap([*values, *other], [*images, *images], labels).macro for other in (values, 1 - values)
+    )
+    assert np.ptp(apart) / 20 < np.ptp(opposed) < np.ptp(apart) / 2
+    assert np.ptp(alike) == pytest.approx(np.sqrt(2) * np.ptp(apart), rel=0.05)
 
 
 def test_few_clusters_get_wilsons_interval_with_students_quantile():
