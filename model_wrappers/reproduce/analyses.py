@@ -19,7 +19,7 @@ from ...hub_datasets.core.audits import read_audit
 from ...hub_datasets.core.benchmarks import benchmark_names
 from ...hub_datasets.core.examples import Example
 from ...hub_datasets.published.tables import Column, get_table, number
-from ...metrics.common.documents import Part, simple_table
+from ...metrics.common.documents import Markdown, Part, simple_table
 from ...metrics.common.errors import DataError, ModelError, PredictionsError
 from ...metrics.common.figures import as_file, colours
 from ...metrics.common.formatting import percent, words
@@ -81,7 +81,7 @@ class Material:
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         write_atomically(self.folder / f"{name}.png", as_file(figure))
-        return f"![{name}]({name}.png)"
+        return Markdown(f"![{name}]({name}.png)")
 
 
 def _draw_bars(

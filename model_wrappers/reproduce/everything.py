@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...hub_datasets.core.listing import without_network
 from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
 from ...hub_datasets.published.tables import Table, all_tables
-from ...metrics.common.documents import Part, bullets, simple_table, to_markdown
+from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import ModelError, UnknownNameError, VLAssayError
 from ...metrics.common.storage import write_text
 from ...metrics.evaluation import check_options
@@ -159,7 +159,7 @@ def _of_table(table: Table, made: Reproduction | str, row: str) -> tuple[bool, s
         text = f"{equal} of {len(cells)} values equal ours to the last printed digit."
         return True, " ".join([text, *remarks]), remarks
     text = summarise_reproduction(made)
-    link = f"[{table.name}]({table.name}/{table.name}.md): {text}"
+    link = Markdown(f"[{table.name}]({table.name}/{table.name}.md): {in_a_line(text)}")
     return True, text, parts_of(made, level=3) if table.is_statistics else [link]
 
 
@@ -178,9 +178,9 @@ def _write(outcomes: Sequence[Outcome], folder: Path) -> None:
         write_text(folder / f"{paper}.md", _page(name, own))
         rows.append((name, str(sum(outcome.is_made for outcome in own)), str(len(own))))
     index = simple_table(("paper", "in this run", "tables and figures"), rows, numbers=True)
-    links = [f"[{name}]({paper}.md)" for paper, name in paper_names().items()]
-    links.append(f"[Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
-    write_text(folder / INDEX, to_markdown([index, *bullets(links)], "The papers, reproduced", level=2))
+    links = [f"- [{name}]({paper}.md)" for paper, name in paper_names().items()]
+    links.append(f"- [Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
+    write_text(folder / INDEX, to_markdown([index, Markdown("\n".join(links))], "The papers, reproduced", level=2))
     write_text(folder / INVENTORY, inventory_page())
     entries = [{**each.item._asdict(), "is_made": each.is_made, "text": each.text} for each in outcomes]
     content = {"schema": SCHEMA, "version": VERSION, "code": code_version(), "items": entries}
