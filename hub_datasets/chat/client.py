@@ -6,18 +6,22 @@ Its answers are checked and bounded in size and time, and what goes wrong is tol
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
-from collections.abc import Callable, Iterator
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from ...metrics.common.command_line import printable
 from ...metrics.common.errors import ModelError
 
 KEY_VARIABLE = "VL_ASSAY_API_KEY"
-# Of an answer; thousands of tokens have some kilobytes.
-MOST_BYTES = 16 << 20
+# Of an answer; thousands of tokens have some kilobytes, and objects of JSON take thirty times their size in memory.
+MOST_BYTES = 1 << 20
 _RETRIED_STATUSES = (408, 409, 425, 429)
 _REFUSED_STATUSES = (400, 413, 422)
 T = TypeVar("T")
@@ -50,7 +54,8 @@ class Endpoint:
         name: the endpoint's name of the model.
         base_url: the address; ``/v1`` is added to an address without a path.
         key: the API key, if the endpoint needs one. It appears in no log and no message.
-        timeout: seconds to wait for an answer.
+        timeout: seconds for each read of an answer; from the name of the host to the last byte there are four times as
+            many.
         options: how the user names the address, the model and the variable of the key, for messages.
     """
 
@@ -63,14 +68,15 @@ class Endpoint:
         options: tuple[str, str, str] = ("--base-url", "--model", "--key-variable"),
     ) -> None:
         try:
-            from openai import OpenAI
+            from openai import AsyncOpenAI
         except ModuleNotFoundError as error:
             raise ModelError(f"an endpoint needs {error.name}: pip install 'vl-assay[endpoint]'") from error
         address = base_url.rstrip("/").removesuffix("/chat/completions")
         self.name, self._key, self._options = name, key, options
         self.base_url = address if urlsplit(address).path else f"{address}/v1"
+        self._seconds = 4 * timeout
         # Without a key the client would send that of the user's OpenAI account.
-        self._client = OpenAI(
+        self._client = AsyncOpenAI(
             api_key=key or "none",
             base_url=self.base_url,
             timeout=timeout,
@@ -91,8 +97,8 @@ class Endpoint:
         """What `read` makes of the answer to a request for a chat completion.
 
         Args:
-            read: raises ValueError, TypeError, AttributeError or LookupError for an answer that is none, which the
-                client does not check.
+            read: takes the JSON of the answer, which is not checked; raises ValueError, TypeError, AttributeError or
+                LookupError if it is not a chat completion.
             request: the fields of the request, without the model.
 
         Raises:
@@ -100,18 +106,12 @@ class Endpoint:
             Refused: this request will never be answered.
             ModelError: no request will be answered.
         """
-        import openai
-
-        create: Any = self._client.chat.completions.create
+        body = {"model": self.name, **request}
+        content = self._ask(self._client.post("/chat/completions", body=body, cast_to=bytes))
         try:
-            return read(create(model=self.name, **request))
-        except openai.APIStatusError as error:
-            raise self._classify(error) from error
-        except openai.APIConnectionError as error:
-            cause = f": {error.__cause__}" if error.__cause__ else ""
-            raise Unanswered(self._redacted(f"{error}{cause}")) from error
-        # An answer that is not JSON, or JSON of another form.
-        except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            return read(json.loads(content))
+        # It is not JSON, or JSON of another form.
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             raise Unanswered(
                 f"the answer is not a chat completion ({self._redacted(str(error))}); check {self._options[0]}"
             ) from error
@@ -122,25 +122,36 @@ class Endpoint:
         Raises:
             Unanswered: a retry may succeed.
         """
+        try:
+            return json.loads(self._ask(self._client.get(path, cast_to=bytes)))
+        except (Refused, ValueError, RecursionError):  # no such page, or another one than JSON
+            return None
+
+    def _ask(self, request: Any) -> bytes:
+        """The content of an answer, within the limits of time and size; raises as `send`."""
         import openai
 
+        async def answer() -> bytes:
+            async with asyncio.timeout(self._seconds):
+                return await request
+
         try:
-            return json.loads(self._client.get(path, cast_to=bytes))
+            return asyncio.run_coroutine_threadsafe(answer(), _loop()).result()
+        except TimeoutError as error:
+            raise Unanswered(f"no whole answer within {self._seconds:g} seconds") from error
         except openai.APIStatusError as error:
-            failure = self._classify(error)
-            if isinstance(failure, Unanswered):
-                raise failure from error
-        except openai.APIConnectionError as error:
-            raise Unanswered(self._redacted(str(error))) from error
-        except (ValueError, RecursionError):  # another page than JSON
-            pass
-        return None
+            raise self._classify(error) from error
+        except openai.APIError as error:
+            cause = f": {error.__cause__}" if error.__cause__ else ""
+            raise Unanswered(self._redacted(f"{error}{cause}")) from error
 
     def _classify(self, error: Any) -> Exception:
         text, status = str(error), error.status_code
         if error.body and " - " not in text:  # the client shows OpenAI's form only
             text = f"{text} - {error.body}"
         text = text if str(status) in text else f"HTTP {status}: {text}"
+        if to := error.response.headers.get("location"):
+            text = f"HTTP {status}: it redirects to {to}, and requests go to the address that was given alone"
         text = self._redacted(text)
         if status in _RETRIED_STATUSES or status >= 500:
             try:
@@ -157,53 +168,68 @@ class Endpoint:
         )
 
     def _redacted(self, text: str) -> str:
-        text = " ".join(text.split())
+        text = one_line(text, len(text))
         return (text.replace(self._key, "***") if self._key else text)[:400]
+
+
+def one_line(text: str, most: int) -> str:
+    """A text of a server on one line of at most so many characters, without signs that command a terminal."""
+    return " ".join(printable(text).split())[:most]
 
 
 def text_of(answer: Any) -> str:
     """The text of a chat completion, empty without content; raises as `read` of `Endpoint.send`."""
-    text = answer.choices[0].message.content
+    text = answer["choices"][0]["message"].get("content")
     if not isinstance(text, str | None):
         raise TypeError(f"its content is a {type(text).__name__}")
     return text or ""
 
 
-def tokens_of(answer: Any) -> tuple[int, int]:
+def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
     """The tokens read and written for a chat completion, 0 where the endpoint does not report them."""
-    usage = answer.usage
-    return getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0
+    usage = answer.get("usage") or {}
+    read, written = (usage.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
+    if not (isinstance(read, int) and isinstance(written, int)):
+        raise TypeError("its numbers of tokens are no numbers")
+    return read, written
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of all requests, in a thread: only there a request can be given up at any moment."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="endpoint", daemon=True).start()
+    return loop
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loop.cache_clear)
 
 
 def _bounded_client(seconds: float) -> Any:
-    """An HTTP client that gives up answers of more than `MOST_BYTES`, or that take four times `seconds`.
-
-    The client's own limit is for each read, so that a byte now and then would hold it for ever.
-    """
-    from openai import DefaultHttpxClient
+    """An HTTP client that gives up answers of more than `MOST_BYTES` and follows no redirect."""
+    from openai import DefaultAsyncHttpxClient
 
     # httpx or httpx2, by the version of openai.
-    http: Any = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
+    http: Any = import_module(DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
 
-    class Bounded(http.SyncByteStream):
+    class Bounded(http.AsyncByteStream):
         def __init__(self, stream: Any) -> None:
-            self._stream, self._end = stream, time.monotonic() + 4 * seconds
+            self._stream = stream
 
-        def __iter__(self) -> Iterator[bytes]:
+        async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
-            for chunk in self._stream:
+            async for chunk in self._stream:
                 size += len(chunk)
-                if size > MOST_BYTES or time.monotonic() > self._end:
-                    raise http.ReadError(
-                        f"the answer has more than {MOST_BYTES:,} bytes or takes longer than {4 * seconds:g} seconds"
-                    )
+                if size > MOST_BYTES:
+                    raise http.ReadError(f"the answer has more than {MOST_BYTES:,} bytes")
                 yield chunk
 
-        def close(self) -> None:
-            self._stream.close()
+        async def aclose(self) -> None:
+            await self._stream.aclose()
 
-    def bound(response: Any) -> None:
+    async def bound(response: Any) -> None:
         response.headers.pop("content-encoding", None)  # none was asked for; a small one may become a huge one
         response.stream = Bounded(response.stream)
 
-    return DefaultHttpxClient(timeout=seconds, event_hooks={"response": [bound]})
+    return DefaultAsyncHttpxClient(timeout=seconds, follow_redirects=False, event_hooks={"response": [bound]})

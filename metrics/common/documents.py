@@ -2,7 +2,8 @@
 
 A document is a sequence of parts: a `Table`, an `HtmlFigure`, a `Verdict`, a `Fold` of further parts, or a paragraph of
 text. `simple_table` makes a table from headings and rows of strings; `Table` itself adds values with details such as
-intervals. In HTML, text between backticks is set as code and everything else is escaped.
+intervals. In HTML, text between backticks is set as code and everything else is escaped; in Markdown no text opens a
+tag or a link, unless it is `Markdown`.
 """
 
 from __future__ import annotations
@@ -171,6 +172,10 @@ def bullets(sentences: Sequence[str]) -> list[Part]:
     return ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
 
 
+class Markdown(str):
+    """A paragraph that `to_markdown` takes as it is, such as a link to a file of a report."""
+
+
 class Document(ABC):
     """A result that a terminal, Markdown and a notebook show as the same parts."""
 
@@ -217,23 +222,32 @@ def to_markdown(parts: Sequence[Part], title: str = "", level: int = 3) -> str:
     """A document as Markdown.
 
     Args:
-        parts: its parts; paragraphs are taken as Markdown, as they are, and figures left out.
+        parts: its parts; figures are left out.
         title: a heading above all of them, one level above theirs.
         level: that of the tables' headings.
     """
     blocks = [f"{'#' * (level - 1)} {in_a_line(title)}"] if title else []
     for part in _unfolded(parts):
         if isinstance(part, str | Verdict):
-            blocks.append(part if isinstance(part, str) else f"**{in_a_line(part.text)}**")
+            blocks.append(_harmless(part) if isinstance(part, str) else f"**{in_a_line(part.text)}**")
         elif isinstance(part, Table):
             heading = f"{'#' * (level + part.is_part)} {in_a_line(part.title)}" if part.title else ""
-            blocks += [block for block in (heading, part.text, _markdown_table(part), part.note) if block]
+            text, note = map(_harmless, (part.text, part.note))
+            blocks += [block for block in (heading, text, _markdown_table(part), note) if block]
     return "\n\n".join(blocks) + "\n" if blocks else ""
 
 
 def in_a_line(text: str) -> str:
     """Text for Markdown that stays within its line and table cell, and opens no HTML tag, link or image."""
-    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("](", "]\\(").replace("\n", " "))
+    return _harmless(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _harmless(text: str) -> str:
+    """Text for Markdown that opens no HTML tag, link or image, and in which no address becomes a link by itself."""
+    if isinstance(text, Markdown):
+        return text
+    text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
+    return re.sub(r"(\](?=[(\[:])|\b(?:https?|ftp)(?=://)|\bwww(?=\.))", r"\1\\", text, flags=re.IGNORECASE)
 
 
 def to_latex(tables: Sequence[Table]) -> str:

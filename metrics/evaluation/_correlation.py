@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, TableRow, Verdict, to_markdown
+from ..common.documents import (
+    INTERVAL,
+    Cell,
+    Column,
+    Document,
+    Markdown,
+    Part,
+    Table,
+    TableRow,
+    Verdict,
+    in_a_line,
+    to_markdown,
+)
 from ..common.errors import UnknownNameError
 from ..common.figures import as_file, colours
 from ..common.formatting import MISSING, interval, p_value, percent, words
@@ -198,7 +210,8 @@ class Correlation(Document):
         except ModuleNotFoundError:
             picture.unlink(missing_ok=True)
         files = [page, table, *[picture] * picture.exists()]
-        figure = [f"![{self.across} and {self.up[0]}]({picture.name})"] * (picture in files)
+        alt = in_a_line(f"{self.across} and {self.up[0]}")
+        figure = [Markdown(f"![{alt}]({picture.name})")] * (picture in files)
         write_text(page, to_markdown([*self.document(), *figure]))
         return files
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...hub_datasets.core.build import existing_folder
 from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
 from ...hub_datasets.published.tables import Table, all_tables
-from ...metrics.common.documents import Part, bullets, simple_table, to_markdown
+from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.figures import as_file
 from ...metrics.common.storage import write_atomically, write_text
@@ -123,7 +123,7 @@ def _saved(part: Part | Figure, folder: Path) -> Part:
         return part
     name = part.get_label()
     write_atomically(folder / f"{name}.png", as_file(part))
-    return f"![{name}]({name}.png)"
+    return Markdown(f"![{name}]({name}.png)")
 
 
 def _section(table: Table, result: Reproduction | str, label: str) -> tuple[bool, str, Sequence[Part]]:
@@ -136,7 +136,7 @@ def _section(table: Table, result: Reproduction | str, label: str) -> tuple[bool
         printed = [simple_table(headings, rows, title="As printed")] if table.why_not() else []
         return False, f"{result}.".replace("..", "."), printed
     if not label:
-        link = f"[{table.name}]({table.name}/{table.name}.md): {result.summary()}"
+        link = Markdown(f"[{table.name}]({table.name}/{table.name}.md): {in_a_line(result.summary())}")
         return True, result.summary(), result.parts(level=3) if table.is_statistics else [link]
     names = {row.name for row in rows_named(table, label)}
     cells = [value for value in result.comparisons if value.row.name in names and value.ours is not None]
@@ -162,10 +162,10 @@ def _write(results: Sequence[ItemResult], folder: Path) -> None:
         of_paper = [result for result in results if result.item.paper == paper]
         write_text(folder / f"{paper}.md", _page(name, of_paper))
         rows.append((name, str(sum(result.is_made for result in of_paper)), str(len(of_paper))))
-        links.append(f"[{name}]({paper}.md)")
+        links.append(f"- [{name}]({paper}.md)")
     index = simple_table(("paper", "in this run", "tables and figures"), rows, numbers=True)
-    links.append(f"[Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
-    write_text(folder / INDEX, to_markdown([index, *bullets(links)], "The papers, reproduced", level=2))
+    links.append(f"- [Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
+    write_text(folder / INDEX, to_markdown([index, Markdown("\n".join(links))], "The papers, reproduced", level=2))
     write_text(folder / INVENTORY, inventory_page())
     entries = [{**item._asdict(), "is_made": is_made, "text": text} for item, is_made, text, _ in results]
     content = {"schema": SCHEMA, "version": VERSION, "code": code_version(), "items": entries}

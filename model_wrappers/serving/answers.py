@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...hub_datasets.chat.client import text_of, tokens_of
+from ...hub_datasets.chat.client import one_line, text_of, tokens_of
 from .replies import chosen_captions, yes_or_no
 
 YES, NO = ("Yes", "yes"), ("No", "no")
@@ -54,12 +54,14 @@ def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
             there and needed.
     """
     text = text_of(completion)[:_MOST_CHARACTERS]
-    content = getattr(completion.choices[0].logprobs, "content", None)
-    listed = _checked((each.token, each.logprob) for each in (content[0].top_logprobs or ())) if content else ()
+    content = (completion["choices"][0].get("logprobs") or {}).get("content")
+    listed = (
+        _checked((each["token"], each["logprob"]) for each in content[0].get("top_logprobs") or ()) if content else ()
+    )
     if needs_logprobs and not listed:
         raise ValueError("it has no log-probabilities, though other answers had")
-    served = " ".join(str(part) for part in (completion.model, completion.system_fingerprint) if part)
-    return Answer(text, listed, served[:_MOST_CHARACTERS], *tokens_of(completion))
+    served = " ".join(str(completion[name]) for name in ("model", "system_fingerprint") if completion.get(name))
+    return Answer(text, listed, one_line(served, _MOST_CHARACTERS), *tokens_of(completion))
 
 
 def _checked(listed: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, float], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...hub_datasets.chat.client import Endpoint
+from ...hub_datasets.chat.client import Endpoint, one_line
 
 # What stays the same of the model's entry in the list of models, and of the pages of vLLM, TGI and llama.cpp.
 _ENTRY = ("root", "owned_by", "max_model_len")
@@ -36,4 +36,6 @@ def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> d
 
 
 def _texts(page: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    return {name: str(page[name])[:_MOST_CHARACTERS] for name in names if isinstance(page.get(name), str | int)}
+    return {
+        name: one_line(str(page[name]), _MOST_CHARACTERS) for name in names if isinstance(page.get(name), str | int)
+    }

@@ -129,7 +129,7 @@ class FolderStorage:
         shutil.rmtree(self._staged, ignore_errors=True)
         record = self._committed / "paths.json"
         if record.is_file():
-            paths = json.loads(record.read_text(encoding="utf-8"))
+            paths = self._committed_paths(record)
             for number, path in enumerate(paths):
                 if (self._committed / str(number)).exists():
                     (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -138,6 +138,18 @@ class FolderStorage:
                 sync_folder(folder)
         if self._committed.exists():
             shutil.rmtree(self._committed)
+
+    def _committed_paths(self, record: Path) -> list[str]:
+        """Read the paths of a committed addition; raise `StorageError` if the record is damaged."""
+        try:
+            paths = json.loads(record.read_text(encoding="utf-8"))
+            check_addition(dict.fromkeys(paths, b""), "the journal")
+        except (StorageError, ValueError, TypeError, RecursionError, MemoryError) as error:
+            raise StorageError(
+                f"{record} is damaged ({error}), so the addition that it names cannot be finished; nothing was moved. "
+                f"Look at the files beside it, then remove {self._committed}, and send what is missing again"
+            ) from error
+        return paths
 
 
 def _is_writable(folder: Path) -> bool:

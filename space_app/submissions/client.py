@@ -11,6 +11,7 @@ from ...metrics.common.errors import DataError, PredictionsError, StorageError
 
 # A server that evaluates many submissions at once is slow to answer.
 _SECONDS = 60.0
+_MOST_MESSAGE, _MOST_ANSWER = 1_000, 100
 
 
 def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
     Raises:
         DataError: a file or the library for the connection is missing.
         PredictionsError: the leaderboard refuses the predictions, with its message.
-        StorageError: the leaderboard cannot be reached. Repeating the call is safe.
+        StorageError: the leaderboard cannot be reached, or its answer is not a receipt. Repeating the call is safe.
     """
     for path in predictions:
         if not path.is_file():
@@ -50,9 +51,17 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
             f"the leaderboard at {address} did not take the predictions ({type(error).__name__}: {error}); check the "
             "address and send the same again, which is safe"
         ) from error
-    if "error" in answer:
-        raise PredictionsError(f"the leaderboard refuses the submission: {answer['error']}")
-    return answer
+    fields = answer if isinstance(answer, dict) else {}
+    if "error" in fields:
+        raise PredictionsError(f"the leaderboard refuses the submission: {str(fields['error'])[:_MOST_MESSAGE]}")
+    texts = [fields.get(name) for name in ("id", "time", "status")]
+    flags = fields.get("flags")
+    if not isinstance(flags, list) or not all(isinstance(text, str) for text in (*texts, *flags)):
+        raise StorageError(
+            f"the answer of {address} is not a receipt, so that the predictions may not be stored: "
+            f"{repr(answer)[:_MOST_ANSWER]}; check that this is the address of a leaderboard of this version"
+        )
+    return fields
 
 
 def _is_space(address: str) -> bool:

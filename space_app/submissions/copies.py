@@ -208,8 +208,8 @@ def _trimmed_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
     for _ in range(_STEPS):
         ranks = _ranks(first[kept])[first] - _ranks(second[kept])[second]
         kept = np.argsort(np.abs(ranks), kind="stable")[: int(_KEPT * len(first))]
-    columns = np.array([_ranks(steps[kept])[steps[kept]] for steps in (first, second)])
-    return float(np.corrcoef(columns)[0, 1])
+    first, second = first[kept], second[kept]
+    return float(np.corrcoef(_ranks(first)[first], _ranks(second)[second])[0, 1])
 
 
 def _ranks(steps: NDArray[np.uint8]) -> NDArray[np.float64]:

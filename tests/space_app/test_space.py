@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from urllib.request import urlopen
 
+import gradio as gr
 import pytest
 from console import invoke
 from space_support import TYPED, VQA
@@ -93,3 +94,22 @@ def test_the_command_serves_the_page(tmp_path):
         process.terminate()
         output, _ = process.communicate(timeout=60)
     assert f"the leaderboard is at http://127.0.0.1:{port}" in output
+
+
+ODD = [None, 3, "done", [], [1], {}, {"id": 1}, {"error": {"a": 1}}, {"error": None}, True,
+       {"id": "a", "time": "b", "status": "c", "flags": None}, {"id": "a", "time": "b", "status": "c", "flags": [1]},
+       {"id": "a", "time": 5, "status": "c", "flags": []}]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ODD, ids=str)
+def test_an_answer_of_another_server_is_told_in_a_line(answer, toy):
+    with gr.Blocks() as blocks:
+        inputs = [gr.File(file_count="multiple"), *(gr.Textbox() for _ in range(5))]
+        gr.Button().click(lambda *_: answer, inputs, gr.JSON(), api_name="submit")
+    _, address, _ = blocks.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    try:
+        result = invoke("submit", toy.path("vqa"), "--to", address)
+    finally:
+        blocks.close(verbose=False)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, (StorageError, PredictionsError, SystemExit))

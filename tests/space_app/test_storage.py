@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -366,3 +367,26 @@ def test_a_folder_that_may_not_be_written_is_read_and_the_board_opens(read_only)
     assert Catalogue(storage).board.columns
     with pytest.raises(StorageError, match="cannot be used as storage"):
         storage.add({"requests/0123456789abcdef/c.json": b"2"}, "second")
+
+
+JOURNALS = [
+    "nothing", '["requests/a"', "3", '{"x": 1}', "null", "[" * 100_000, "[1, null]", '["../outside"]',
+    '["/tmp/outside"]', '["requests/../../outside"]', '["requests/.git/config"]', '["secrets/a"]', '[".journal/lock"]', '["C:\\\\outside"]',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", JOURNALS, ids=lambda text: text[:30])
+def test_a_damaged_journal_is_named_and_moves_nothing_out_of_the_folder(text, tmp_path):
+    storage = FolderStorage(tmp_path / "storage")
+    storage.add({"requests/a/b.json": b"1"}, "first")
+    committed = tmp_path / "storage" / ".journal" / "committed"
+    committed.mkdir()
+    (committed / "paths.json").write_text(text)
+    (committed / "0").write_bytes(b"evil")
+    before = set(tmp_path.rglob("*"))
+    for call in (lambda: storage.paths(), lambda: storage.add({"requests/c": b"2"}, "second")):
+        with pytest.raises(StorageError, match=r"paths\.json is damaged .* nothing was moved"):
+            call()
+    assert set(tmp_path.rglob("*")) == before
+    shutil.rmtree(committed)  # as the message says
+    assert storage.paths() == ["requests/a/b.json"]

@@ -24,6 +24,7 @@ from ....metrics.records.predictions import file_hash
 from ...engine.distributed import Processes
 
 POSITION = "position.json"
+_MOST_MESSAGE = 300  # characters
 # Parts of the messages of torch's errors when a file cannot be written.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
@@ -72,6 +73,8 @@ def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
     Raises:
         DataError: the checkpoint is damaged.
     """
+    import torch
+
     folder = Path(accelerator.project_dir)
     with processes.raise_on_all_ranks():
         complete = checkpoint_folders(folder)
@@ -82,7 +85,13 @@ def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
                 shutil.rmtree(path)
     processes.wait()
     if complete:
-        accelerator.load_state(str(complete[-1]))
+        with processes.raise_on_all_ranks():
+            try:
+                accelerator.load_state(str(complete[-1]))
+            except Exception as error:  # torch, pickle and Accelerate raise anything for a file of other content
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                raise _damaged(complete, [_in_a_line(error)]) from error
     return position
 
 
@@ -93,15 +102,29 @@ def _check(complete: list[Path]) -> Position:
         content = json.loads((last / POSITION).read_text("utf-8"))
         damaged = [name for name, expected in content["files"].items() if file_hash(last / name) != expected]
         position = Position(**content["position"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        position, damaged = Position(), [str(error)]
+        counts = (position.step, position.epoch, position.batch, position.log_bytes)
+        if not all(type(count) is int and count >= 0 for count in counts) or not isinstance(position.history, list):
+            raise TypeError(f"{POSITION} does not hold a position")
+        names = [entry["scores"].keys() for entry in position.history if {"epoch", "step"} <= entry.keys()]
+        if len(names) < len(position.history) or any(each != names[0] for each in names):
+            raise TypeError(f"the history in {POSITION} is none")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        position, damaged = Position(), [_in_a_line(error)]
     if damaged:
-        before = f"the one before, {complete[-2].name}" if len(complete) > 1 else "the start"
-        raise DataError(
-            f"the checkpoint {last} is damaged ({', '.join(damaged)}); remove it, and the same command resumes from "
-            f"{before}"
-        )
+        raise _damaged(complete, damaged)
     return position
+
+
+def _damaged(complete: list[Path], reasons: list[str]) -> DataError:
+    before = f"the one before, {complete[-2].name}" if len(complete) > 1 else "the start"
+    return DataError(
+        f"the checkpoint {complete[-1]} is damaged ({', '.join(reasons)}); remove it, and the same command resumes "
+        f"from {before}"
+    )
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_MESSAGE]
 
 
 def write_files(folder: Path, write: Callable[[Path], None]) -> None:

@@ -1,11 +1,13 @@
 """The models that `generate` asks: an endpoint and its key, and a checkpoint on this machine, also behind a server."""
 
 import gzip
+import json
 import sys
 import threading
 import time
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import tracemalloc
+from contextlib import contextmanager, suppress
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 from language_model_stand_in import LanguageModelStandIn, Reply
@@ -17,6 +19,8 @@ from vl_assay.hub_datasets.authoring.generate.generate import generate
 from vl_assay.hub_datasets.authoring.generate.language_models import LocalModel, open_model
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Refused, Unanswered
 from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers.serving.answers import read_answer
+from vl_assay.model_wrappers.serving.server import describe
 
 ASKED = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "a cat"}]
 KEY = "sk-very-secret-0123456789"
@@ -175,37 +179,104 @@ def test_a_tiny_real_model_goes_through_all_of_it_by_itself_and_behind_a_server(
     assert 0 < report.usage.completion_tokens <= 14 * 6
 
 
-@pytest.mark.parametrize("kind", ["huge", "compressed", "slow"])
-def test_an_answer_without_an_end_is_given_up(kind):
-    """A server that sends 200 MB, a small file that becomes a huge one, or a byte now and then."""
-    compressed = gzip.compress(b" " * (64 << 20))
+def send_forever(connection, first, part, pause=0.1):
+    connection.sendall(first)
+    while True:
+        connection.sendall(part)
+        time.sleep(pause)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            if kind == "compressed":
-                self.send_header("Content-Encoding", "gzip")
-            self.end_headers()
+
+BOMB = gzip.compress(b" " * (64 << 20))
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+ENDLESS = {
+    "nothing": (b"", b"", "Request timed out"),
+    "a header a second": (HEAD, b"X-A: b\r\n", "no whole answer within 2 seconds"),
+    "a byte of a header": (HEAD + b"X-A: ", b"b", "no whole answer within 2 seconds"),
+    "early hints": (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", "no whole answer within 2 seconds"),
+    "going on": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "no whole answer within 2 seconds"),
+    "a byte": (HEAD + b"\r\n", b" ", "no whole answer within 2 seconds"),
+    "a chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", "no whole answer within 2 seconds"),
+    "trailers": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X-A: b\r\n", "no whole answer within 2 seconds"),
+    "megabytes": (HEAD + b"\r\n", b" " * (1 << 20), "more than 1,048,576 bytes"),
+    "an error": (b"HTTP/1.1 500 No\r\n\r\n", b" " * (1 << 20), "more than 1,048,576 bytes"),
+    "a small huge one": (HEAD + b"Content-Encoding: gzip\r\n\r\n" + BOMB, b"", "not a chat completion"),
+}  # fmt: skip
+
+
+@contextmanager
+def serving(answer):
+    """A server that passes each connection on to `answer` once it has sent something; its address."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self):
             with suppress(OSError):
-                if kind == "compressed":
-                    self.wfile.write(compressed)
-                for _ in range(200 if kind != "compressed" else 0):
-                    self.wfile.write(b" " * (1 if kind == "slow" else 1 << 20))
-                    time.sleep(0.1 if kind == "slow" else 0)
+                self.request.recv(65536)
+                answer(self.request)
 
-        def log_message(self, *arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    start = time.monotonic()
-    try:
-        with pytest.raises(Unanswered) as caught:
-            Endpoint("m", f"http://127.0.0.1:{server.server_port}", timeout=0.5).complete(ASKED, 0, 10)
-    finally:
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
-        server.server_close()
+
+
+@pytest.mark.parametrize("call", ["complete", "get"])
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_answer_without_an_end_is_given_up(kind, call):
+    first, part, message = ENDLESS[kind]
+
+    def answer(connection):
+        if kind.endswith("huge one"):
+            connection.sendall(first)
+        else:
+            send_forever(connection, first, part, 0 if len(part) > 999 else 0.1)
+
+    start = time.monotonic()
+    with serving(answer) as address:
+        endpoint = Endpoint("m", address, timeout=0.5)
+        if call == "get" and kind.endswith("huge one"):
+            assert endpoint.get("/models") is None
+            return
+        with pytest.raises(Unanswered, match=message):
+            endpoint.complete(ASKED, 0, 10) if call == "complete" else endpoint.get("/models")
     assert time.monotonic() - start < 10
-    expected = "not a chat completion" if kind == "compressed" else "more than 16,777,216 bytes or takes longer than 2"
-    assert expected in str(caught.value)
+
+
+def test_a_large_answer_of_many_objects_takes_little_memory():
+    """A megabyte of empty objects, which the client's own classes would make 400 MB of."""
+    body = b'{"choices": [' + b"{}," * 340_000 + b"{}]}"
+    with LanguageModelStandIn(lambda request, times: Reply(body=body)) as server:
+        tracemalloc.start()
+        with pytest.raises(Unanswered, match="not a chat completion"):
+            Endpoint("m", server.url).complete(ASKED, 0, 10)
+        assert tracemalloc.get_traced_memory()[1] < 60 << 20
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_its_address_is_named(status):
+    with LanguageModelStandIn(lambda request, times: "hello") as other:
+        reply = Reply(status=status, headers={"Location": f"{other.url}/chat/completions"})
+        with (
+            LanguageModelStandIn(lambda *_: reply) as server,
+            pytest.raises(ModelError, match=f"redirects to {other.url}"),
+        ):
+            Endpoint("m", server.url, KEY).complete(ASKED, 0, 10)
+        assert other.requests == []
+
+
+def test_what_a_server_says_of_itself_and_of_errors_commands_no_terminal():
+    evil = "m\x1b]0;owned\x07\x1b[2J\u202e\nnext\x9b1m"
+    with LanguageModelStandIn(
+        lambda request, times: Reply(status=404, body=json.dumps({"error": evil}).encode())
+    ) as server:
+        server.pages = {"/v1/models": {"data": [{"id": "m", "root": evil}]}, "/version": {"version": evil}}
+        endpoint = Endpoint("m", server.url)
+        with pytest.raises(ModelError) as caught:
+            endpoint.complete(ASKED, 0, 10)
+        described = describe(endpoint, lambda call: call())
+    answer = {"choices": [{"message": {"content": "Yes"}}], "model": evil, "system_fingerprint": evil}
+    for text in (str(caught.value), *described.values(), read_answer(answer, needs_logprobs=False).served):
+        assert text.isprintable()
+        assert "owned" in text or text.startswith("the endpoint")
+    assert len(described) == 2

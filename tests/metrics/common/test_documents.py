@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
@@ -16,9 +17,11 @@ from vl_assay.metrics.common.documents import (
     Column,
     Fold,
     HtmlFigure,
+    Markdown,
     Table,
     TableRow,
     Verdict,
+    bullets,
     in_a_line,
     print_tables,
     simple_table,
@@ -39,12 +42,31 @@ NUMBERS = simple_table(
 )
 
 
-@pytest.mark.parametrize("name", ["![x](http://tracker.example/a.png)", "[free](javascript:alert(1))", "<img src=x>"])
-def test_a_name_in_markdown_loads_and_links_nothing(name):
-    table = simple_table(["model"], [[name, ""]], title=name)
-    for text in (to_markdown([table]), to_markdown([table], title=name)):
-        assert "](" not in text
-        assert "<img" not in text
+HOSTILE = ["![x](http://tracker.example/a.png)", "[free](javascript:alert(1))", "<img src=x>", "https://evil.example/a",
+           "www.evil.example", "[a][b]", "[b]: x.md", "<https://evil.example>", "``<img src=x>`", "</table><script>",
+           "WWW.a.b", "<!-- ", "FTP://evil.example"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("place", ["cell", "title", "paragraph", "note", "text", "verdict", "list", "fold"])
+def test_a_name_in_markdown_loads_and_links_nothing(place, name):
+    table = simple_table(["model"], [[name, ""]])
+    parts = {
+        "cell": [table],
+        "title": [dataclasses.replace(table, title=f"{name} on itm")],
+        "note": [dataclasses.replace(table, note=f"By {name}.")],
+        "text": [dataclasses.replace(table, text=f"By {name}.")],
+        "paragraph": [f"{name} is better."],
+        "verdict": [Verdict(f"{name} is better")],
+        "list": bullets([f"{name} is better", name]),
+        "fold": [Fold(name, (name,))],
+    }[place]
+    for text in (to_markdown(parts), to_markdown(parts, title=name)):
+        assert not re.search(r"<[A-Za-z/!?]|\][(\[:]|(https?|ftp)://|www\.", text, re.IGNORECASE), text
+
+
+def test_a_link_that_a_report_makes_is_kept():
+    assert to_markdown([Markdown("[a](b.md)")]) == "[a](b.md)\n"
 
 
 def test_markdown_keeps_cells_in_their_row_and_opens_no_tag():

@@ -11,7 +11,6 @@ import textwrap
 import time
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
 
 import finetune_support
 import numpy as np
@@ -168,9 +167,51 @@ def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(
     content = json.loads(position.read_text())
     content["files"][evil.name] = hashlib.sha256(evil.read_bytes()).hexdigest()
     position.write_text(json.dumps(content))
-    with pytest.raises(UnpicklingError):
+    with pytest.raises(DataError, match="UnpicklingError"):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()
+
+
+OTHER = {
+    "empty": b"",
+    "text": b"no weights",
+    "a list": [1, 2],
+    "a text": "x",
+    "nothing": {},
+    "other keys": {"a": {"b": 1}},
+}
+POSITIONS = [
+    {}, {"step": "6"}, {"step": -1}, {"epoch": None}, {"batch": 1.5}, {"history": 3}, {"history": [3]},
+    {"log_bytes": []}, {"x": 1},
+    {"history": [{"epoch": 0, "step": 0, "scores": {"a": 1.0}}, {"epoch": 1, "step": 3, "scores": {}}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "optimizer.bin", "scheduler.bin"])
+@pytest.mark.parametrize("kind", OTHER)
+def test_a_checkpoint_of_other_content_with_the_right_hash_is_named(kind, name, dropping, interrupted, tmp_path):
+    out = shutil.copytree(interrupted, tmp_path / "out")
+    file, position = (out / "training" / LAST / each for each in (name, "position.json"))
+    if isinstance(OTHER[kind], bytes):
+        file.write_bytes(OTHER[kind])
+    else:
+        torch.save(OTHER[kind], file)
+    content = json.loads(position.read_text())
+    content["files"][name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    position.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"):
+        train(dropping, out, RECIPE)
+
+
+@pytest.mark.parametrize("change", POSITIONS, ids=str)
+def test_a_position_of_other_types_is_named(change, dropping, interrupted, tmp_path):
+    out = shutil.copytree(interrupted, tmp_path / "out")
+    position = out / "training" / LAST / "position.json"
+    content = json.loads(position.read_text())
+    content["position"] = content["position"] | change if change else []
+    position.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="checkpoint_6 is damaged"):
+        train(dropping, out, RECIPE)
 
 
 def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, interrupted, uninterrupted, tmp_path):

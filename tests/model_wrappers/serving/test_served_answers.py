@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import math
-from types import SimpleNamespace
 
 import pytest
 
@@ -26,11 +25,10 @@ def listed(**probabilities):
 
 
 def completion(text="Yes", tokens=(("Yes", -0.1),), **fields):
-    top = [SimpleNamespace(token=token, logprob=value) for token, value in tokens or ()]
-    logprobs = SimpleNamespace(content=[SimpleNamespace(top_logprobs=top)]) if tokens is not None else None
-    choice = SimpleNamespace(message=SimpleNamespace(content=text), logprobs=logprobs)
-    known = {"choices": [choice], "model": "m", "system_fingerprint": None, "usage": None}
-    return SimpleNamespace(**known | fields)
+    top = [{"token": token, "logprob": value} for token, value in tokens or ()]
+    logprobs = {"content": [{"top_logprobs": top}]} if tokens is not None else None
+    choice = {"message": {"content": text}, "logprobs": logprobs}
+    return {"choices": [choice], "model": "m", "system_fingerprint": None, "usage": None} | fields
 
 
 def test_the_example_of_the_docstring_is_right():
@@ -96,7 +94,7 @@ def test_a_caption_scores_the_share_of_orders_that_chose_it_and_nothing_where_on
 
 
 def test_a_completion_is_read_with_who_answered_and_comes_back_from_the_journal():
-    usage = SimpleNamespace(prompt_tokens=7, completion_tokens=1)
+    usage = {"prompt_tokens": 7, "completion_tokens": 1}
     answer = read_answer(completion(system_fingerprint="fp", usage=usage), needs_logprobs=True)
     assert answer == ("Yes", (("Yes", -0.1),), "m fp", 7, 1)
     kept = {**answer._asdict(), "logprobs": [["Yes", -0.1]]}  # as JSON has it
