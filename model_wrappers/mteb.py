@@ -17,6 +17,7 @@ from PIL import Image
 
 from ..hub_datasets.core.pretrained import no_model_code
 from ..metrics.common.errors import ModelError
+from .engine.arrays import as_array
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 
@@ -56,7 +57,7 @@ class MtebModel:
 
 def _unit(rows: Any) -> np.ndarray:
     """Return rows of the library, tensors or arrays, as float32 of length 1."""
-    found = np.asarray(rows.float().cpu().numpy() if hasattr(rows, "cpu") else rows, np.float32)
+    found = as_array("mteb", rows).astype(np.float32)
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 

@@ -32,7 +32,7 @@ from huggingface_hub import hf_hub_download
 from PIL import Image
 from safetensors.torch import save_model
 
-from ..hub_datasets.core.pretrained import check_folder, read_json
+from ..hub_datasets.core.pretrained import check_file, check_folder, read_json
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
@@ -235,7 +235,10 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
     if name not in models:
         name, _, tag = checkpoint.rpartition("/")
         name = name.replace("/", "-")
+    if name not in models and Path(checkpoint).expanduser().is_dir():
+        raise ModelError(f"{checkpoint} is a folder; name it open_clip:local-dir:{checkpoint}")
     if name not in models:
+        check_folder(Path(checkpoint).expanduser())
         close = difflib.get_close_matches(name or checkpoint, models) or models[:3]
         raise ModelError(
             f"open_clip has no model {name or checkpoint!r}; perhaps {', '.join(close)}; see open_clip.list_models()"
@@ -291,6 +294,8 @@ def _check_source(source: Source) -> None:
 def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, tuple[str, ...]]]:
     """Yield a file that the library loads, if the source has one, and the changes made to the weights of the source."""
     if source.file is None or source.file.suffix in _ARRAYS:
+        if source.file:
+            check_file(source.file)
         yield str(source.file) if source.file else None, ()
         return
     weights = _as_scored(library, source, read_weights(source.file))
@@ -323,7 +328,7 @@ def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
-    """Return the model's activation, and whether its weights were trained with another one; warn if so."""
+    """Return the model's activation, and whether its weights were trained with another; warn unless they were not."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
     if source.tag:
@@ -334,8 +339,15 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
         if source.published and source.published.activation:
             trained = source.published.activation == QUICK
     names = {True: QUICK, False: "gelu"}
-    if trained is not None and trained != quick:
-        plain = source.model.removesuffix("-quickgelu")
+    plain = source.model.removesuffix("-quickgelu")
+    if trained is None:
+        warnings.warn(
+            f"{source.shown}: computed with the activation {names[quick]}; with which one the weights were trained is "
+            f"not known. Those trained from OpenAI's need {plain}-quickgelu, others {plain}; the wrong one gives other "
+            "scores",
+            stacklevel=3,
+        )
+    elif trained != quick:
         warnings.warn(
             f"{source.shown}: the weights were trained with the activation {names[trained]}, but this model computes "
             f"{names[quick]}, and its scores are others. {plain + '-quickgelu' if trained else plain} matches them; "

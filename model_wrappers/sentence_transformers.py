@@ -153,9 +153,9 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
     files = CheckpointFiles("sentence_transformers", checkpoint, options, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
     with loading_errors(checkpoint, "sentence_transformers"):
+        check_folder(Path(path))
         if not library.util.is_sentence_transformer_model(path, revision=files.commit, cache_folder=files.cache_dir):
             raise ModelError("it has no modules.json, without which the library would guess how to pool")
-        check_folder(Path(path))
         files.refuse_adapter()
         _check_modules(files)
         with _complete():

@@ -271,7 +271,7 @@ def test_options_in_the_cards_exist(name):
         ("run mock:oracle no-such-benchmark", "error: unknown benchmark 'no-such-benchmark'; known: aro, aro_crepe"),
         ("run mock:oracle sugarcrepe/no-such-category", "error: unknown part of sugarcrepe 'no-such-category'"),
         ("run mock:oracle toy_scenes --ties maybe", "error: unknown tie policy 'maybe'; known: wrong, half, right"),
-        ("run mock:oracle toy_scenes --confidence 95", "error: confidence is 95.0"),
+        ("report a.parquet --confidence 95", "error: confidence is 95.0"),
         ("run mock:oracle toy_scenes -o seed=[", "error: the value of option 'seed=[' cannot be read"),
         ("run mock:oracle ./nowhere", "error: there is no folder ./nowhere"),
         ("run mock:oracle sugarcrepe --data-dir nowhere", "error: the data folder nowhere is not a folder"),

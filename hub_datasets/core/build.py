@@ -17,9 +17,9 @@ rewritten without it, and the types are declared in the card, which all versions
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ...metrics.common.storage import new_folder
+from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
 from .downloads import MissingSourceError
@@ -39,7 +39,6 @@ from .repository import BUILD_FILE, BUILD_SCHEMA
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
 _COUNTS = ("<!-- counts -->", "<!-- /counts -->")
 
 
@@ -202,10 +201,11 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
 
 
 def existing_folder(data_dir: str | Path) -> Path:
-    """The folder of the user's own sources; `DataError` if it is not a folder."""
+    """The folder of the user's own sources; `DataError` if it is not a folder, or cannot be read."""
     folder = Path(data_dir).expanduser()
-    if not folder.is_dir():
-        raise DataError(f"the data folder {data_dir} is not a folder")
+    with readable(folder):
+        if not folder.is_dir():
+            raise DataError(f"the data folder {data_dir} is not a folder")
     return folder
 
 
@@ -275,7 +275,7 @@ def download_config() -> Any:
     """
     from datasets import DownloadConfig, config
 
-    return DownloadConfig(cache_dir=str(config.DOWNLOADED_DATASETS_PATH), use_etag=False)
+    return DownloadConfig(cache_dir=str(writable_cache(config.DOWNLOADED_DATASETS_PATH)), use_etag=False)
 
 
 def _rewrite(source: Path, name: str, split: str, target: Path, features: Any) -> dict[str, int]:
@@ -382,7 +382,7 @@ def data_errors(what: str) -> Iterator[None]:
 
     Raises:
         StorageError: the disk is full or not writable.
-        DataError: any other error, such as a damaged file.
+        DataError: any other error, such as a damaged file, or one that may not be read.
     """
     from datasets.exceptions import DatasetGenerationError
 
@@ -392,8 +392,11 @@ def data_errors(what: str) -> Iterator[None]:
         raise
     except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
         cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
-        if isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
-            raise StorageError(f"cannot write {what}: {cause.strerror}; what was there is intact") from error
+        # What is written is new, and not there yet.
+        if isinstance(cause, PermissionError) and cause.filename and os.access(cause.filename, os.F_OK):
+            raise read_error(cause) from error
+        if unwritable := cache_error(cause, what):
+            raise unwritable from error
         if isinstance(cause, VLAssayError):
             raise cause from cause.__cause__
         raise DataError(f"{what}: {cause}") from error

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
     try:
         return str((dl_manager.download_and_extract if extract else dl_manager.download)(url))
     except Exception as error:  # the HTTP libraries have no common class of errors
-        raise DownloadError(url, error, remedy) from error
+        raise cache_error(error) or DownloadError(url, error, remedy) from error
 
 
 def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
@@ -126,7 +127,7 @@ class HubTable:
                 f"{remedy}."
             ) from error
         except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-            raise DownloadError(self.page, error, remedy) from error
+            raise cache_error(error) or DownloadError(self.page, error, remedy) from error
         if paths := self.find(Path(folder)):
             return paths
         problem = FileNotFoundError(f"no files {self.files} at revision {self.revision}, or they have not arrived")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import ModelError
+from ...metrics.common.storage import refuse_pointer
 
 _NEEDS_CODE = (
     "it needs Python code of its folder or repository, which never runs here; save it with a class of transformers, or "
@@ -89,12 +90,18 @@ def check_folder(folder: Path) -> None:
     """Raise `ModelError` if the files of a model's folder lead to weights that the hash of the folder does not cover.
 
     These are links and names of weights that lead out of the folder or to hidden files, and adapters of peft, which
-    name another model. Links within the Hub's cache may leave a snapshot. A path that is no folder passes.
+    name another model. Links within the Hub's cache may leave a snapshot. A path where nothing is passes: it names a
+    repository. Files, in place of a folder, and pointers of git-lfs, in place of files, are refused too.
     """
+    if folder.is_file():
+        check_file(folder)
+        raise ModelError(_not_a_folder(folder))
     folder = folder.absolute()
     is_snapshot = folder.parent.name == "snapshots" and folder.parents[1].name.startswith("models--")
     home = (folder.parents[1] if is_snapshot else folder).resolve()
     for path in folder.rglob("*"):
+        if path.is_file():
+            check_file(path)
         if path.is_symlink() and not path.resolve().is_relative_to(home):
             raise ModelError(
                 f"{path.relative_to(folder)} is a link to {path.resolve()}, outside the folder; copy the file there"
@@ -107,6 +114,26 @@ def check_folder(folder: Path) -> None:
             _check_names(path, weights.values() if isinstance(weights, dict) else [weights])
     if (folder / "adapter_config.json").exists():
         raise ModelError(ADAPTER)
+
+
+def check_file(file: Path) -> None:
+    """Raise `ModelError` if a file of a model is a pointer of git-lfs."""
+    try:
+        refuse_pointer(file)
+    except ValueError as error:
+        raise ModelError(f"{file.name}: {error}") from error
+
+
+def _not_a_folder(file: Path) -> str:
+    """Return how to use a file of weights, or another file, that was named in place of a model's folder."""
+    if (file.parent / "config.json").is_file():
+        return f"{file} is a file of a model; name its folder, {file.parent}"
+    return (
+        f"{file} is a file, and a model is a folder or a repository of the Hub. Weights of open_clip and its forks are "
+        f"open_clip:MODEL -s pretrained={file}, or `vl-assay convert {file} FOLDER` makes a folder of them; files of "
+        "X-VLM and MDETR are xvlm:FILE and mdetr:FILE. Save other models with save_pretrained(FOLDER), with their "
+        "tokenizer and image processor"
+    )
 
 
 def _check_names(file: Path, names: Iterable[Any]) -> None:

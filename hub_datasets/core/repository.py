@@ -19,7 +19,7 @@ def cache_folder() -> Path:
     """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
     from huggingface_hub.constants import HF_HOME
 
-    return Path(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")).expanduser()
+    return Path(os.path.expanduser(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")))  # noqa: PTH111
 
 
 def shipped_build(benchmark: str) -> Path | None:

@@ -12,9 +12,11 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -23,11 +25,15 @@ import fsspec
 
 from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import readable
 from .columns import columns
 from .downloads import DownloadError, MissingSourceError, download, first_source, looked_in
+from .images import DECODING_ERRORS, check_image
 from .stored_images import is_stored, read_stored
 
 _NAMES_SHOWN = 5
+# Rows whose images are read and checked together.
+_ROWS_AT_ONCE = 64
 # A network of copies of what is on GitHub, which has the same file under the same commit.
 _ON_GITHUB = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([^/]+)/(.+)")
 _COPY = r"https://cdn.jsdelivr.net/gh/\1@\2/\3"
@@ -133,14 +139,16 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
 
     Raises:
         MissingSourceError: it is not a folder, or is needed and not given; the message ends with `remedy`.
+        DataError: it cannot be read.
     """
     if not data_dir:
         if is_needed:
             raise MissingSourceError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
         return None
     folder = Path(data_dir).expanduser().absolute()
-    if not folder.is_dir():
-        raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
+    with readable(folder):
+        if not folder.is_dir():
+            raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
     return folder
 
 
@@ -294,7 +302,7 @@ class SourceConfig(datasets.BuilderConfig):
     | field           | True                                         | False                                    |
     |-----------------|----------------------------------------------|------------------------------------------|
     | `with_images`   | the rows have their images                   | no columns of images, no image is needed |
-    | `allow_missing` | an image that is missing or empty is None    | a missing image is an error              |
+    | `allow_missing` | a missing, empty or damaged image is None    | such an image is an error                |
     """
 
     with_images: bool = True
@@ -335,7 +343,8 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
 
     All but the content of images is checked before the first row is written. Raises a `MissingSourceError` for a
     `data_dir` that is not a folder, or is needed and not given, and for missing files and images, a `DownloadError` for
-    a failed download, and a `DataError` for a malformed file or one that is not the released one.
+    a failed download, and a `DataError` for a malformed file or one that is not the released one, and after the last
+    row for damaged images, all of which it names.
     """
 
     config: Any  # of `BUILDER_CONFIG_CLASS`
@@ -416,10 +425,35 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return [datasets.SplitGenerator(name=self._split, gen_kwargs={"rows": rows, "images": images})]
 
     def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
-        for row in rows:
-            example = dict(row)
-            if images is not None:
-                for column, name in self._image_names(row).items():
-                    path = images[name]
-                    example[column] = None if path is None else self._image_file(row, column, path)
-            yield row["id"], example
+        damaged: dict[str, tuple[str, list[str]]] = {}
+        intact: set[tuple[str, int]] = set()
+
+        def read(row: Row) -> Row:
+            files: Row = {}
+            if images is None:
+                return files
+            for column, name in self._image_names(row).items():
+                files[column] = None
+                if (path := images[name]) is None:
+                    continue
+                try:
+                    file = self._image_file(row, column, path)
+                    if (which := (file["path"], len(file["bytes"]))) not in intact:
+                        check_image(file["bytes"])
+                        intact.add(which)
+                    files[column] = file
+                except DECODING_ERRORS as error:
+                    damaged.setdefault(name, (str(error).rstrip("."), []))[1].append(row["id"])
+            return files
+
+        with ThreadPoolExecutor() as pool:
+            rows = iter(rows)
+            while chunk := list(islice(rows, _ROWS_AT_ONCE)):
+                for row, files in zip(chunk, pool.map(read, chunk), strict=True):
+                    yield row["id"], row | files
+        if damaged and not self.config.allow_missing:
+            named = [f"{name} (for {shortened_list(ids)}): {reason}" for name, (reason, ids) in sorted(damaged.items())]
+            raise DataError(
+                f"{self.config.name}: {len(damaged)} images are damaged: {'; '.join(named)}. Put intact files in their "
+                "place; or pass allow_missing=True to keep their rows without an image"
+            )

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import refuse_pointer
 
 _SCHEME, _ZIP_SCHEME = "parquet:", "zip:"
 # Photographs of a megabyte and less.
@@ -90,6 +91,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         DataError: it is no Parquet file, or a damaged one.
     """
     try:
+        refuse_pointer(path)
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         raise _damaged(path, error) from error

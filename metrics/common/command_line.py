@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import VLAssayError
+from .imports import extra_with
 
 # What typer exits with after Ctrl-C.
 _INTERRUPTED = 130
@@ -90,7 +91,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a `VLAssayError` becomes a message and exit code 1, and a warning a line of text."""
+    """Run the command line; a `VLAssayError` or a missing library becomes a message, and a warning a line of text."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A console or file in another encoding than UTF-8 lacks characters of the tables.
         sys.stdout.reconfigure(errors="replace")
@@ -107,6 +108,14 @@ def main() -> None:
     except VLAssayError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes only one prints
             print(f"error: {printable(str(error))}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        extra = extra_with(error.name or "")
+        if not extra:
+            raise
+        print(
+            f"error: this needs {error.name}, which is not installed: pip install 'vl-assay[{extra}]'", file=sys.stderr
+        )
         sys.exit(1)
     except SystemExit as leaving:
         if leaving.code == _INTERRUPTED:

@@ -8,15 +8,19 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import PredictionsError, StorageError
+from .errors import DataError, PredictionsError, StorageError
 
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
 _SEAL = hashlib.sha256().digest_size
+_POINTER = b"version https://git-lfs"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -74,12 +78,81 @@ def check_writable(folder: Path, option: str = "--out") -> None:
     Raises:
         StorageError: it, or the folder that it would be in, is a file or may not be written; names `option`.
     """
-    place = folder.expanduser().absolute()
-    there = next(each for each in (place, *place.parents) if each.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    if not (there := nearest(folder)).is_dir() or not os.access(there, os.W_OK):
         raise StorageError(
             f"nothing can be written to {folder}, as {there} is no folder to write to; give another {option}"
         )
+
+
+@contextmanager
+def readable(folder: str | Path) -> Iterator[None]:
+    """Check that a folder can be listed if it is there, and name what cannot be read inside the block.
+
+    Raises:
+        DataError: the folder, or a file or folder that is opened in the block, may not be read.
+    """
+    try:
+        if Path(folder).is_dir():
+            os.scandir(folder).close()
+        yield
+    except PermissionError as error:
+        raise read_error(error) from error
+
+
+def read_error(error: PermissionError) -> DataError:
+    """Return the error for a file or folder that may not be read."""
+    return DataError(f"cannot read {error.filename}: {error.strerror}; allow this user to read it, or name a copy")
+
+
+def nearest(folder: Path) -> Path:
+    """Return a folder, or the first above it that exists."""
+    place = Path(os.path.expanduser(folder)).absolute()  # noqa: PTH111
+    return next(each for each in (place, *place.parents) if os.path.lexists(each))
+
+
+def writable_cache(folder: str | Path) -> Path:
+    """Return the folder of a cache or, with a message, a temporary one in its place if it cannot be written."""
+    folder = Path(os.path.expanduser(folder))  # noqa: PTH111
+    there = nearest(folder)
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return folder
+    return Path(_temporary(folder).name)
+
+
+@cache
+def _temporary(folder: Path) -> tempfile.TemporaryDirectory[str]:
+    print(
+        f"the cache {folder} cannot be written: a temporary folder takes its place, which is removed at the end. The "
+        "environment variable HF_HOME names another folder for all caches",
+        file=sys.stderr,
+    )
+    return tempfile.TemporaryDirectory(prefix="vl-assay-")
+
+
+def cache_error(error: BaseException | None, what: str = "a file") -> StorageError | None:
+    """Return the error for a file that cannot be written, if a library's error comes from one; `what` stands for it."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            return StorageError(
+                f"cannot write {error.filename or what}: {error.strerror}. Free some space there, or name another "
+                "folder: for caches by the environment variable HF_HOME. What was there is intact"
+            )
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def refuse_pointer(source: Path | bytes) -> None:
+    """Raise ValueError if a file, or the content of one, is a pointer, which git leaves there without git-lfs.
+
+    >>> refuse_pointer(b"version https://git-lfs.github.com/spec/v1\\noid sha256:0")
+    Traceback (most recent call last):
+    ValueError: it is a pointer of git-lfs; fetch the file itself with `git lfs pull`
+    """
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            source = file.read(len(_POINTER))
+    if source.startswith(_POINTER):
+        raise ValueError("it is a pointer of git-lfs; fetch the file itself with `git lfs pull`")
 
 
 def write_text(path: Path, text: str) -> None:

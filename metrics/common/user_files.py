@@ -40,7 +40,7 @@ _OTHER_FILES = {
     b"version https://git-lfs": "a pointer of git-lfs; fetch its content with `git lfs pull`",
 }
 _START = 64
-_SEPARATORS = ",;\t|"
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def list_files(folder: Path, pattern: str = "*") -> list[Path]:
@@ -150,16 +150,16 @@ def table_rows(lines: Iterable[str], separator: str = ",") -> Iterator[tuple[int
         if header is None:
             return
         names = [name.strip() for name in header]
-        others = [other for other in _SEPARATORS if len(names) == 1 and other in names[0]]
+        others = [name for other, name in _SEPARATORS.items() if len(names) == 1 and other in names[0]]
         if others:
-            raise ValueError(f"{others[0]!r} is between its columns; save it with {separator!r} there")
+            raise ValueError(f"its columns are separated by {others[0]}; save it with {_SEPARATORS[separator]}")
         if not names or len(set(names)) < len(names):
             raise ValueError(f"its first line must name the columns, each once; it is {str(names)[:60]}")
         for cells in filter(any, reader):
             if len(cells) != len(names):
                 raise ValueError(
                     f"line {reader.line_num} has {len(cells)} cells, not {len(names)} as the first line; put a text "
-                    f"with {separator!r} in it in quotation marks"
+                    f"with {_SEPARATORS[separator]} in quotation marks"
                 )
             yield reader.line_num, dict(zip(names, cells, strict=True))
     except csv.Error as error:

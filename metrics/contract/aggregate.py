@@ -9,12 +9,12 @@ import functools
 import inspect
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from ..functional.checks import Labels
+from ..functional.checks import Labels, check_unmasked
 from ..statistics.bootstrap import (
     check_options,
     check_whole,
@@ -77,6 +77,7 @@ def metric_function(
             how = {name: options.pop(name, default) for name, default in own.items()}
             check_options(how["confidence"], how["resamples"], how["seed"])
             check_whole(subsamples=(how["subsamples"], 0))
+            check_unmasked([*columns, *options.values()], "inputs")
             return aggregate(per_example(*columns, **options), **how)
 
         parameters = _parameters(per_example)
@@ -104,6 +105,42 @@ def with_examples(per_example: Callable[..., Examples]) -> Callable[[Callable[..
 def option_names(function: Callable[..., Any]) -> list[str]:
     """The keyword options of a metric's function, those of an unpacked mapping included."""
     return [each.name for each in _parameters(function) if each.kind is each.KEYWORD_ONLY]
+
+
+def label_names(function: Callable[..., Any]) -> list[str]:
+    """Return the options of a metric's function that have one entry for each example, such as "categories"."""
+    annotations = {each.name: str(each.annotation) for each in _parameters(function)}
+    rows = ("Labels", "ArrayLike")
+    return [name for name in option_names(function) if any(kind in annotations[name] for kind in rows)]
+
+
+def flatten(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the result of a metric as numbers on one level, as trainers and trackers log them.
+
+    Args:
+        result: what a metric returned.
+
+    Returns:
+        Scores and counts under their names; those of a category as ``score/category``, of other groups as
+        ``score/group/label``; the bounds of an interval as ``score_interval_low`` and ``score_interval_high``. An
+        undefined score is NaN. Texts and lists are left out.
+
+    >>> flatten({"accuracy": 0.5, "macro_accuracy": None, "per_category": {"swap": {"accuracy": 0.0, "n": 2}}})
+    {'accuracy': 0.5, 'macro_accuracy': nan, 'accuracy/swap': 0.0, 'n/swap': 2}
+    """
+    flat: dict[str, float] = {}
+    for name, value in result.items():
+        if isinstance(value, Mapping):
+            group = "" if name in ("per_category", "per_condition") else f"{name.removeprefix('per_')}/"
+            for label, inner in value.items():
+                numbers = inner if isinstance(inner, Mapping) else {name: inner}
+                flat |= {f"{score}/{group}{label}": number for score, number in flatten(numbers).items()}
+        elif name.endswith("_interval"):
+            bounds = value or (None, None)
+            flat |= flatten({f"{name}_low": bounds[0], f"{name}_high": bounds[1]})
+        elif value is None or isinstance(value, int | float):
+            flat[name] = math.nan if value is None else value
+    return flat
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -287,7 +324,7 @@ def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, 
             found[place] = {estimator.names[0]: list(edge)}
         else:
             values = part.function(resampled_totals(part.values, clusters, resamples, seed))
-            intervals = (list(percentile_interval(column, confidence)) for column in values.T)
+            intervals = (list(percentile_interval(column, confidence, clusters)) for column in values.T)
             found[place] = dict(zip(estimator.names, intervals, strict=True))
     return found
 
@@ -304,7 +341,8 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
     found: dict[str, dict[str, list[float] | None]] = {place: {} for place in parts}
     for place, values in drawn.items():
         for name, column in zip(estimator.names, np.array(values).T, strict=True):
-            low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
+            clusters = examples.clusters[places[place]]
+            low, high = percentile_interval(column, confidence, clusters) if np.isfinite(column).any() else (0.0, 0.0)
             found[place][name] = [low, high] if low < high else None
     return found
 

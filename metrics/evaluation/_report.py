@@ -21,6 +21,7 @@ from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from ._overview import Overview
 from ._plots import plot, plot_html
 from ._scored import Scored, example_ids
+from ._screen import screen
 from ._seeds import SeedSummary, over_seeds
 from ._suites import SuiteMean, Suites, suite_means, suite_tables
 
@@ -170,6 +171,10 @@ class Report(Document, Sequence[Result]):
         """The tables, those with models as rows first if there are several, and the files that have none."""
         several = len(set(_tables.labels(self.results))) > 1
         return [*(self.overview if several else ()), *self.tables, *self.notes]
+
+    def screen(self) -> list[Part]:
+        """Return what a run concludes with: a row for each task, and what the scores show in three sentences."""
+        return [*(screen(self.results) if self.results else ()), *self.notes]
 
     def to_markdown(self) -> str:
         """The tables as Markdown: models as rows first, then those of each model and metric."""

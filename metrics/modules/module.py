@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ import numpy as np
 from datasets.features.features import cast_to_python_objects
 
 from ..common.errors import ScoresError, VLAssayError, check_known
-from ..contract.aggregate import option_names
+from ..contract.aggregate import flatten, label_names, option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
-from ..functional.checks import check_real
+from ..functional.checks import check_real, check_unmasked
 from .discovery import citation, column_names, describe
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class MetricModule(EvaluationModule):
     spec: MetricSpec
     papers: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    # What came with the examples that were added, by option.
+    _labels: Mapping[str, list[Any]] = {}
 
     @property
     def function(self) -> MetricFunction:
@@ -71,8 +73,17 @@ class MetricModule(EvaluationModule):
             codebase_urls=list(kind.code),
         )
 
-    def compute(self, **arguments: Any) -> dict[str, Any] | None:
-        """Compute the metric; the arguments are the columns of the features and the options of `function`."""
+    def compute(self, *, flat: bool = False, **arguments: Any) -> dict[str, Any] | None:
+        """Compute the metric of the arguments, or of the examples that were added.
+
+        Args:
+            flat: whether to return numbers on one level, such as ``accuracy/swap_obj``; see ``aggregate.flatten``.
+            arguments: the columns of the features and the options of `function`.
+        """
+        result = self._compute_nested(arguments)
+        return flatten(result) if flat and result is not None else result
+
+    def _compute_nested(self, arguments: dict[str, Any]) -> dict[str, Any] | None:
         known = [*self._feature_names(), *option_names(self.function)]
         # ``evaluate.combine`` passes both to every module, as None where it was given none.
         for name in ("predictions", "references"):
@@ -80,7 +91,10 @@ class MetricModule(EvaluationModule):
                 del arguments[name]
         check_known("option", arguments, known)
         if self.writer is not None:
-            return super().compute(**arguments)
+            labels, self._labels = self._labels, {}
+            if twice := sorted({*labels} & {*arguments}):
+                raise ScoresError(f"{', '.join(twice)} came with the examples and again; pass them once")
+            return super().compute(**arguments, **labels)
         batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}
         if self.num_process > 1:
             return super().compute(**batch, **arguments)
@@ -95,19 +109,38 @@ class MetricModule(EvaluationModule):
         self.add_batch(**{names.get(name, name): [value] for name, value in example.items()})
 
     def add_batch(self, **batch: Any) -> None:
-        """Add examples; a rejected batch leaves nothing behind."""
-        names = self._feature_names()
-        check_known("input", (name for name, column in batch.items() if column is not None), names)
+        """Add examples with their labels, such as ``categories``; a rejected batch leaves nothing behind.
+
+        Raises:
+            ScoresError: inputs that the metric does not take, or labels that only some batches have, that are fewer or
+                more than the examples, or that several processes would have to share.
+        """
+        names, possible = self._feature_names(), label_names(self.function)
+        given = {name: column for name, column in batch.items() if column is not None}
+        check_known("input", given, [*names, *possible])
         batch = {name: _listed(batch.get(name), name) for name in names}
+        labels = {name: _listed(column, name) for name, column in given.items() if name in possible}
         is_first = self.writer is None
         try:
             with self._rejected(batch):
                 self._check(batch)
+                self._check_labels(labels, len(next(iter(batch.values()))), is_first)
                 super().add_batch(**batch)
         except Exception:
             if is_first:
                 self._forget()
             raise
+        self._labels = {name: [*(() if is_first else self._labels[name]), *column] for name, column in labels.items()}
+
+    def _check_labels(self, labels: dict[str, Any], examples: int, is_first: bool) -> None:
+        if labels and self.num_process > 1:
+            raise ScoresError(f"{', '.join(labels)} of several processes are not gathered; pass them to compute")
+        for name, column in labels.items():
+            if len(column) != examples:
+                raise ScoresError(f"there are {len(column)} {name} for {examples} examples; pass one for each")
+        if not is_first and {*labels} != {*self._labels}:
+            before, now = (", ".join(sorted(each)) or "no labels" for each in (self._labels, labels))
+            raise ScoresError(f"earlier batches have {before}, and this one {now}; give every batch the same")
 
     @contextmanager
     def _rejected(self, batch: dict[str, Any]) -> Iterator[None]:
@@ -143,6 +176,7 @@ class MetricModule(EvaluationModule):
     def _forget(self) -> None:
         if self.filelock is not None:
             self.filelock.release()
+        self._labels = {}
         self.filelock = self.cache_file_name = self.writer = self.buf_writer = self.selected_feature_format = None
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> Any:
@@ -175,6 +209,7 @@ def _listed(column: Any, name: str) -> Any:
     """A column as NumPy reads it: a filtered pandas column has no row 0, a tensor may hold gradients or bfloat16."""
     if column is None:
         raise ScoresError(f"{name} are missing; pass one for each example")
+    check_unmasked(column, name)
     if type(column).__module__.startswith(("pandas", "datasets")):
         return list(column)
     if not isinstance(column, Iterable):

@@ -1,4 +1,4 @@
-"""What a user runs first with a new model: is it loaded as its authors meant, and what does a benchmark cost?
+"""The check of a new model: is it loaded as its authors meant, and what does a benchmark cost?
 
 A few pairs, questions or phrases of toy_scenes are scored together and one at a time, in float32 and in bfloat16, and
 captions are tokenized by the family and by the checkpoint's own tokenizer. This finds a wrong padding, a lost end token
@@ -7,15 +7,19 @@ or an overflow, not a model that is merely weak.
 
 from __future__ import annotations
 
+import copy
+import io
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from ...hub_datasets.core.benchmarks import get_benchmark, split_reference
 from ...hub_datasets.core.examples import TaskData, load_examples
+from ...hub_datasets.core.images import decode
 from ...hub_datasets.core.pretrained import load_part
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import ModelError
@@ -23,6 +27,7 @@ from ...metrics.records.schema import DetectionRow, MatchingRow, Row, VQARow
 from .embeddings import NEAR_TIE
 from .estimate import changed_decisions, peak_memory, sample, score_alone
 from .families import checkpoint_path, load_model
+from .gpu_decoding import decode_on_gpu
 from .pairs import NEAR_TIE_OF_LOGITS
 from .plan import ScoringPlan
 from .protocol import (
@@ -65,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What was found of a model.
+    """The result of a check.
 
     Args:
         info: its description.
@@ -83,7 +88,7 @@ class ModelCheck:
 
     @property
     def is_passed(self) -> bool:
-        """Whether nothing failed."""
+        """Return whether nothing failed."""
         return all(finding.state != FAILED for finding in self.findings)
 
     @property
@@ -128,6 +133,7 @@ def check(
     findings = [*_scores(loaded, rows[1]), _batches(loaded, rows)]
     if isinstance(model, str):
         findings += [_precision(model, loaded, options, tasks), _tokens(model, loaded, plan)]
+        findings += _decoding(loaded, tasks)
     costs = {benchmark: _cost(benchmark, loaded, together[0], plan) for benchmark in benchmarks}
     return ModelCheck(loaded.info, seconds, findings, costs, peak_memory())
 
@@ -141,7 +147,7 @@ def _tasks(model: Model) -> list[TaskData]:
 
 
 def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
-    """Whether scores depend on what they are scores of; a stage has refused NaN before."""
+    """Return whether scores depend on what they are scores of; a stage has refused NaN before."""
     pairs = [np.array(row.scores) for row in rows if isinstance(row, MatchingRow)]
     if pairs:
         groups = np.array([scores for scores in pairs if len(scores) > 1])
@@ -202,6 +208,32 @@ def _precision(name: str, model: Model, options: LoadOptions, tasks: list[TaskDa
     changes, compared = found["precision_changes"], found["precision_sample"]
     text = f"{changes} of {compared} decisions differ from float32"
     return Finding("bfloat16", NOTE if changes else PASSED, text)
+
+
+class _JpegPlan(ScoringPlan):
+    """A plan whose images are JPEG files."""
+
+    def image_bytes(self, number: int) -> bytes:
+        """Return image number `number` as a JPEG file."""
+        file = io.BytesIO()
+        decode(super().image_bytes(number)).save(file, "JPEG", quality=90)
+        return file.getvalue()
+
+
+def _decoding(model: Model, tasks: list[TaskData]) -> Iterator[Finding]:
+    """Count the decisions that change with ``--decode gpu``, where it can be tried."""
+    if not str(getattr(model, "device", "")).startswith("cuda") or not find_spec("torchvision"):
+        return
+    other = copy.copy(model)
+    try:
+        decode_on_gpu(other)
+    except ModelError as error:
+        yield Finding("decode gpu", SKIPPED, str(error))
+        return
+    found = changed_decisions(other, model, tasks, batch_size=_TOGETHER, size=len(tasks[0].examples), plan=_JpegPlan)
+    changes, compared = found["precision_changes"], found["precision_sample"]
+    state = NOTE if changes else PASSED
+    yield Finding("decode gpu", state, f"{changes} of {compared} decisions change if images are decoded on the GPU")
 
 
 def _tokens(name: str, model: Model, plan: ScoringPlan) -> Finding:

@@ -13,7 +13,6 @@ import typer
 
 from ...hub_datasets.commands import (
     AllowMissing,
-    Confidence,
     DataDir,
     Options,
     Ties,
@@ -81,6 +80,9 @@ class RunOptions:
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
+    decode: Annotated[
+        str | None, speed_option(help="gpu: decode JPEG files on the GPU; pixels differ a little, which is recorded.")
+    ] = None
     limit: Annotated[
         int | None,
         typer.Option(
@@ -142,11 +144,11 @@ def run(
     options: RunOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
     ties: Ties = None,
-    confidence: Confidence = 0.95,
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
-    Predictions that are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
+    Prints the main score of each task and what the scores show; `vl-assay report` prints all tables. Predictions that
+    are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
     images are all missing is named and has no result; the exit code is 1 only if no task has one.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
@@ -157,7 +159,7 @@ def run(
     from ...metrics.evaluation import check_options
     from . import runner
 
-    check_options(ties=ties, confidence=confidence)
+    check_options(ties=ties)
     if plan:
         references = benchmarks or runner.DEFAULT_BENCHMARKS
         _print_plan(model, runner.plan(model, references, config=options.run_config()))
@@ -165,9 +167,9 @@ def run(
     files = options.predict(model, benchmarks)
     if _is_main():
         typer.echo("evaluating", err=True)
-        make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties, confidence=confidence)
+        make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties)
         if model == "demo-clip" and not benchmarks:
-            typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
+            typer.echo("a CLIP that mostly ignores word order: vl-assay run demo-clip-web")
 
 
 @app.command()

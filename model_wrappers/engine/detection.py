@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from .arrays import as_array
 from .embeddings import load_image
 from .loader import Loaded
 from .plan import ScoringPlan
@@ -29,7 +30,9 @@ def detect(model: Detector, plan: ScoringPlan, stages: Stages) -> dict[tuple[int
 
     def compute(batch: Batch) -> list[np.ndarray]:
         queries = [asked[item[0]] for item in batch.items]
-        found = model.detect(batch.images, batch.sizes, queries)
+        found = list(model.detect(batch.images, batch.sizes, queries))
+        if len(found) != len(queries):
+            raise ModelError(f"{model.info.name} gave boxes for {len(found)} of {len(queries)} images")
         return [_row(model.info.name, len(own), boxes) for own, boxes in zip(queries, found, strict=True)]
 
     owners = [item_key(plan.images[number]) for number in numbers]
@@ -50,9 +53,13 @@ def _row(model: str, queries: int, found: Sequence[Detections]) -> np.ndarray:
         raise ModelError(f"{model} gave boxes for {len(found)} of {queries} phrases")
     rows = [np.empty((0, _WIDTH))]
     for index, (boxes, scores) in enumerate(found):
-        boxes, scores = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(scores, np.float64)
-        if len(boxes) != len(scores):
-            raise ModelError(f"{model} gave {len(boxes)} boxes and {len(scores)} scores for a phrase")
+        boxes, scores = as_array(model, boxes), as_array(model, scores)
+        boxes = boxes.reshape(-1, 4) if not boxes.size else boxes
+        if scores.ndim != 1 or boxes.shape != (len(scores), 4):
+            raise ModelError(
+                f"{model} gave boxes of the shape {boxes.shape} and scores of the shape {scores.shape} for a phrase; "
+                "expected (k, 4) and (k,)"
+            )
         if not np.isfinite(boxes).all() or (boxes[:, :2] > boxes[:, 2:]).any():
             raise ModelError(f"{model} gave a box that is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2")
         rows.append(np.column_stack([np.full(len(boxes), index), boxes, scores]))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from .arrays import as_column, check_unit_length
+from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import Embeddings, TwoPrecisions, decide, dots
@@ -63,6 +66,7 @@ class Encoder:
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
+        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
         numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in numbers])
         self.tokens = dict(zip(numbers.tolist(), tokens, strict=True))
@@ -72,6 +76,16 @@ class Encoder:
         other = copy.copy(self)
         other.model, other._prefix, other._derived = model, prefix, True
         return other
+
+    def both(self, images: np.ndarray, captions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the embeddings (n, d) of images and (m, d) of captions; raises ModelError if their sizes differ."""
+        seen, read = self.images(images), self.captions(captions)
+        if len(seen) and len(read) and seen.shape[1] != read.shape[1]:
+            raise ModelError(
+                f"{self.model.info.name} embeds images in {seen.shape[1]} dimensions and captions in {read.shape[1]}; "
+                "a dual encoder projects both to one number"
+            )
+        return seen, read
 
     def images(self, numbers: np.ndarray) -> np.ndarray:
         """Return the embeddings (n, d) of images."""
@@ -92,15 +106,20 @@ class Encoder:
         return self._read(chosen, "float64-captions", exact=True)[places]
 
     def _see(self, numbers: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
+        model, decoder = self.model, self._decoder
+
         def load(item: Item) -> Loaded:
-            return load_image(self.model, self._plan, int(numbers[item[0]]))
+            number = int(numbers[item[0]])
+            return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
 
         def compute(batch: Batch) -> Any:
-            return self.model.encode_images(batch.images, exact=exact)
+            images = decoder.images(batch.images) if decoder else batch.images
+            return model.encode_images(images, exact=exact)
 
         keys = [item_key(self._plan.images[number]) for number in numbers.tolist()]
         derived = self._derived or exact
-        return self._stages.run(Work(kind, keys, compute, load=load, one_by_one=exact, derived=derived))
+        check = partial(check_unit_length, self.model.info.name, "images")
+        return self._stages.run(Work(kind, keys, compute, load=load, one_by_one=exact, derived=derived, check=check))
 
     def _read(self, numbers: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
         texts, tokens = self._plan.captions.texts, [self.tokens[number] for number in numbers.tolist()]
@@ -110,7 +129,9 @@ class Encoder:
 
         keys = [item_key(texts[number]) for number in numbers.tolist()]
         items = by_length(tokens, shares_prefixes=getattr(self.model, "shares_prefixes", False) and not exact)
-        return self._stages.run(Work(kind, keys, compute, items, one_by_one=exact, derived=self._derived or exact))
+        derived = self._derived or exact
+        check = partial(check_unit_length, self.model.info.name, "captions")
+        return self._stages.run(Work(kind, keys, compute, items, one_by_one=exact, derived=derived, check=check))
 
 
 def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -> Scores:
@@ -118,7 +139,7 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     pairs, text_pairs = plan.captions, plan.text_pairs
     encoder = Encoder(model, plan, stages)
     wanted = pairs.images()
-    images, captions = encoder.images(wanted), encoder.captions(np.arange(len(pairs.texts)))
+    images, captions = encoder.both(wanted, np.arange(len(pairs.texts)))
     if stages.shard is not None:
         return Scores.none()
     place = np.zeros(len(plan.images), np.int64)
@@ -244,14 +265,6 @@ def text_facts(limit: int, tokens: Any, *near: np.ndarray) -> dict[str, int]:
         "truncated_captions": sum(len(ids) > limit for ids in tokens),
         "rechecked_pairs": sum(int(mask.sum()) for mask in near),
     }
-
-
-def as_column(model: str, scores: Any, count: int) -> Any:
-    """Return scores as (n, 1), a tensor if they are one, else float64; raises ModelError if their number differs."""
-    column = scores if hasattr(scores, "cpu") else np.asarray(scores, np.float64)
-    if tuple(column.shape) != (count,):
-        raise ModelError(f"{model} gave {tuple(column.shape)} scores for {count} captions")
-    return column[:, None]
 
 
 def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:

@@ -98,9 +98,15 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, size: int 
 
 
 def changed_decisions(
-    model: Model, exact: Model, tasks: list[TaskData], *, batch_size: int, size: int
+    model: Model,
+    exact: Model,
+    tasks: list[TaskData],
+    *,
+    batch_size: int,
+    size: int,
+    plan: type[ScoringPlan] = ScoringPlan,
 ) -> dict[str, int]:
-    """Count the examples of a sample on which a model and its float32 version decide differently.
+    """Count the examples of a sample on which a model and its float32 version, or another one, decide differently.
 
     Args:
         model: in the precision of the run.
@@ -108,6 +114,7 @@ def changed_decisions(
         tasks: the tasks of the run; only matching, text similarity and vqa are compared.
         batch_size: as in the run.
         size: number of examples of each task in the sample.
+        plan: of the sample.
 
     Returns:
         ``precision_sample``, the number of examples compared, and ``precision_changes``, those that differ.
@@ -115,7 +122,7 @@ def changed_decisions(
     tasks = sample([task for task in tasks if task.task.task_type in _COMPARED], size)
     sides = []
     for each in (model, exact):
-        _, results = score_alone(each, ScoringPlan(tasks), batch_size)
+        _, results = score_alone(each, plan(tasks), batch_size)
         sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}

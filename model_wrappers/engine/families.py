@@ -14,12 +14,16 @@ from typing import Any
 
 from ...hub_datasets.core.benchmarks import benchmark_names
 from ...hub_datasets.core.network import is_hub_reachable
+from ...hub_datasets.core.pretrained import check_folder
 from ...metrics.common.errors import ModelError, check_known, similar
 from ...metrics.common.imports import gc_paused
+from ...metrics.common.storage import cache_error
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
 
 DEFAULT_MODEL = "demo-clip"
+# The endings of files of weights.
+WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".npz")
 _FAMILIES = Path(__file__).parents[1]
 _PACKAGE = __name__.removesuffix(".engine.families")
 
@@ -168,7 +172,7 @@ def check_model(name: str) -> None:
         close = similar(name, [*demo_names(), *(f"{family}:" for family in family_names())])
         if close and "/" not in name:
             raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
-    is_path = checkpoint.startswith((".", "/", "~"))
+    is_path = checkpoint.startswith((".", "/", "~")) or checkpoint.endswith(WEIGHTS)
     # A family without model types, such as precomputed, says itself what file it needs.
     if (
         is_path
@@ -219,12 +223,26 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
 def _config_file(path: str, options: LoadOptions) -> Path:
     """``config.json`` of a local folder, or of a Hub repository in a cache whose folders are named by their commits."""
     folder = Path(path).expanduser()
+    check_folder(folder)
     if not folder.is_dir():
         return _download_config(path, options)
     file = folder / "config.json"
     if not file.is_file():
-        raise ModelError(f"{path} has no config.json: not a transformers checkpoint folder")
+        raise ModelError(f"{path} has no config.json: not a transformers checkpoint folder{_inside(folder)}")
     return file
+
+
+def _inside(folder: Path) -> str:
+    """Return what to name in place of a folder that is no checkpoint of `transformers`, by the files in it."""
+    if (folder / "open_clip_config.json").is_file():
+        return f"; name it open_clip:local-dir:{folder}"
+    if (folder / "modules.json").is_file():
+        return f"; name it sentence_transformers:{folder}"
+    if folders := sorted(file.parent for file in folder.glob("*/config.json")):
+        return f"; name one of its folders, such as {folders[-1]}"
+    if files := sorted(file for file in folder.rglob("*") if file.name.endswith(WEIGHTS)):
+        return f". It has weights of another kind: open_clip:MODEL -s pretrained={files[-1]} reads those of open_clip"
+    return ""
 
 
 def _model_type(file: Path) -> str:
@@ -242,6 +260,8 @@ def _download_config(name: str, options: LoadOptions) -> Path:
     try:
         return Path(hf_hub_download(name, "config.json", revision=options.revision))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        if unwritable := cache_error(error):
+            raise unwritable from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         why = f"it is not on the Hub ({reason})" if is_hub_reachable() else "the Hub cannot be reached"
         raise ModelError(

@@ -21,6 +21,7 @@ from .config import RunConfig
 from .distributed import Processes, default_device, join
 from .estimate import changed_decisions
 from .families import load_model
+from .gpu_decoding import decode_on_gpu
 from .loader import Loader
 from .output import (
     default_folder,
@@ -217,6 +218,8 @@ def _load(model: str | AnyModel, processes: Processes, config: RunConfig) -> Any
         raise ModelError("check_precision and dtype auto load the model in two precisions: name it by a text")
     if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
         raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
+    if config.decode:
+        decode_on_gpu(loaded)
     return loaded
 
 

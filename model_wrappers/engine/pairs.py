@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .embeddings import Scores, as_column, load_image, prepare_texts, recheck, text_facts
+from .arrays import as_column, is_tensor, joined
+from .embeddings import Scores, load_image, prepare_texts, recheck, text_facts
 from .loader import Loaded
 from .plan import Pairs, ScoringPlan, by_anchor
 from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
@@ -58,10 +59,11 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scor
         image = plan.open_image(int(distinct.anchor[item[0]]))
         return Loaded(image, image.size)
 
-    def compute(batch: Batch) -> np.ndarray:
+    def compute(batch: Batch) -> Any:
+        name = model.info.name
         texts = [[pairs.texts[text] for text in distinct.text[item]] for item in batch.items]
         scored = zip(batch.images, texts, strict=True)
-        return np.concatenate([as_column(model.info.name, model.score(*each), len(each[1])) for each in scored])
+        return joined(name, [as_column(name, model.score(*each), len(each[1])) for each in scored])
 
     rows = stages.run(Work("pairs", distinct.keys, compute, distinct.items, load, distinct.owners))
     return Scores.none() if stages.shard else Scores(*pairs.split(_column(rows)[distinct.place]), {})
@@ -72,13 +74,13 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -
     texts = plan.text_pairs.texts
     distinct = _Distinct(plan.text_pairs, texts)
 
-    def compute(batch: Batch) -> np.ndarray:
+    def compute(batch: Batch) -> Any:
         found = []
         for item in batch.items:
             others = [texts[number] for number in distinct.text[item]]
             scores = model.score_texts(texts[int(distinct.anchor[item[0]])], others)
             found.append(as_column(model.info.name, scores, len(others)))
-        return np.concatenate(found)
+        return joined(model.info.name, found)
 
     rows = stages.run(Work("texts", distinct.keys, compute, distinct.items, owners=distinct.owners))
     return np.empty(0) if stages.shard else _column(rows)[distinct.place]
@@ -112,15 +114,18 @@ def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Sc
         def load(item: Item) -> Loaded:
             return load_image(model, plan, wanted[item[0]][0])
 
-        def compute(batch: Batch) -> list[np.ndarray]:
+        def compute(batch: Batch) -> list[Any]:
             features = model.encode_images(batch.images, exact=exact)
             captions = [[pairs.texts[text] for text in wanted[item[0]][1]] for item in batch.items]
             prepared = [model.prepare_choices(each) for each in captions]
             size = max(1, _TEXTS_PER_IMAGE * stages.batch_size // max(map(len, prepared)))
-            found: list[np.ndarray] = []
+            found: list[Any] = []
             for start in range(0, len(prepared), size):
                 some = range(start, min(start + size, len(prepared)))
-                found += model.choose(features, some, [prepared[i] for i in some], exact=exact)
+                rows = model.choose(features, some, [prepared[i] for i in some], exact=exact)
+                found += [
+                    as_column(model.info.name, row, len(captions[i]))[:, 0] for i, row in zip(some, rows, strict=False)
+                ]
             return found
 
         owners = [item_key(plan.images[image]) for image, _ in wanted]
@@ -211,10 +216,8 @@ def _match(
         as_column(model.info.name, score(features, [image_of[i] for i in some], [flat[i] for i in some]), len(some))
         for some in parts
     ]
-    back = np.argsort(order)
-    if all(hasattr(scores, "cpu") for scores in found):
-        return sys.modules["torch"].cat(found)[sys.modules["torch"].from_numpy(back).to(found[0].device)]
-    return np.concatenate(found)[back]
+    scores, back = joined(model.info.name, found), np.argsort(order)
+    return scores[sys.modules["torch"].from_numpy(back).to(scores.device) if is_tensor(scores) else back]
 
 
 def _column(rows: np.ndarray) -> np.ndarray:

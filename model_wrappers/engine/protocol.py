@@ -8,7 +8,8 @@ A family is one public module of this package with
 
 A model implements one or more of the protocols below, which determine the tasks it is evaluated on (`abilities`).
 `prepare_image` runs in forked processes or threads and must not change the model; the other methods run on the device.
-Where an array is wanted, a torch tensor on the device will do, so that the device is not waited for after each batch.
+Where an array is wanted, a torch tensor of any dtype will do, with gradients or without. Leave it on the device, so
+that the device is not waited for after each batch.
 The result for an item must not depend on the other items of its batch beyond rounding. With ``exact=True`` the runner
 passes one item at a time and the model computes in float64: this is the re-check of near-ties.
 """

@@ -10,8 +10,9 @@ import numpy as np
 
 from ...hub_datasets.core.images import open_checked, portable
 from ...metrics.common.errors import ModelError
+from .arrays import as_array, as_column
 from .distributed import Processes
-from .embeddings import Scores, as_column
+from .embeddings import Scores
 from .loader import in_threads
 from .plan import Pairs, ScoringPlan, by_anchor
 from .progress import Progress
@@ -60,7 +61,7 @@ def _ask(model: RemoteModel, plan: ScoringPlan, pairs: Pairs, progress: Progress
 
     def ask(item: tuple[int, Any]) -> np.ndarray:
         remote = _item(plan, pairs, *item)
-        scores = as_column(model.info.name, model.ask(remote), len(remote.texts))
+        scores = as_array(model.info.name, as_column(model.info.name, model.ask(remote), len(remote.texts)))
         if not np.isfinite(scores).all():
             raise ModelError(f"{model.info.name} gave NaN or infinity for {remote.texts!r}")
         return scores

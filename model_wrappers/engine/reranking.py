@@ -54,7 +54,7 @@ def shortlists(model: Reranker, plan: ScoringPlan, stages: Stages) -> list[Short
     images = np.unique(np.concatenate([pool.images for pool in large]))
     texts = np.unique(np.concatenate([pool.texts for pool in large]))
     encoder = Encoder(model.first_stage, plan, stages, prefix="first-", texts=texts)
-    seen, read = encoder.images(images), encoder.captions(texts)
+    seen, read = encoder.both(images, texts)
 
     def shortlist(pool: RetrievalSet) -> Shortlist:
         cosines = pool_scores(seen[np.searchsorted(images, pool.images)], read[np.searchsorted(texts, pool.texts)])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...metrics.common.errors import DataError, ModelError, StorageError
+from .arrays import as_array, as_numbers, joined
 from .distributed import Processes
 from .loader import Loaded, Loader
 from .progress import Progress
@@ -72,6 +73,7 @@ class Work(NamedTuple):
         ragged: whether results differ in length.
         one_by_one: whether items are computed alone, as for the re-check in float64.
         derived: whether the items follow from the results of other stages, so that no shard has computed them.
+        check: raises ModelError if rows (n, width) are not as the protocol wants them.
     """
 
     kind: str
@@ -83,6 +85,7 @@ class Work(NamedTuple):
     ragged: bool = False
     one_by_one: bool = False
     derived: bool = False
+    check: Callable[[np.ndarray], None] | None = None
 
 
 class Stages:
@@ -228,6 +231,7 @@ class Stages:
         problem = ""
         try:
             result = work.compute(batch)
+            result = result if work.ragged else as_numbers(self._model, result)
         except (MemoryError, RuntimeError) as error:
             # A model may lack an operation in float64, in which items are computed one by one.
             if not work.one_by_one and not is_out_of_memory(error):
@@ -259,7 +263,12 @@ class Stages:
         if not block:
             return
         positions = np.concatenate([item for items, _ in block for item in items])
-        results = _as_rows([result for _, result in block], ragged=work.ragged)
+        batches = [result for _, result in block]
+        if work.ragged:
+            results: Any = [as_array(self._model, row) for batch in batches for row in batch]
+        else:
+            results = as_array(self._model, joined(self._model, batches))
+            results = results if results.ndim == 2 else results[:, None]
         if len(results) != len(positions):
             raise ModelError(
                 f"{self._model} gave {len(results)} results for {len(positions)} items in the stage {work.kind}"
@@ -271,6 +280,8 @@ class Stages:
                 f"{positions[int(np.argmin(finite))]}; no predictions file was written. Half precision may overflow: "
                 "try --dtype float32; else the checkpoint is broken"
             )
+        if work.check is not None:
+            work.check(results)
         rows.put(positions, results)
         if self.processes.is_main or not self.processes.together:
             self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
@@ -308,16 +319,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     from accelerate.utils.memory import should_reduce_batch_size
 
     return should_reduce_batch_size(error) or isinstance(error, sys.modules["torch"].OutOfMemoryError)
-
-
-def _as_rows(results: Sequence[Any], *, ragged: bool) -> Any:
-    """Join the results of batches: arrays, or tensors, which are copied from their device at once."""
-    if ragged:
-        return [np.asarray(row) for result in results for row in result]
-    if all(hasattr(result, "cpu") for result in results):
-        joined = sys.modules["torch"].cat(list(results)).cpu().numpy()
-    else:
-        joined = np.concatenate([np.asarray(result) for result in results])
-    if joined.ndim > 2 or not joined.ndim:
-        raise ModelError(f"expected one row of numbers for each item, and got an array of shape {joined.shape}")
-    return joined.reshape(len(joined), -1)

@@ -21,6 +21,7 @@ from transformers.utils.hub import cached_file
 
 from ...hub_datasets.core.pretrained import ADAPTER, load_part, no_model_code
 from ...metrics.common.errors import ModelError
+from ...metrics.common.storage import cache_error
 from ...metrics.records.predictions import file_hash
 from ..engine.families import checkpoint_path, families_of
 from ..engine.protocol import LoadOptions, ModelInfo, choose
@@ -273,7 +274,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
             "images"
         ) from error
     except _ERRORS as error:
-        raise ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
+        raise cache_error(error) or ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
     except UnpicklingError as error:  # torch's message says how to run the code after all
         raise ModelError(
             f"cannot load {checkpoint} as {family}: its weights are a pickle that would run code; save them as "

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
+from ...hub_datasets.core.pretrained import check_file
 from ...metrics.common.errors import ModelError
 
 # `torch.load` calls none of these: it rebuilds numbers, and a namespace of plain values.
@@ -55,6 +56,7 @@ def read_weights(path: Path) -> Weights:
         ModelError: damaged, not tensors by name, with adapters that do not fit, or with pickled objects other than
             numbers of NumPy and `argparse.Namespace`; these are listed and never loaded.
     """
+    check_file(path)
     if path.suffix == ".safetensors":
         try:
             content, changes = load_file(path), []
@@ -109,6 +111,7 @@ def load_values(path: Path) -> tuple[Any, list[str]]:
     Raises:
         ModelError: damaged, or a pickle that names anything else.
     """
+    check_file(path)
     options: dict[str, Any] = {"map_location": "cpu", "weights_only": True, "mmap": is_zipfile(path)}
     try:
         return torch.load(path, **options), []

@@ -36,7 +36,7 @@ too (`unneeded_answers`).
 | setting | default | meaning |
 |---|---|---|
 | ``name`` | the file's name | name of the model |
-| ``allow_missing`` | false | count examples without a prediction (`missing_answers`), which are wrong |
+| ``allow_missing`` | false | count examples without a prediction (`missing_answers`): wrong under every tie policy |
 | ``allow_unknown`` | false | count records that match no example (`unknown_answers`), and ignore them |
 
 Images are not needed: without them predictions identify images by their file names.

@@ -22,7 +22,7 @@ from ...metrics.common.user_files import open_text, table_rows
 from ...metrics.modules.discovery import get_spec
 from ..storage.protocol import Storage
 from .entries import PUBLISHED, Column, Entry
-from .launch import published, shipped
+from .launch import RESERVED, published, shipped
 from .names import check_name, is_same_name
 
 COLUMNS = ("model", "benchmark", "task", "category", "metric", "score", "value", "source")
@@ -114,7 +114,7 @@ def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
             raise DataError(f"the {name} {text[:40]!r} is not a text of at most {MAX_TEXT} printable characters")
         if not text and name not in ("task", "category", "metric"):
             raise DataError(f"the {name} is empty")
-    check_name(model)
+    check_name(model, RESERVED)
     column = _column(**place)
     try:
         number = float(value)
@@ -129,8 +129,7 @@ def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
 def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> Column:
     """Return the leaderboard's column for these names; raise a `VLAssayError` if one is unknown."""
     if benchmark not in benchmark_names() and not task and not metric:
-        plain = re.sub(r"[\W_]", "", benchmark)
-        if here := [name for name in benchmark_names() if is_same_name(name.replace("_", ""), plain)]:
+        if here := [name for name in benchmark_names() if is_same_name(name, benchmark)]:
             raise DataError(f"the benchmark {benchmark!r} is {here[0]!r} here; write it so, with its task and metric")
         return Column(benchmark, "", "", score, category)
     found = get_task(benchmark, task)

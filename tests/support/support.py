@@ -59,7 +59,10 @@ class Recorder:
                 raise KeyboardInterrupt
         rows = rows.astype(np.float64)
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows if exact else rows + self.noise * self.rng.standard_normal(rows.shape)
+        if exact or not self.noise:
+            return rows
+        rows = rows + self.noise * self.rng.standard_normal(rows.shape)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 class Pairs:

@@ -21,6 +21,7 @@ from ....metrics.common.user_files import list_files, read_values
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
+from ...core.stored_images import open_parquet
 
 HUB = "hf://datasets/"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -208,9 +209,7 @@ def read_rows(path: Path) -> list[Keyed]:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
     try:
         if suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            rows: Any = pq.read_table(path).to_pylist()
+            rows: Any = open_parquet(path).read().to_pylist()
         else:
             rows = read_values(path, suffix)
     except (OSError, ValueError) as error:  # pyarrow's errors are among these

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 from builder_support import raw
+from PIL import Image
 
 from vl_assay.hub_datasets.core.columns import columns
 from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
 from vl_assay.hub_datasets.core.image_archives import ImageArchive
+from vl_assay.hub_datasets.core.images import decode
 from vl_assay.hub_datasets.core.released_rows import Images, ReleasedRows, Rows, parse_records
 from vl_assay.hub_datasets.core.source_files import SourceFile, VerifiedConfig, make_configs
 from vl_assay.metrics.common.errors import DataError
@@ -78,21 +80,24 @@ def test_an_id_of_several_rows_is_an_error(copy):
         Twins(cache_dir=str(copy / "cache"), data_dir=str(copy)).as_streaming_dataset(split="test")
 
 
+PLACES = ("first", "second/inside", ".")
+
+
 @pytest.fixture
 def copy(tmp_path):
-    """A user's copy that has `a.jpg` and `b.jpg` in every place, each file with the name of its place."""
+    """A user's copy that has `a.jpg` and `b.jpg` in every place, each file as many pixels wide as its place says."""
     (tmp_path / "rows.json").write_text(json.dumps([{"image": "a.jpg"}, {"image": "b.jpg"}]))
-    for place in ("first", "second/inside", "."):
+    for place in PLACES:
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         for name in ("a.jpg", "b.jpg"):
-            (tmp_path / place / name).write_text(place)
+            Image.new("RGB", (1 + PLACES.index(place), 1)).save(tmp_path / place / name)
     return tmp_path
 
 
 def places_of(copy):
     """From which place each image is."""
     builder = Photographs(cache_dir=str(copy / "cache"), data_dir=str(copy))
-    return [row["image"]["bytes"].decode() for row in raw(builder.as_streaming_dataset(split="test"))]
+    return [PLACES[decode(row["image"]["bytes"]).width - 1] for row in raw(builder.as_streaming_dataset(split="test"))]
 
 
 def test_each_image_is_from_the_first_declared_folder_that_has_it_and_last_from_the_copy_itself(copy):

@@ -84,14 +84,14 @@ def test_every_reader_names_a_file_that_is_something_else(reader, suffix, conten
 
 DEFECTS = {
     ".csv": {
-        "id;answer\na;0": "';' is between its columns; save it with ','",
-        "id\tanswer\na\t0": r"is between its columns; save it with ','",
+        "id;answer\na;0": "its columns are separated by semicolons; save it with commas",
+        "id\tanswer\na\t0": "separated by tabs; save it with commas",
         "id,answer,id\na,0,b": "name the columns, each once",
         "id,answer\na,0\nb": "line 3 has 1 cells, not 2",
         "id,answer\na,0\nb,c,d": "line 3 has 3 cells, not 2",
         'id,answer\na,"0': "line 2: unexpected end of data; close the quotation mark",
     },
-    ".tsv": {"id,answer\na,0": "',' is between its columns", "id\tanswer\na": "line 2 has 1 cells"},
+    ".tsv": {"id,answer\na,0": "separated by commas; save it with tabs", "id\tanswer\na": "line 2 has 1 cells"},
     ".jsonl": {
         '{"id": "a", "id": "b", "answer": "A"}': "line 1: the key 'id' comes twice",
         '{"id": "a", "answer": "A"}\n\n{"id"': "line 3: it is not JSON",

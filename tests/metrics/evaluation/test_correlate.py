@@ -111,6 +111,15 @@ def test_baselines_count_only_when_asked_for(tmp_path):
     assert correlate(*paths, **SCORES, with_baselines=True, **FAST).found[0].result["n"] == 7
 
 
+def test_the_intervals_of_points_are_of_as_many_resamples(tmp_path):
+    models = folders(tmp_path, ACROSS, UP)
+    scores = {"across": "toy_scenes/vqa:macro_f1", "up": "toy_scenes/vqa:accuracy"}
+    for resamples in (100, 150):
+        [own] = [each for each in correlate(*models, **scores, resamples=resamples).points if each.model == "m0"]
+        [result] = report(models[0] / "vqa.parquet", resamples=resamples)
+        assert list(own.values[0].interval) == result.scores["macro_f1_interval"]
+
+
 def test_models_without_a_score_are_named(tmp_path):
     models = folders(tmp_path, ACROSS, UP)
     (models[0] / "vqa.parquet").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from support import UNVERIFIED, Pairs, Recorder, all_scores, run_quietly, scores_of
 
 from vl_assay.hub_datasets import (
@@ -112,15 +114,47 @@ def test_a_missing_image_fails_by_name_or_is_kept_unscored_and_counted(coco, tmp
     assert predictions.metadata["benchmark"]["missing"] == unscored
 
 
-def test_an_unreadable_image_is_named_and_mending_it_is_enough(coco, tmp_path):
-    folder = coco()
-    image = folder / "val2017" / "000000000002.jpg"
-    content = image.read_bytes()
-    image.write_bytes(content[: len(content) // 3])
-    with pytest.raises(DataError, match=r"000000000002\.jpg of sugarcrepe cannot be read.*add_att/2"):
+# What may lie in place of an image.
+DAMAGED = {
+    "a copy that was interrupted": lambda content: content[: len(content) // 3],
+    "its last byte": lambda content: content[:-9],
+    "a page": lambda content: b"<!DOCTYPE html><title>404</title>",
+    "a pointer": lambda content: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n",
+    "zeros": lambda content: bytes(len(content)),
+    "half a PNG": lambda content: drawn("PNG", (50, 40))[:-40],
+    "a strip": lambda content: drawn("PNG", (1, 500)),
+    "nothing": lambda content: b"",
+}
+
+
+def drawn(kind, size):
+    file = io.BytesIO()
+    Image.effect_noise(size, 99).save(file, kind)
+    return file.getvalue()
+
+
+def test_all_damaged_images_are_named_at_once_or_left_out_and_counted(coco, tmp_path):
+    folder = coco(rows=24, images=24)
+    files = [folder / "val2017" / f"{number:012d}.jpg" for number in range(1, 1 + len(DAMAGED))]
+    whole = [file.read_bytes() for file in files]
+    for file, content, damage in zip(files, whole, DAMAGED.values(), strict=True):
+        file.write_bytes(damage(content))
+    with pytest.raises(DataError, match=f"1 of 24 images are missing .*{files[-1].name}"):
         run_quietly("mock:shuffled", folder, tmp_path / "out")
-    image.write_bytes(content)
-    assert len(run_quietly("mock:shuffled", folder, tmp_path / "out")) == 2
+    files[-1].write_bytes(whole[-1])
+    with pytest.raises(DataError, match="7 images are damaged") as error:
+        run_quietly("mock:shuffled", folder, tmp_path / "out")
+    assert all(f"{file.name} (for " in str(error.value) for file in files[:-1])
+    options = {**UNVERIFIED, "allow_missing": True}
+    [path] = predict(
+        "mock:shuffled", ["sugarcrepe/swap_obj"], out=tmp_path / "out", data_dir=folder, options=options, progress=False
+    )
+    unscored = [row.id for row in read_predictions(path).rows if row.scores is None]
+    assert unscored == read_predictions(path).metadata["benchmark"]["missing"]
+    assert len(unscored) == len(DAMAGED) - 1
+    for file, content in zip(files, whole, strict=True):
+        file.write_bytes(content)
+    assert len(run_quietly("mock:shuffled", folder, tmp_path / "out2")) == 2
 
 
 @pytest.mark.parametrize(
@@ -157,7 +191,7 @@ def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
 
 
 def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
-    with pytest.raises(ModelError, match=r"pairs gave \(1,\) scores for \d+ captions"):
+    with pytest.raises(ModelError, match=r"pairs gave scores of the shape \(1,\) for \d+ texts"):
         run_quietly(Pairs(wrong=True), coco(), tmp_path / "out")
 
 

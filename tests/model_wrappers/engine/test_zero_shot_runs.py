@@ -50,15 +50,7 @@ def unit(vectors):
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-class Longer(Recorder):
-    """A dual encoder whose embeddings have other lengths than 1."""
-
-    def _embed(self, rows, kind, exact):
-        found = super()._embed(rows, kind, exact)
-        return found * (1 + np.arange(len(found))[:, None] % 3) if kind == "captions" else found
-
-
-@pytest.mark.parametrize("kind", ["demo-clip", Longer])
+@pytest.mark.parametrize("kind", ["demo-clip", Recorder])
 def test_a_dual_encoder_scores_the_mean_direction_of_a_class_s_prompts(kind, data, tmp_path):
     task, of_class = prompts(data)
     model = load_model(kind) if isinstance(kind, str) else kind()
@@ -130,7 +122,7 @@ def test_two_models_are_compared_and_their_errors_listed(data, tmp_path):
 def test_the_commands_run_on_a_folder_of_labelled_images(images, tmp_path):
     out, other = tmp_path / "out", tmp_path / "other"
     named = ("zero_shot/folder", "--data-dir", images, "-o", "templates=a {}|one {}")
-    assert "zero_shot_accuracy" in invoke("run", "demo-clip", *named, "--out", out).output
+    assert "demo-clip: main scores" in invoke("run", "demo-clip", *named, "--out", out).output
     assert invoke("predict", "mock:shuffled", *named, "--out", other).exit_code == 0
     assert "acc" in invoke("report", other / "zero_shot.folder.parquet").output
     assert "demo-clip and mock:shuffled" in invoke("compare", out, other).output.replace("\n", " ")

@@ -187,7 +187,10 @@ def test_negclip_s_weights_are_known_to_want_quickgelu_and_others_are_unknown(li
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         within = load_negclip(tmp_path)
-        assert load_negclip(tmp_path, "tiny", "mine.pt").info.settings["activation_mismatch"] == "unknown"
+    for name, computed in (("tiny", "gelu"), ("tiny-quickgelu", "quick_gelu")):
+        with pytest.warns(UserWarning, match=rf"mine\.pt\): computed with the activation {computed}; .* not known"):
+            own = load_negclip(tmp_path, name, "mine.pt")
+        assert own.info.settings["activation_mismatch"] == "unknown"
     assert within.info.settings["activation_mismatch"] == "no"
     assert np.abs(embeddings(without, images, CAPTIONS)[0] - embeddings(within, images, CAPTIONS)[0]).max() > 1e-4
 
