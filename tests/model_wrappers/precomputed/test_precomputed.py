@@ -142,7 +142,7 @@ def test_columns_of_numbers_are_scores_of_one_image(run, sources):
     assert [row.scores for row in read_predictions(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
 
 
-@pytest.mark.parametrize("name", [None, True, 5, ["swap_obj/0"]])
+@pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
 def test_an_id_is_text(name, run):
     with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is not text)"):
         run(json.dumps({"id": name, "answer": 0}), "sugarcrepe/swap_obj", ending=".jsonl")
