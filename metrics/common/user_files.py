@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
+from .storage import refuse_pointer
+
 # Files and folders that systems and archivers leave behind, besides those whose names begin with a period.
 _LEFT_BEHIND = {"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "@eadir", "icon\r"}
 # The mark of UTF-32 begins with that of UTF-16, so that it comes first.
@@ -37,9 +39,8 @@ _OTHER_FILES = {
     b"\x1f\x8b": "compressed with gzip; unpack it",
     b"%pdf": "a PDF",
     **dict.fromkeys((b"<!doctype", b"<html", b"<?xml"), "a page of HTML or XML, perhaps of the site that has the file"),
-    b"version https://git-lfs": "a pointer of git-lfs; fetch its content with `git lfs pull`",
 }
-_START = 64
+_START = 64  # bytes that tell what a file is
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -66,6 +67,7 @@ def encoding_of(start: bytes) -> str:
     >>> encoding_of("ö".encode("utf-16")), encoding_of(b"id,score")
     ('utf-16', 'utf-8')
     """
+    refuse_pointer(start)
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
