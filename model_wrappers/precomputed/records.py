@@ -100,7 +100,8 @@ def _with_scores(rows: Iterable[_Placed]) -> Iterator[_Placed]:
 
 
 def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
-    cells = {name: cell for name, cell in fields.items() if _CELL.fullmatch(name) and str(cell).strip()}
+    named = set(filter(_CELL.fullmatch, fields))
+    cells = {name: fields[name] for name in named if str(fields[name]).strip()}
     if not cells:
         return fields
     if "c0_i0" in cells:
@@ -111,7 +112,7 @@ def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
     if missing := next((name for row in names for name in row if name not in cells), None):
         raise ValueError(f"{place}: {missing} is missing among {', '.join(sorted(cells))}")
     scores = [[cells[name] for name in row] for row in names]
-    others = {name: value for name, value in fields.items() if not _CELL.fullmatch(name)}
+    others = {name: value for name, value in fields.items() if name not in named}
     return {**others, "scores": scores if len(scores) > 1 else scores[0]}
 
 
