@@ -11,7 +11,6 @@ import pytest
 from console import invoke
 from PIL import Image
 
-from vl_assay.hub_datasets.authoring.data.tables import read_rows
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
 from vl_assay.hub_datasets.authoring.review.review import check_images, open_review
 from vl_assay.metrics.common.command_line import main
@@ -20,19 +19,6 @@ from vl_assay.metrics.common.serving import check_address
 from vl_assay.model_wrappers import load_model
 
 PAIRS = "image,positive,negative\n" + "".join(f"{n}.jpg,a cat on mat {n},a mat on cat {n}\n" for n in range(8))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", 'caption\r\n"a; b, ü"\r\n'),
-        ("a.jsonl", '{"caption": "a; b, ü"}\r\n'),
-        ("a.json", '[{"caption": "a; b, ü"}]'),
-    ],
-)
-def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_caption(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content.encode("utf-8-sig"))
-    assert read_rows(tmp_path / name) == [("0", {"caption": "a; b, ü"})]
 
 
 @pytest.mark.parametrize("content", ["", "positive,negative\n"])

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
+from .storage import refuse_pointer
+
 # Files and folders that systems and archivers leave behind, besides those whose names begin with a period.
 _LEFT_BEHIND = {"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "@eadir", "icon\r"}
 # The mark of UTF-32 begins with that of UTF-16, so that it comes first.
@@ -37,10 +39,9 @@ _OTHER_FILES = {
     b"\x1f\x8b": "compressed with gzip; unpack it",
     b"%pdf": "a PDF",
     **dict.fromkeys((b"<!doctype", b"<html", b"<?xml"), "a page of HTML or XML, perhaps of the site that has the file"),
-    b"version https://git-lfs": "a pointer of git-lfs; fetch its content with `git lfs pull`",
 }
-_START = 64
-_SEPARATORS = ",;\t|"
+_START = 64  # bytes that tell what a file is
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def list_files(folder: Path, pattern: str = "*") -> list[Path]:
@@ -66,6 +67,7 @@ def encoding_of(start: bytes) -> str:
     >>> encoding_of("ö".encode("utf-16")), encoding_of(b"id,score")
     ('utf-16', 'utf-8')
     """
+    refuse_pointer(start)
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
@@ -150,16 +152,16 @@ def table_rows(lines: Iterable[str], separator: str = ",") -> Iterator[tuple[int
         if header is None:
             return
         names = [name.strip() for name in header]
-        others = [other for other in _SEPARATORS if len(names) == 1 and other in names[0]]
+        others = [name for other, name in _SEPARATORS.items() if len(names) == 1 and other in names[0]]
         if others:
-            raise ValueError(f"{others[0]!r} is between its columns; save it with {separator!r} there")
+            raise ValueError(f"its columns are separated by {others[0]}; save it with {_SEPARATORS[separator]}")
         if not names or len(set(names)) < len(names):
             raise ValueError(f"its first line must name the columns, each once; it is {str(names)[:60]}")
         for cells in filter(any, reader):
             if len(cells) != len(names):
                 raise ValueError(
                     f"line {reader.line_num} has {len(cells)} cells, not {len(names)} as the first line; put a text "
-                    f"with {separator!r} in it in quotation marks"
+                    f"with {_SEPARATORS[separator]} in quotation marks"
                 )
             yield reader.line_num, dict(zip(names, cells, strict=True))
     except csv.Error as error:

@@ -134,14 +134,16 @@ def match_records(
     results = reading.results()
     facts, problems, unknown, missing = reading.facts, reading.problems, reading.unknown, reading.missing
     examples = {(task.benchmark, example.id) for task in plan.tasks for example in scored(task)}
-    right, count = f"A right one: {_right_line(plan)}", sum(len(scored(task)) for task in plan.tasks)
+    is_partial = any(task.is_partial for task in plan.tasks)  # by --limit, while a file may be of all examples
+    right = f"A right one{' with --limit' * is_partial}: {_right_line(plan)}"
+    count = sum(len(scored(task)) for task in plan.tasks)
     _refuse(path, problems, "{} of its records cannot be used", right)
     if unneeded := len(reading.records.keys() - examples):
         facts["unneeded_answers"] = unneeded  # for examples whose image is missing
-    if settings["allow_unknown"] == "true":
+    if settings["allow_unknown"] == "true" or (is_partial and not missing):
         facts["unknown_answers"] += len(unknown)
     else:
-        cure = f"-s allow_unknown=true ignores them, as for a part of a benchmark or with --limit. {right}"
+        cure = f"-s allow_unknown=true ignores them, as for a part of a benchmark. {right}"
         _refuse(path, unknown, f"{{}} of its {facts['answers']:,} records match no example", cure)
     if settings["allow_missing"] == "true":
         facts["missing_answers"] += len(missing)
@@ -165,13 +167,14 @@ class _Reading:
         self._keys: dict[str, dict[tuple[str, str], None]] = {}
         for task in plan.tasks:
             for example in task.examples:
-                for name in (example.id, f"{task.benchmark}/{example.id}"):
+                for name in {example.id, f"{task.benchmark}/{example.id}", example.id.rpartition("/")[2]}:
                     self._keys.setdefault(name, {})[task.benchmark, example.id] = None
 
     def add(self, record: Record) -> None:
         """Add a record."""
         self.facts["answers"] += 1
         name = record.fields.get("id")
+        name = str(name) if type(name) is int else name
         keys = [*self._keys.get(name, ())] if isinstance(name, str) else []
         problem = ""
         if not isinstance(name, str):

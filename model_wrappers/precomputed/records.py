@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -15,6 +15,12 @@ RIGHT_LINE = '{"id": "swap_obj/13", "scores": [0.31, 0.27]}'
 # Characters of a line, and of a JSON file, which takes ten times as much memory.
 _LINE_LIMIT = 2**26
 _JSON_LIMIT = 2**28
+
+
+# The columns of scores of one image, and of captions and images as in Winoground's files.
+_CELL = re.compile(r"score_\d{1,9}|c\d{1,3}_i\d{1,3}")
+_LABEL = re.compile(r"(.+)_(c\d{1,3}_i\d{1,3})")
+_Placed = tuple[str, dict[str, Any]]
 
 
 class Record(NamedTuple):
@@ -40,7 +46,8 @@ def read_records(path: Path) -> Iterator[Record]:
         raise ModelError(f"{path} is a folder without released answers of GPT-4V; name a file: {allowed_files()}")
     for file in files:
         try:
-            yield from (Record(f"{file.name}, {place}" if file != path else place, row) for place, row in _rows(file))
+            start = "" if file == path else f"{file.name}, "
+            yield from (Record(start + place, fields) for place, fields in _with_scores(_rows(file)))
         except (ValueError, OSError) as error:
             raise ModelError(f"{file.name} cannot be read: {error}") from error
 
@@ -56,7 +63,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(path: Path) -> Iterator[_Placed]:
     suffix = path.suffix.lower()
     readers = {".jsonl": _json_lines, ".csv": _csv, ".json": _json}
     if suffix in (".eval", ".parquet"):
@@ -75,25 +82,42 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _csv(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, cells in table_rows(_lines(file)):
-        yield f"line {number}", _with_scores(f"line {number}", cells)
+def _csv(path: Path, file: TextIO) -> Iterator[_Placed]:
+    return ((f"line {number}", cells) for number, cells in table_rows(_lines(file)))
 
 
-def _with_scores(place: str, cells: dict[str, str]) -> dict[str, Any]:
-    """Join the columns ``score_0``, ``score_1`` … to ``scores``; the last ones may be empty."""
-    named = {name: cells.pop(name) for name in list(cells) if re.fullmatch(r"score_\d{1,9}", name)}
-    if not named:
-        return cells
-    given = {name for name, cell in named.items() if cell.strip()}
-    scores = [f"score_{number}" for number in range(len(given))]
-    if missing := [name for name in scores if name not in given]:
-        raise ValueError(f"{place}: {missing[0]} is missing among {', '.join(sorted(given))}")
-    return {**cells, "scores": [named[name] for name in scores]}
+def _with_scores(rows: Iterable[_Placed]) -> Iterator[_Placed]:
+    """Join scores that stand apart to ``scores``: in columns, or in rows with a ``label`` such as ``0_c0_i1``."""
+    labelled: dict[str, _Placed] = {}
+    for place, fields in rows:
+        label = _LABEL.fullmatch(str(fields.get("label"))) if "score" in fields else None
+        if label is None:
+            yield place, _joined(place, fields)
+        elif labelled.setdefault(label[1], (place, {"id": label[1]}))[1].setdefault(label[2], fields) is not fields:
+            raise ValueError(f"{place}: the label {label[0]} comes twice")
+    for place, fields in labelled.values():
+        yield place, _joined(place, {name: each["score"] if name != "id" else each for name, each in fields.items()})
 
 
-def _json_lines(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
-    def records() -> Iterator[tuple[str, dict[str, Any]]]:
+def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
+    named = set(filter(_CELL.fullmatch, fields))
+    cells = {name: fields[name] for name in named if str(fields[name]).strip()}
+    if not cells:
+        return fields
+    if "c0_i0" in cells:
+        images, captions = (1 + max(int(name.split("_")[side][1:]) for name in cells) for side in (1, 0))
+        names = [[f"c{caption}_i{image}" for caption in range(captions)] for image in range(images)]
+    else:
+        names = [[f"score_{number}" for number in range(len(cells))]]  # the last columns may be empty
+    if missing := next((name for row in names for name in row if name not in cells), None):
+        raise ValueError(f"{place}: {missing} is missing among {', '.join(sorted(cells))}")
+    scores = [[cells[name] for name in row] for row in names]
+    others = {name: value for name, value in fields.items() if name not in named}
+    return {**others, "scores": scores if len(scores) > 1 else scores[0]}
+
+
+def _json_lines(path: Path, file: TextIO) -> Iterator[_Placed]:
+    def records() -> Iterator[_Placed]:
         for number, record in json_lines(_lines(file)):
             if not isinstance(record, dict):
                 raise ValueError(f"line {number}: {shown(record)} is not a record, such as {RIGHT_LINE}")
@@ -102,7 +126,7 @@ def _json_lines(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]
     return tool_answers(records())
 
 
-def _json(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json(path: Path, file: TextIO) -> Iterator[_Placed]:
     text = file.read(_JSON_LIMIT)
     if len(text) == _JSON_LIMIT:
         raise ValueError(f"it is larger than {_JSON_LIMIT:,} characters; write JSON lines (.jsonl), a record a line")
@@ -116,13 +140,14 @@ def _json(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
     return answers
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(path: Path) -> Iterator[_Placed]:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
-            names = [name for name in ("id", "scores", "answer", "boxes") if name in file.schema_arrow.names]
+            read = {"id", "scores", "answer", "boxes", "label", "score"}
+            names = [name for name in file.schema_arrow.names if name in read or _CELL.fullmatch(name)]
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=names):
                 for fields in batch.to_pylist():

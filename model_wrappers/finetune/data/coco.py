@@ -97,4 +97,6 @@ def _annotations(path: Path, content: Mapping[str, Any], split: str) -> Sequence
         raise DataError(f"{path} is one split and has no split {split!r}; leave the split out, or name another file")
     folder = path.stem.removeprefix("captions_")
     names = {entry["id"]: f"{folder}/{entry['file_name']}" for entry in content["images"]}
+    if len(names) < len(content["images"]):
+        raise DataError(f"{path} has several images of one id; keep one of each")
     return [Sample(names[entry["image_id"]], entry["caption"], id=str(entry["id"])) for entry in content["annotations"]]

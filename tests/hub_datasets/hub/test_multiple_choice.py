@@ -84,10 +84,12 @@ def test_lmms_eval_finds_functions_that_ask_and_count_a_letter(exported, monkeyp
     assert ask(row).splitlines()[1:3] == [f"A. {row['choices'][0]}", f"B. {row['choices'][1]}"]
     assert [each.size for each in look(row)] == [row["image"].size]
     target = row[own["doc_to_target"]]
-    found = [count(row, [answer]) for answer in (f" {target}.", "B" if target == "A" else "A", "")]
+    replies = (f" {target}.", f"The answer is {target}", "B" if target == "A" else "A", "")
+    found = [count(row, [reply]) for reply in replies]
     metric = own["metric_list"][0]["metric"]
-    assert [each[metric] for each in found] == [1, 0, 0]
-    assert found[0]["vl_assay"] == {"id": row["id"], "choices": row["choices"], "answer": target}
+    assert [each[metric] for each in found] == [1, 1, 0, 0]
+    logged = {"id": row["id"], "choices": row["choices"]}
+    assert [each["vl_assay"] for each in found] == [logged | {"answer": reply} for reply in replies]
 
 
 def test_what_cannot_be_exported_is_refused_and_nothing_is_lost(toy, tmp_path):

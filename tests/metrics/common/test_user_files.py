@@ -14,7 +14,7 @@ from vl_assay.hub_datasets.core.hub_tables import HubTable
 from vl_assay.hub_datasets.core.released_rows import parse_records
 from vl_assay.hub_datasets.corpora.shards import find_shards, read_rows
 from vl_assay.metrics.common.errors import VLAssayError
-from vl_assay.metrics.common.user_files import list_files, read_text
+from vl_assay.metrics.common.user_files import list_files
 from vl_assay.metrics.records.predictions import prediction_files
 from vl_assay.model_wrappers.finetune.data.coco import open_coco
 from vl_assay.model_wrappers.precomputed.other_tools import orders_of
@@ -35,15 +35,13 @@ READERS = {
 PLACES = [(name, suffix) for name, (_, suffixes) in READERS.items() for suffix in suffixes]
 
 
-def text_of(rows, suffix, reader):
-    if suffix == ".json":
-        return json.dumps(rows, ensure_ascii=False)
-    if suffix == ".jsonl":
-        return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+def text_of(row, suffix, reader):
+    if suffix in (".json", ".jsonl"):
+        text = json.dumps(row, ensure_ascii=False)
+        return f"[{text}]" if suffix == ".json" else f"{text}\r\n"
+    chosen = COLUMNS if reader == "published values" else row
     separator = "\t" if suffix == ".tsv" else ","
-    chosen = COLUMNS if reader == "published values" else rows[0]
-    lines = [list(chosen), *([f'"{row[name]}"' for name in chosen] for row in rows)]
-    return "\r\n".join(map(separator.join, lines))
+    return "\r\n".join(map(separator.join, (chosen, [f'"{row[name]}"' for name in chosen])))
 
 
 def read(tmp_path, content, reader, suffix):
@@ -54,7 +52,7 @@ def read(tmp_path, content, reader, suffix):
 
 @pytest.mark.parametrize(("reader", "suffix"), PLACES)
 def test_every_reader_takes_utf_8_and_what_a_byte_order_mark_announces(reader, suffix, tmp_path):
-    text = text_of([ROW], suffix, reader)
+    text = text_of(ROW, suffix, reader)
     plain = read(tmp_path, text.encode(), reader, suffix)
     for encoding, mark in (("utf-8", "\ufeff"), ("utf-16", ""), ("utf-16-be", "\ufeff"), ("utf-32-le", "\ufeff")):
         assert read(tmp_path, (mark + text).encode(encoding), reader, suffix) == plain
@@ -84,14 +82,14 @@ def test_every_reader_names_a_file_that_is_something_else(reader, suffix, conten
 
 DEFECTS = {
     ".csv": {
-        "id;answer\na;0": "';' is between its columns; save it with ','",
-        "id\tanswer\na\t0": r"is between its columns; save it with ','",
+        "id;answer\na;0": "its columns are separated by semicolons; save it with commas",
+        "id\tanswer\na\t0": "separated by tabs; save it with commas",
         "id,answer,id\na,0,b": "name the columns, each once",
         "id,answer\na,0\nb": "line 3 has 1 cells, not 2",
         "id,answer\na,0\nb,c,d": "line 3 has 3 cells, not 2",
         'id,answer\na,"0': "line 2: unexpected end of data; close the quotation mark",
     },
-    ".tsv": {"id,answer\na,0": "',' is between its columns", "id\tanswer\na": "line 2 has 1 cells"},
+    ".tsv": {"id,answer\na,0": "separated by commas; save it with tabs", "id\tanswer\na": "line 2 has 1 cells"},
     ".jsonl": {
         '{"id": "a", "id": "b", "answer": "A"}': "line 1: the key 'id' comes twice",
         '{"id": "a", "answer": "A"}\n\n{"id"': "line 3: it is not JSON",
@@ -156,7 +154,3 @@ def test_members_of_an_archive_that_systems_left_are_no_rows(tmp_path):
             member.size = 5
             archive.addfile(member, io.BytesIO(b"a cat"))
     assert list(read_rows(str(tmp_path / "a.tar"), "caption")) == [("a cat", None)]
-
-
-def test_a_mark_alone_is_an_empty_text():
-    assert read_text(b"\xef\xbb\xbf") == ""

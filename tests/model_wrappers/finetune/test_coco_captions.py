@@ -75,6 +75,10 @@ def test_what_cannot_be_read_is_named(coco):
     file.write_text('{"images": [{"name": 1}], "annotations": []}')
     with pytest.raises(DataError, match=r"neither in the layout of COCO's .* an entry has no 'id'"):
         read_training_set(file)
+    twice = [{"id": 1, "file_name": "7.jpg"}, {"id": 1, "file_name": "8.jpg"}]
+    file.write_text(json.dumps({"images": twice, "annotations": []}))
+    with pytest.raises(DataError, match="several images of one id"):
+        read_training_set(file)
     file.write_text('{"images": [')
     with pytest.raises(DataError, match="cannot be read"):
         read_training_set(file)
