@@ -142,7 +142,7 @@ class SentenceEmbedder(DualEncoderMixin):
 
 
 def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
-    """Load a model of the library; the settings in the predictions hold the prompts that were used.
+    """Load a model of the library; the preprocessing in the predictions holds the prompts that were used.
 
     Raises:
         ModelError: not a model of the library, one that needs code of its own, whose weights are incomplete, which does
@@ -170,8 +170,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     model = files.ready(model.to(torch_dtype(options)))
     prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
-    preprocessing = _prepare_with_pillow(model.processor)
-    info = files.info(model, chosen | used, preprocessing)
+    info = files.info(model, chosen, _prepare_with_pillow(model.processor) | used)
     loaded = SentenceEmbedder(model, info, prompts)
     loaded.check(_TWO)
     if (model.max_seq_length or _LONG) < _LONG:
