@@ -323,7 +323,7 @@ def report(
     if model_card is not None:
         from .hub.model_cards import check_card
 
-        check_card(model_card)
+        check_card(model_card, files)
     results = make_report(files, out or files[0].parent, figures=figure, ties=ties, confidence=confidence)
     if model_card is not None:
         from .hub.model_cards import write_model_card
@@ -498,15 +498,16 @@ def make_report(
     figures: Sequence[str] | None = None,
     **options: Any,
 ) -> Report:
-    """Evaluate predictions, print the tables, write the report's files, and return the results.
+    """Evaluate predictions, write the report's files, print them, and return the results.
 
     Args:
         predictions: all files that the report covers.
         out: the folder of the report.
-        new: those of them that were just written, to be listed with the report's files.
+        new: those of them that were just written by a run, which prints a screen that concludes instead of all tables.
         figures: the forms of the profile; see `Report.write`.
         options: `ties` and `confidence`.
     """
+    from ..metrics.common.documents import print_tables
     from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
     from .core.benchmarks import benchmark_names, get_benchmark
     from .core.evaluation import report as evaluate
@@ -514,14 +515,17 @@ def make_report(
     figures = figures or DEFAULT_FIGURES
     check_known("figure", figures, FIGURES)
     results = evaluate(predictions, **options)
-    results.print()
+    files = results.write(out, figures)
+    print_tables(results.screen()) if new else results.print()
     for name in dict.fromkeys(result.benchmark["name"] for result in results.results):
         if name in benchmark_names() and (caution := get_benchmark(name).caution):
             typer.echo(f"{name}, caution: {caution}")
-    files = results.write(out, figures)
-    typer.echo(f"written to {out}: {', '.join(file.name for file in [*new, *files])}")
+    typer.echo(f"written to {out}: {', '.join(file.name for file in files)}" + (", predictions" if new else ""))
     if not {FIGURES[kind] for kind in figures} <= {file.name for file in files}:
         typer.echo("some figures are missing: they need matplotlib, pip install 'vl-assay[plots]'")
+    if new:
+        page = f"{out / FIGURES['html']} (open it in a browser)"
+        typer.echo(f"profile: {page}\nall tables: vl-assay report {out}\nits errors: vl-assay errors {out}")
     return results
 
 

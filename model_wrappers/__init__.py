@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         VQAModel,
     )
     from .engine.runner import merge, plan, predict, run
+    from .finetune.callback import CompositionalityCallback
 
 __all__ = [
     "ChoiceModel",
+    "CompositionalityCallback",
     "CrossEncoder",
     "Detections",
     "Detector",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CompositionalityCallback": "finetune.callback",
     "RunConfig": "engine.config",
     "check": "engine.checking",
     **dict.fromkeys(("demo_names", "family_names", "load_model"), "engine.families"),

@@ -241,7 +241,7 @@ class EndpointModel:
         self._calls.stop()
 
     def _describe(self) -> bool:
-        """Whether the server has described itself; if it does not answer now, it may later."""
+        """Return whether the server has described itself; if it does not answer now, it may later."""
         if self._description is None:
             try:
                 self._description = describe(self._server, self._calls.retried)

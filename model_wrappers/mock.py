@@ -39,7 +39,7 @@ Box = tuple[float, float, float, float]
 
 
 class _Constant:
-    """What a mock knows of one image: here only its size. Answers above 0 mean yes, below 0 no."""
+    """A mock's knowledge of one image: here only its size. Answers above 0 mean yes, below 0 no."""
 
     value = 0.0
 
@@ -171,7 +171,7 @@ class Mock:
         return [self._knowledge.similarity(text, other) for other in others]
 
     def prepare_image(self, image: Image.Image) -> _Constant:
-        """What the mock knows of the image."""
+        """Return the mock's knowledge of the image."""
         return self._knowledge(image)
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:

@@ -48,7 +48,7 @@ _MOST_CHARACTERS = 64 * MOST_TOKENS
 
 
 class Format(NamedTuple):
-    """How a model is asked for boxes, and writes them.
+    """The prompt and the notation with which a model writes boxes.
 
     Attributes:
         template: the request, where ``{}`` stands for the phrase.

@@ -30,7 +30,7 @@ from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 from vl_assay.space_app.submissions.submissions import finish
 from vl_assay.space_app.submissions.traffic import UploadLimit
-from vl_assay.space_app.submissions.uploads import most_bytes, upload_limit
+from vl_assay.space_app.submissions.uploads import most_bytes, prepare, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
 INTRODUCTION = """# VL-Assay
@@ -108,6 +108,7 @@ def serve(storage: Storage, **options: Any) -> None:
     # What takes seconds, before the first visitor asks for it.
     catalogue.warm()
     threading.Thread(target=grid_html, args=[catalogue.board], daemon=True).start()
+    threading.Thread(target=prepare, daemon=True).start()
     launch(build(catalogue), **options)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import subprocess
 import sys
+import warnings
 from dataclasses import fields
 from functools import cache
 from importlib.metadata import distribution
@@ -298,6 +300,26 @@ def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path, m
     assert left.value.code == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(message)
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "cp437"])
+def test_a_console_that_lacks_characters_gets_others_in_their_place(encoding, tmp_path, monkeypatch):
+    console = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", console)
+    path = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.itm.parquet"
+    monkeypatch.setattr(sys, "argv", ["vl-assay", "report", str(path), "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    console.flush()
+    assert b"accuracy" in console.buffer.getvalue()
+
+
+@pytest.mark.parametrize("category", [UserWarning, RuntimeWarning])
+def test_a_warning_is_a_line_without_a_place_in_the_source(category, monkeypatch, capsys):
+    app = "vl_assay.metrics.common.command_line.build_app"
+    monkeypatch.setattr(app, lambda: lambda: warnings.warn("a\n b", category, stacklevel=1))
+    main()
+    assert capsys.readouterr().err == "note: a b\n"
 
 
 def test_a_process_of_its_own_prints_the_error_and_no_traceback(tmp_path):

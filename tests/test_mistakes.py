@@ -67,7 +67,7 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
         ("run clip:./nowhere", "there is no file or folder ./nowhere"),
         ("run demo-clip sugarcrepe", r"sugarcrepe/add_att has to be downloaded, and http\S* or http\S* cannot be"),
         ("run demo-clip aro --plan", r"aro/vg_relation has to be downloaded, and http\S* cannot be reached"),
-        ("run demo-clip sugarcrepe --data-dir .", "sugarcrepe/add_att has to be downloaded"),
+        ("run demo-clip sugarcrepe --data-dir .", r"sugarcrepe/add_att has to be downloaded, as \. lacks it"),
         ("report a.parquet --model-card notes.txt", "notes.txt is not a README.md"),
         ("report a.parquet --model-card no/README.md", "there is no folder no; name the README.md"),
         ("report a.parquet --model-card .", ". is a folder; name the README.md in it"),

@@ -1,4 +1,4 @@
-"""How the rows of ARO are scored and evaluated (ARO, sections 2.1 to 2.3)."""
+"""The tasks of ARO and their metrics (ARO, sections 2.1 to 2.3)."""
 
 from .. import Benchmark, Task
 

@@ -67,7 +67,7 @@ class ARO(KarpathyBuilder, ReleasedRows):
 
     @property
     def _is_order(self) -> bool:
-        """Whether the words of the captions are shuffled."""
+        """Return whether the words of the captions are shuffled."""
         return self.config.name.endswith("_order")
 
     @property

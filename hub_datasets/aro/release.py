@@ -61,7 +61,7 @@ def to_row(config: str, number: str, record: Row) -> Row:
 
 
 def problem(record: Row) -> str | None:
-    """What is wrong with a record beyond the types of its fields; None if nothing is."""
+    """Return the fault of a record beyond the types of its fields; None if it is valid."""
     empty = [name for name, value in record.items() if value == "" or (isinstance(value, list) and "" in value)]
     if empty:
         return f"{empty[0]} is empty"

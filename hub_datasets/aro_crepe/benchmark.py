@@ -1,4 +1,4 @@
-"""How the rows of ARO+CREPE are scored: as SugarCrepe's, against one hard negative each (SugarCrepe, section 5)."""
+"""The task of ARO+CREPE, scored as SugarCrepe's: against one hard negative each (SugarCrepe, section 5)."""
 
 from .. import Benchmark, Task
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -142,12 +141,12 @@ def audit(
     check_writable(folder)
     if card is not None and not card.is_file():
         raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
-    pairs = _read_with_notes(dataset, folder, column, data_dir, option)
+    pairs = _read_dataset(dataset, folder, column, data_dir, option)
     if against is not None:
         from ...metrics.common.documents import print_tables
         from .audit.comparison import compare, comparison_parts, write_comparison
 
-        others = _read_with_notes(against, folder, column, data_dir, option)
+        others = _read_dataset(against, folder, column, data_dir, option)
         files = (predictions or [], against_predictions or [])
         record = compare(pairs, others, (dataset, against), predictions=files, confidence=confidence, seed=seed)
         print_tables(comparison_parts(record))
@@ -269,7 +268,7 @@ def refine(
     if probe and not learned:
         raise VLAssayError("--probe says what the rounds of --learned refine on; give --learned, such as --learned 10")
     check_writable(out)
-    pairs = _read_with_notes(dataset, out, column, data_dir, option)
+    pairs = _read_dataset(dataset, out, column, data_dir, option)
     names = scorer or ([] if predictions or learned else ["words", "characters"])
     with Console(stderr=True).status("refine"):
         result = refine_pairs(
@@ -287,10 +286,10 @@ def refine(
     _say_written(out, write_refinement(result, out, dataset))
 
 
-def _read_with_notes(
+def _read_dataset(
     dataset: str, out: Path, column: list[str] | None, data_dir: Path | None, option: list[str] | None
 ) -> list[Pair]:
-    """The pairs of `read_pairs`, whose warnings are printed to standard error.
+    """Return the pairs of a dataset.
 
     Raises:
         DataError: results in the folder `out` would overwrite the dataset or be read as a part of it.
@@ -300,13 +299,7 @@ def _read_with_notes(
     columns, options = parse_columns(column), parse_options(option, allow_missing=False)
     if Path(dataset).resolve() in [(out / name).resolve() for name in ("", "pairs.jsonl", "report.json", "audit.json")]:
         raise DataError(f"the results in {out} would overwrite {dataset} or be a part of it; give another --out")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        pairs = read_pairs(dataset, columns=columns, data_dir=data_dir, options=options)
-    for warning in caught:
-        if warning.category is UserWarning:
-            typer.echo(f"note: {warning.message}", err=True)
-    return pairs
+    return read_pairs(dataset, columns=columns, data_dir=data_dir, options=options)
 
 
 @app.command()
@@ -381,7 +374,7 @@ def review(
         folder = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
         check_writable(folder)
         items = prepare(
-            lambda: [_read_with_notes(name, folder, settings.column, data_dir, settings.option) for name in names],
+            lambda: [_read_dataset(name, folder, settings.column, data_dir, settings.option) for name in names],
             names,
             folder,
             sample=settings.sample,

@@ -1,4 +1,4 @@
-"""How the rows of BiVLC are scored and evaluated: text, image and group score, by what was changed."""
+"""The task of BiVLC and its metrics: text, image and group score, by what was changed."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

@@ -37,7 +37,7 @@ class Stopped(Exception):
 
 @dataclass
 class Usage:
-    """What a run has requested: answered calls and their tokens, and answers that the journal already had."""
+    """The requests of a run: answered calls and their tokens, and answers that the journal already had."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -116,7 +116,7 @@ class JournaledCalls(Generic[A]):
         self._stopping.set()
 
     def retried(self, send: Callable[[], T]) -> T:
-        """What `send` returns, in few tries and without the journal: of a request that costs nothing."""
+        """Return what `send` returns, in few tries and without the journal, for a request that costs nothing."""
         import tenacity
 
         return self._retrying.copy(stop=tenacity.stop_after_attempt(_FEW_TRIES))(send)

@@ -1,4 +1,4 @@
-"""How the rows of COCO-Counterfactuals are scored and evaluated: as groups, by Winoground's three scores."""
+"""The task of COCO-Counterfactuals and its metrics: as groups, by Winoground's three scores."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

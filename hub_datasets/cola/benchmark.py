@@ -1,4 +1,4 @@
-"""How the rows of Cola are scored and evaluated: Winoground's three scores, of which the image score is Cola's own."""
+"""The task of Cola and its metrics: Winoground's three scores, of which the image score is Cola's own."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

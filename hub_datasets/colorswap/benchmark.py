@@ -1,4 +1,4 @@
-"""How the rows of ColorSwap are scored and evaluated: text, image and group score, as Winoground's."""
+"""The task of ColorSwap and its metrics: text, image and group score, as Winoground's."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

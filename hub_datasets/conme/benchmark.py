@@ -1,4 +1,4 @@
-"""How the rows of ConMe are scored and evaluated: the right answer against the wrong one."""
+"""The task of ConMe and its metrics: the right answer against the wrong one."""
 
 from .. import Benchmark, Task
 

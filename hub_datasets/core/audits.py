@@ -50,7 +50,7 @@ def audited_levels(benchmark: str, task: str) -> list[Levels]:
 
 
 def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
-    """What audits found, in a sentence or two: the categories that a scorer solves, or guesses, without the image.
+    """Return the conclusion of audits: the categories that a scorer solves, or guesses, without the image.
 
     Args:
         audits: records of `audit`, or summaries of `read_audit`, at least one; the best scorer of any counts.

@@ -106,14 +106,23 @@ class Task:
         return list(dict.fromkeys(found))
 
     @property
-    def is_multiple_choice(self) -> bool:
-        """Whether exactly one of the captions is true of each image, or the caption is a yes-or-no question."""
+    def positive_captions(self) -> int | None:
+        """The number of captions of a row, from the first, that are true of one of its images; None for all.
+
+        Without images the number of those that mean the same.
+        """
         from ...metrics.modules.discovery import get_spec
 
         if self.task_type != "matching":
+            return 2 if self.task_type == "text_similarity" else None
+        return max(len(self.images), *(get_spec(metric).positive_captions for metric in self.metrics))
+
+    @property
+    def is_multiple_choice(self) -> bool:
+        """Whether exactly one of the captions is true of each image, or the caption is a yes-or-no question."""
+        if self.task_type != "matching":
             return self.task_type == "vqa"
-        is_one = all(get_spec(metric).positive_captions == 1 for metric in self.metrics)
-        return is_one and len(self.images) in (1, len(self.captions))
+        return self.positive_captions == len(self.images) and len(self.images) in (1, len(self.captions))
 
     def hub_ids(self, configs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The ids of some of its configurations in ``eval.yaml``: of all of them together, and of each of several."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ...metrics.common.storage import cache_error, new_folder, writable_cache
+from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
 from .downloads import MissingSourceError
@@ -200,10 +201,11 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
 
 
 def existing_folder(data_dir: str | Path) -> Path:
-    """The folder of the user's own sources; `DataError` if it is not a folder."""
+    """The folder of the user's own sources; `DataError` if it is not a folder, or cannot be read."""
     folder = Path(data_dir).expanduser()
-    if not folder.is_dir():
-        raise DataError(f"the data folder {data_dir} is not a folder")
+    with readable(folder):
+        if not folder.is_dir():
+            raise DataError(f"the data folder {data_dir} is not a folder")
     return folder
 
 
@@ -380,7 +382,7 @@ def data_errors(what: str) -> Iterator[None]:
 
     Raises:
         StorageError: the disk is full or not writable.
-        DataError: any other error, such as a damaged file.
+        DataError: any other error, such as a damaged file, or one that may not be read.
     """
     from datasets.exceptions import DatasetGenerationError
 
@@ -390,6 +392,9 @@ def data_errors(what: str) -> Iterator[None]:
         raise
     except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
         cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
+        # What is written is new, and not there yet.
+        if isinstance(cause, PermissionError) and cause.filename and os.access(cause.filename, os.F_OK):
+            raise read_error(cause) from error
         if unwritable := cache_error(cause, what):
             raise unwritable from error
         if isinstance(cause, VLAssayError):

@@ -23,7 +23,7 @@ def corners(box: Sequence[float]) -> tuple[int, int, int, int]:
 
 
 def box_problem(box: Sequence[float]) -> str | None:
-    """What is wrong with a box of four numbers, None if nothing is."""
+    """Return the fault of a box of four numbers; None if it is valid."""
     if not all(abs(side) <= MOST_PIXELS for side in box):  # NaN is not, either
         return f"the box {list(box)} is not in pixels"
     left, top, right, bottom = corners(box)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
+from ...metrics.common.user_files import list_files
 
 T = TypeVar("T")
 
@@ -35,6 +38,24 @@ class NoSourceError(DownloadError):
     def __init__(self, message: str, urls: Sequence[str]) -> None:
         DataError.__init__(self, message)
         self.url = self.OR.join(urls)
+
+
+@contextmanager
+def looked_in(folder: Path | None, places: Sequence[str]) -> Iterator[None]:
+    """Let the error of a missing source say where in the user's folder it was looked for, and where its name is found.
+
+    Args:
+        folder: the user's own copy; None if there is none.
+        places: the paths in it at which the source, or the first of several files, may be.
+    """
+    try:
+        yield
+    except MissingSourceError as error:
+        if folder is not None:
+            elsewhere = list_files(folder, f"**/{PurePosixPath(places[0]).name}")
+            hint = f" It has {elsewhere[0].relative_to(folder)}: move or link that folder." if elsewhere else ""
+            error.args = (f"{folder} has none of {', '.join(places)}.{hint} {error}",)
+        raise
 
 
 def request_error(error: BaseException) -> BaseException:

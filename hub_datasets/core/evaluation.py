@@ -14,18 +14,21 @@ from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
 from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
-from ...metrics.records.predictions import Predictions
+from ...metrics.records.predictions import Predictions, prediction_files
 from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
+
+# A field of a run that says nothing of the parts of a task.
+_OF_WHOLE = "truncated_captions"
 
 
 def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True, **options: Any) -> Report:
     """Evaluate files of predictions.
 
     Args:
-        predictions: the path of one predictions file, or several.
+        predictions: a file of predictions or a folder of them, or several.
         parts: whether the results of a task are followed by those of its parts; see `parts_in`.
         options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
 
@@ -37,8 +40,9 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
         PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
+    paths = [predictions] if isinstance(predictions, str | Path) else predictions
     found = parts_in if parts else no_parts
-    return _report(predictions, captions=captions_of, parts=found, suites=suites_of, **options)
+    return _report(prediction_files(*paths), captions=captions_of, parts=found, suites=suites_of, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:
@@ -134,8 +138,9 @@ def task_in(predictions: Predictions, task: str) -> Predictions:
 def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     """The predictions of those tasks whose rows are all among the rows of some predictions (see `Task`).
 
-    Their metadata are those of the whole, with the name, rows and blind levels of the part. Predictions of some
-    configurations, or of the first examples of a task, hold the rows of a part that belong to these.
+    Their metadata are those of the whole, with the name, rows and blind levels of the part, and without the number of
+    cut captions, which is known of the whole only. Predictions of some configurations, or of the first examples of a
+    task, hold the rows of a part that belong to these.
 
     Warns:
         UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
@@ -161,4 +166,5 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
         own = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
         own["missing"] = [id for id in about["missing"] if id in kept]
         own["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
-        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}})
+        run = {name: value for name, value in predictions.metadata.get("run", {}).items() if name != _OF_WHOLE}
+        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}, "run": run})

@@ -74,7 +74,7 @@ def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
 
 
 def _is_here(predictions: Predictions) -> bool:
-    """Whether the images are generated, or in the cache."""
+    """Return whether the images are generated, or in the cache."""
     task = get_task(predictions.benchmark, predictions.task)
     is_generated = not get_benchmark(predictions.benchmark).source
     return is_generated or is_cached(predictions.benchmark, _configs(predictions, task.configs), _options(predictions))

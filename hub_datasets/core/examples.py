@@ -8,12 +8,14 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import DataError
-from ...metrics.common.storage import writable_cache
+from ...metrics.common.errors import DataError, StorageError
+from ...metrics.common.storage import readable, writable_cache, write_text
+from ...metrics.records.predictions import file_hash, is_predictions
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
     TASK_TYPES,
@@ -27,11 +29,13 @@ from .benchmarks import (
 )
 from .build import build, built_files, data_errors, existing_folder
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
-from .repository import cache_folder, read_build, shipped_build
+from .repository import BUILD_FILE, cache_folder, read_build, shipped_build
 
-_WRITTEN_HERE = {
-    *("results.json", "report.md", "report.tex", "seeds.json", "diagnosis.json", "diagnosis.png", "build.json"),
+# Files that this package or a system writes into folders, besides predictions and builds: no builder reads them.
+_NEVER_READ = {
+    *("results.json", "report.md", "report.tex", "seeds.json", "diagnosis.json", "diagnosis.png"),
     *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
+    *("comparison.json", "comparison.md", "correlation.json", "correlation.md", "Thumbs.db", "desktop.ini"),
 }
 
 
@@ -222,6 +226,7 @@ def load_examples(
     options: Mapping[str, Any] | None = None,
     needs_images: bool = True,
     limit: int | None = None,
+    may_build: bool = True,
 ) -> list[TaskData]:
     """The tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
 
@@ -233,6 +238,7 @@ def load_examples(
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.
+        may_build: whether a dataset that was not built before is downloaded and built; otherwise it is missing.
 
     Raises:
         UnknownNameError: no such benchmark or part; the message lists the known ones.
@@ -256,7 +262,7 @@ def load_examples(
         options = _build_options(name, options or {}, needs_images)
         split_for = get_benchmark(name).split_for
         folders = {
-            config: cached_build(name, config, data_dir, options, split_for(task))
+            config: cached_build(name, config, data_dir, options, split_for(task), may_build=may_build)
             for task, configs in chosen
             for config in configs
         }
@@ -289,17 +295,28 @@ def _is_folder(reference: str) -> bool:
 
 
 def cached_build(
-    name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None = None
+    name: str,
+    config: str,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+    split: str | None = None,
+    *,
+    may_build: bool = True,
 ) -> Path:
     """The repository of one configuration, or of one split of it, in the user's cache, built if it is not there.
 
-    Its key has the builder's code, the options and the files of `data_dir` (name, size, time), so that a changed source
-    is built again. Of several processes one builds it, and the others wait. A build that comes with the package is used
+    Its key has the builder's code, the options and the files of `data_dir` (see `listing`), so that a changed source is
+    built again. Of several processes one builds it, and the others wait. A build that comes with the package is used
     in its place if it was made by the same code with the same options.
+
+    Raises:
+        DataError: it is not there and cannot be built, or must not be (`may_build`).
     """
     from huggingface_hub.utils import WeakFileLock
 
     folder = build_folder(name, config, data_dir, options, split)
+    if not (may_build or folder.exists()):
+        raise DataError(f"{name}/{config} was not built here")
     if not folder.exists():
         splits = None if split is None else (split,)
         with data_errors(f"the dataset {folder}"):
@@ -336,15 +353,50 @@ def build_folder(
     return kept if os.access(kept, os.R_OK) else writable_cache(cache_folder()) / place
 
 
-def listing(folder: Path, *, with_written: bool = False) -> list[tuple[str, int, int]]:
-    """Name, size and time of the files below a folder, if it is one; those that this package writes on request."""
-    found = []
-    for path in folder.rglob("*") if folder.is_dir() else ():
-        ours = path.name in _WRITTEN_HERE or path.suffix == ".parquet" or ".unfinished" in path.parts
-        if (with_written or not ours) and path.is_file():
+def listing(folder: Path) -> list[tuple[str, int, int | str]]:
+    """List name, size and time of all files below a folder that a builder may read; of Parquet files the hash as time.
+
+    Predictions, builds, reports and hidden files are left out. A Parquet file is hashed if its size or time is new.
+
+    Raises:
+        DataError: a folder or a Parquet file cannot be read.
+    """
+    with readable(folder):
+        return sorted(_listed(folder))
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, int, int | str]]:
+    seen = set[str]()
+    for root, folders, files in os.walk(folder, followlinks=True, onerror=_raise):
+        real = os.path.realpath(root)
+        is_build = BUILD_FILE in files and Path(root) != folder
+        folders[:] = [name for name in folders if not name.startswith(".") and not is_build and real not in seen]
+        seen.add(real)
+        for name in files:
+            path = Path(root, name)
+            if is_build or name in _NEVER_READ or name.startswith(".") or not path.is_file():
+                continue
             status = path.stat()
-            found.append((str(path), status.st_size, status.st_mtime_ns))
-    return sorted(found)
+            if path.suffix != ".parquet":
+                yield str(path), status.st_size, status.st_mtime_ns
+            elif not is_predictions(path):
+                yield str(path), status.st_size, _known_hash(path, status)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _known_hash(path: Path, status: os.stat_result) -> str:
+    """Return the SHA-256 of a file, from the cache if its size and times are those of the cached one."""
+    key = json.dumps([str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns])
+    kept = cache_folder() / "file-hashes" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    with suppress(OSError):
+        return kept.read_text(encoding="ascii")
+    found = file_hash(path)
+    with suppress(StorageError):  # a cache only
+        write_text(kept, found)
+    return found
 
 
 def _keys_folder() -> Path:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
+from ...metrics.common.user_files import list_files
 from .downloads import DownloadError, MissingSourceError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
@@ -72,6 +73,11 @@ class HubTable:
         return f"{self.page}/tree/{self.revision}"
 
     @property
+    def places(self) -> list[str]:
+        """The patterns of the files in a user's folder, in the order in which they are looked for."""
+        return [f"{self.repository.partition('/')[2]}/{self.files}", self.files, PurePosixPath(self.files).name]
+
+    @property
     def named_by_content(self) -> list[str]:
         """The columns of images whose names are hashes of their bytes."""
         return [column for column, name in self.images.items() if "{content}" in name]
@@ -84,10 +90,8 @@ class HubTable:
         """
         if folder is None:
             return []
-        name = self.repository.partition("/")[2]
-        places = [f"{name}/{self.files}", self.files, PurePosixPath(self.files).name]
-        for place in places:
-            paths = sorted(folder.glob(place))
+        for place in self.places:
+            paths = list_files(folder, place)
             if any(path.stat().st_size for path in paths):
                 return _all_shards(paths, self.page)
         return []

@@ -57,7 +57,7 @@ class ImageArchive:
 
     @property
     def folder(self) -> Path:
-        """Where its images are kept."""
+        """The folder of its images."""
         return images_folder() / self.name
 
 

@@ -10,7 +10,7 @@ import io
 from collections.abc import Collection
 
 import numpy as np
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
 from ...metrics.common.storage import refuse_pointer
 
@@ -21,6 +21,8 @@ MOST_PIXELS = 100_000_000
 MOST_SENT = 15_000_000
 # Models scale the shorter side to a fixed length: a line of 30,000 pixels would become an image of gigabytes.
 MOST_ASPECT = 200
+# A tile of TIFF is decoded whole, however small the image; programs write tiles of 128 to 1,024 pixels.
+MOST_TILE = 1_024
 # What decoding a damaged file may raise.
 DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
@@ -30,8 +32,8 @@ def decode(content: bytes) -> Image.Image:
 
     Raises:
         OSError, SyntaxError, ValueError, Image.DecompressionBombError: one of `DECODING_ERRORS`: no image in one of the
-            `FORMATS`, a damaged one, more than `MOST_PIXELS`, a side over `MOST_ASPECT` times as long as the other, or
-            pixels of 32 bits, whose range is unknown.
+            `FORMATS`, a damaged one, more than `MOST_PIXELS`, a side over `MOST_ASPECT` times as long as the other,
+            tiles longer than `MOST_TILE` and than the image, or pixels of 32 bits, whose range is unknown.
     """
     with open_checked(content) as image:
         if image.mode.startswith("I;16"):  # Pillow's conversion would make all above 255 white
@@ -101,4 +103,12 @@ def open_checked(content: bytes) -> Image.Image:
         raise ValueError(
             f"it has {width:,} × {height:,} pixels; one side may be {MOST_ASPECT} times as long as the other. Cut it"
         )
+    tags = getattr(image, "tag_v2", {})
+    for tag, side in ((TiffImagePlugin.TILEWIDTH, width), (TiffImagePlugin.TILELENGTH, height)):
+        length = tags.get(tag, 0)
+        if not isinstance(length, int) or length > max(side, MOST_TILE):
+            raise ValueError(
+                f"it has {width:,} × {height:,} pixels in a tile {length!r:.20} pixels long; a tile may have "
+                f"{MOST_TILE:,}, or the image's length. Save it without tiles"
+            )
     return image

@@ -155,7 +155,7 @@ def list_benchmarks(
 
 
 def list_metrics() -> list[MetricEntry]:
-    """What each metric measures and which benchmarks it evaluates; imports no metric."""
+    """Return a summary of each metric, and the benchmarks that it evaluates; imports no metric."""
     used: dict[str, list[str]] = {name: [] for name in metric_names()}
     for benchmark in benchmark_names():
         metrics = dict.fromkeys(metric for task in get_benchmark(benchmark).tasks for metric in task.metrics)
@@ -172,17 +172,30 @@ def list_metrics() -> list[MetricEntry]:
 
 
 def line_table(lines: Iterable[BenchmarkLine], width: int) -> Any:
-    """A rich table of benchmarks, one line each, at most `width` columns wide."""
-    from rich.table import Table
-
-    table = Table(title="Benchmarks", title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
-    table.add_column("benchmark", no_wrap=True)
-    table.add_column("what it tests", no_wrap=True, ratio=1)
+    """Return a rich table of benchmarks, one line each, at most `width` columns wide."""
+    table = _lines("Benchmarks", ("benchmark", "what it tests"), width)
     table.add_column("examples", justify="right", no_wrap=True)
     table.add_column("sources", no_wrap=True)
     for line in lines:
         state = "needs --data-dir" if line.state == MISSING else line.state
         table.add_row(line.name, line.summary, "–" if line.rows is None else f"{line.rows:,}", state)
+    return table
+
+
+def metric_lines(entries: Iterable[MetricEntry], width: int) -> Any:
+    """Return a rich table of metrics, one line each, at most `width` columns wide."""
+    table = _lines("Metrics", ("metric", "what it measures"), width)
+    for entry in entries:
+        table.add_row(entry.name, entry.summary.partition(": ")[2] or entry.summary)
+    return table
+
+
+def _lines(title: str, columns: tuple[str, str], width: int) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
+    table.add_column(columns[0], no_wrap=True)
+    table.add_column(columns[1], no_wrap=True, ratio=1)
     return table
 
 
@@ -204,13 +217,13 @@ def benchmark_table(entry: BenchmarkEntry) -> Any:
 
 
 def origin_line(entry: BenchmarkEntry) -> str:
-    """Where a benchmark's sources come from, on one line."""
+    """Return the origin of a benchmark's sources, on one line."""
     origins = ", ".join(dict.fromkeys(config.origin for config in entry.configs))
     return entry.source if entry.source.startswith(origins) else ": ".join(filter(None, (origins, entry.source)))
 
 
 def problem_lines(entry: BenchmarkEntry) -> list[str]:
-    """What is missing or damaged: a line for each message, after the configurations that it is about.
+    """Return what is missing or damaged: a line for each message, after the configurations that it is about.
 
     Messages that differ only in the configuration's name count as one.
     """

@@ -145,6 +145,6 @@ def match_by_texts(wanted: Mapping[str, Collection[str]], found: Mapping[str, Co
 
 
 def _key(texts: Sequence[str]) -> str:
-    """What texts have in common with their cleaned form: letters and digits of the first words, in small letters."""
+    """Return what a text shares with its cleaned form: letters and digits of the first words, in small letters."""
     words = (_CLEANED.sub(" ", text.lower()).split()[:_MOST_WORDS] for text in texts)
     return "\n".join("".join(filter(str.isalnum, "".join(each))) for each in words)

@@ -14,7 +14,7 @@ from urllib.request import getproxies
 from ...metrics.common.errors import DataError
 from .benchmarks import benchmark_names, get_benchmark
 from .downloads import NoSourceError
-from .listing import READY, TO_DOWNLOAD, list_benchmarks
+from .listing import READY, TO_DOWNLOAD, BenchmarkEntry, list_benchmarks
 from .repository import cache_folder
 
 _SECONDS = 5.0
@@ -34,16 +34,28 @@ def is_hub_reachable() -> bool:
 def check_sources(
     references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Check that benchmarks that were not built before can be, without looking for their images.
+    """Raise the first of the `source_problems`, whose arguments it has.
+
+    Raises:
+        DataError: the sources of every configuration of a reference are missing or damaged, or have to be downloaded
+            and cannot be.
+    """
+    for problem in source_problems(references, data_dir=data_dir, options=options).values():
+        raise problem
+
+
+def source_problems(
+    references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> dict[str, DataError]:
+    """Return an error for each reference that was not built before and cannot be, without looking for its images.
 
     Args:
         references, data_dir, options: as for ``examples.load_examples``; unknown names are not checked.
-
-    Raises:
-        DataError: the sources of every configuration are missing or damaged, or have to be downloaded and cannot be.
     """
     from huggingface_hub import constants
 
+    errors: dict[str, DataError] = {}
+    entries: dict[str, BenchmarkEntry] = {}
     for reference in references:
         name, _, part = reference.partition("/")
         if name not in benchmark_names() or not get_benchmark(name).source:
@@ -52,8 +64,10 @@ def check_sources(
         folder = cache_folder() / "datasets" / name
         if any(next(folder.glob(f"{config}-*"), None) for config in chosen):
             continue
-        [entry] = list_benchmarks([name], data_dir=data_dir, options={**(options or {}), "with_images": False})
-        problems = {each.name: each for each in entry.configs if each.name in chosen and each.state != READY}
+        if name not in entries:
+            without_images = {**(options or {}), "with_images": False}
+            [entries[name]] = list_benchmarks([name], data_dir=data_dir, options=without_images)
+        problems = {each.name: each for each in entries[name].configs if each.name in chosen and each.state != READY}
         if len(problems) < len(chosen) or not problems:
             continue
         first = next(iter(problems.values()))
@@ -62,9 +76,13 @@ def check_sources(
             addresses = first.problem.split(NoSourceError.OR)
             if not constants.HF_HUB_OFFLINE and any(map(_is_reachable, addresses)):
                 continue
-            message = f"{name}/{first.name} has to be downloaded, and {first.problem} cannot be reached; connect, or "
-            message += f"give your own copy as --data-dir. Its source: {entry.source}"
-        raise DataError(message)
+            lacking = "" if data_dir is None else f", as {data_dir} lacks it"
+            message = (
+                f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
+            )
+            message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
+        errors[reference] = DataError(message)
+    return errors
 
 
 @cache

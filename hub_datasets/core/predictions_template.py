@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,13 @@ _EXPLANATIONS = {
 }
 
 
-def template(
-    reference: str, *, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
-) -> Iterator[str]:
+def template(reference: str, tasks: Sequence[TaskData]) -> Iterator[str]:
     """Yield the lines of a template of a benchmark's or task's predictions; comments begin with #.
 
     Args:
-        reference, data_dir, options: as for `load_examples`; images are not needed.
-
-    Raises:
-        DataError, UnknownNameError: as `load_examples`.
+        reference: the name of the benchmark or task.
+        tasks: what `load_examples` returns for it; images are not needed.
     """
-    tasks = load_examples(reference, data_dir=data_dir, options=options or {}, needs_images=False)
     yield f"# Predictions for {reference}: replace each null, then vl-assay run precomputed:FILE.jsonl {reference}"
     for task_type in dict.fromkeys(task.task.task_type for task in tasks):
         yield f"# {_EXPLANATIONS[task_type]}"
@@ -50,11 +45,12 @@ def write_template(reference: str, out: Path, *, data_dir: Path | None, options:
     """Write a template and return the number of its records.
 
     Raises:
-        DataError: the file exists, and may be filled in; or as `template`.
+        DataError: the file exists, and may be filled in.
+        DataError, UnknownNameError: as `load_examples`.
     """
     if out.exists():
         raise DataError(f"{out} exists, and may be filled in; name another file: --out FILE")
-    lines = list(template(reference, data_dir=data_dir, options=options))
+    lines = list(template(reference, load_examples(reference, data_dir=data_dir, options=options, needs_images=False)))
     write_text(out, "".join(f"{line}\n" for line in lines))
     return sum(not line.startswith("#") for line in lines)
 

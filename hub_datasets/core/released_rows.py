@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import io
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from .downloads import MissingSourceError
+from .downloads import MissingSourceError, looked_in
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
@@ -33,7 +31,7 @@ from .source_files import (
     check_rows,
     find_images,
     is_inner_path,
-    parse_json,
+    read_values,
     shortened_list,
     with_remedy,
 )
@@ -93,9 +91,12 @@ class ReleasedImages(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         images, folder = self._images(), self._folder
         folders = [] if folder is None else [folder / place for place in images.folders]
-        found, where = find_images(self._names_in(rows), [*folders, folder] if folder else []), str(folder)
+        found = find_images(self._names_in(rows), [*folders, folder] if folder else [])
+        where = f"{folder} and its folders {', '.join(images.folders)}"
         if not any(found.values()) and not any(each.is_dir() for each in folders):
-            fetched = self._fetch_images(dl_manager, rows)
+            name = next(iter(found), "")
+            with looked_in(folder, [*(f"{place}/{name}" for place in images.folders), name]):
+                fetched = self._fetch_images(dl_manager, rows)
             if fetched is None and folder is None:
                 raise MissingSourceError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
             if fetched is not None:
@@ -201,7 +202,8 @@ class ReleasedRows(ReleasedImages):
         self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
             table = replace(table, revision=getattr(self.config, "revision", "") or table.revision)
-            paths = table.fetch(dl_manager)
+            with looked_in(folder, table.places):
+                paths = table.fetch(dl_manager)
             self._note("rows and images", table.source, folder)
         with with_remedy(table.remedy):
             for path, named, addresses in read_table(paths, table, part.schema):
@@ -218,7 +220,7 @@ class ReleasedRows(ReleasedImages):
 
 
 def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
-    """The records of a file; the suffix of `origin`, its path or address, tells the format.
+    """Return the records of a file; the suffix of `origin`, its path or address, tells the format.
 
     Returns:
         Of each record what it is called in messages, its key, and the record.
@@ -227,45 +229,16 @@ def parse_records(payload: bytes, origin: str) -> list[tuple[str, str, Any]]:
         DataError: the file is not of its format, or empty.
     """
     suffix = PurePosixPath(origin.partition("?")[0]).suffix.lower()
-    if suffix == ".json":
-        content = parse_json(payload, origin, dict if payload.lstrip()[:1] == b"{" else list)
-        if isinstance(content, dict):
-            return [(f"key {key!r}", key, record) for key, record in content.items()]
-        records = content
-    else:
-        try:
-            text = payload.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise DataError(f"{origin} is not text in UTF-8 ({error}).") from error
-        records = _read_lines(text, origin) if suffix == ".jsonl" else _read_table(text, origin, suffix)
-    if not records:
-        raise DataError(f"{origin} holds no rows.")
-    return [(f"row {number}", str(number), record) for number, record in enumerate(records)]
-
-
-def _read_lines(text: str, origin: str) -> list[Any]:
-    records = []
-    for number, line in enumerate((line for line in text.split("\n") if line.strip()), 1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            raise DataError(f"{origin}, line {number}: not JSON ({error}).") from error
-    return records
-
-
-def _read_table(text: str, origin: str, suffix: str) -> list[Row]:
     limit = csv.field_size_limit(_LONGEST_FIELD)
-    delimiter = "\t" if suffix == ".tsv" else ","
     try:
-        records = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{origin} is not a table: {error}.") from error
+        content = read_values(payload, origin, suffix)
     finally:
         csv.field_size_limit(limit)  # of the process, and other readers rely on it
-    for number, record in enumerate(records):
-        if None in record or None in record.values():
-            raise DataError(f"{origin}, row {number}: it has not as many fields as the header.")
-    return records
+    if not isinstance(content, list | dict) or not content:
+        raise DataError(f"{origin} holds no rows.")
+    if isinstance(content, dict):
+        return [(f"key {key!r}", key, record) for key, record in content.items()]
+    return [(f"row {number}", str(number), record) for number, record in enumerate(content)]
 
 
 def read_list(text: str) -> list[str] | None:

@@ -292,7 +292,7 @@ def _score(
     totals = resampled_totals(np.hstack([belongs * values[:, None], belongs]), cluster, resamples, seed)
     with np.errstate(invalid="ignore"):
         resampled = totals[:, : len(own)] / totals[:, len(own) :]  # NaN where a resample lacks the task
-    low, high = percentile_interval(corrected(resampled), confidence)
+    low, high = percentile_interval(corrected(resampled), confidence, cluster)
     if np.ptp(values) == 0:  # all right or all wrong: resamples cannot spread
         unseen = np.array([unseen_share(len(np.unique(cluster[task == number])), confidence) for number in set(task)])
         low, high = float(corrected((1 - unseen) * accuracy)), float(corrected((1 - unseen) * accuracy + unseen))

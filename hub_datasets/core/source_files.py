@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,9 +23,11 @@ from typing import Any, ClassVar
 import datasets
 import fsspec
 
+from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import readable
 from .columns import columns
-from .downloads import DownloadError, MissingSourceError, download, first_source
+from .downloads import DownloadError, MissingSourceError, download, first_source, looked_in
 from .images import DECODING_ERRORS, check_image
 from .stored_images import is_stored, read_stored
 
@@ -104,10 +106,12 @@ class SourceFile:
             if verify:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
-        if not self.url:
-            raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
         copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
-        return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in (self.url, *copies)])
+        with looked_in(folder, [self.name, *self.places]):
+            if not self.url:
+                raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
+            urls = (self.url, *copies)
+            return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in urls])
 
     def _download(self, dl_manager: Any, url: str) -> tuple[bytes, str]:
         remedy = f"pass data_dir, a folder that holds {self.name}"
@@ -135,14 +139,16 @@ def data_folder(data_dir: str | None, remedy: str, *, is_needed: bool = True) ->
 
     Raises:
         MissingSourceError: it is not a folder, or is needed and not given; the message ends with `remedy`.
+        DataError: it cannot be read.
     """
     if not data_dir:
         if is_needed:
             raise MissingSourceError(f"The sources have to be your own copy, passed as data_dir. {remedy}.")
         return None
     folder = Path(data_dir).expanduser().absolute()
-    if not folder.is_dir():
-        raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
+    with readable(folder):
+        if not folder.is_dir():
+            raise MissingSourceError(f"data_dir {folder} is not a folder. {remedy}.")
     return folder
 
 
@@ -157,24 +163,34 @@ def with_remedy(remedy: str) -> Iterator[None]:
 
 
 def parse_json(payload: bytes, origin: str, kind: type[list] | type[dict] = list) -> Any:
-    """The content of a JSON file: a list or an object, not empty.
+    """Return the content of a JSON file: a list or an object, not empty.
 
     Raises:
-        DataError: it is something else; the message names `origin`.
+        DataError: it is something else, or a key comes twice; the message names `origin`.
     """
-    try:
-        content = _loaded(payload)
-    except ValueError as error:
-        raise DataError(f"{origin} is not valid JSON: {error}.") from error
+    content = read_values(payload, origin, ".json")
     if not isinstance(content, kind) or not content:
         found = f"{type(content).__name__} at the top level" if content else "nothing"
         raise DataError(f"{origin} holds {found}. Expected {'a list' if kind is list else 'an object'} with entries.")
     return content
 
 
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text without outer blanks and empty ones; raise a `DataError` if it cannot be read."""
+    try:
+        lines = user_files.read_text(read_bytes(path)).splitlines()
+    except ValueError as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    return [line.strip() for line in lines if line.strip()]
+
+
 @lru_cache(1)  # several configurations are of one file, and none changes what it reads
-def _loaded(payload: bytes) -> Any:
-    return json.loads(payload.decode("utf-8"))
+def read_values(payload: bytes, origin: str, suffix: str) -> Any:
+    """Return the values in the content of a file, as `user_files.read_values`; a `DataError` names `origin`."""
+    try:
+        return user_files.read_values(payload, suffix)
+    except ValueError as error:
+        raise DataError(f"{origin} cannot be read: {error}.") from error
 
 
 def by_name(entry: Any, schema: Mapping[str, Any]) -> Any:
@@ -400,6 +416,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         check_options(self.config)
         self.sources: list[str] = []
         rows = self._read_rows(dl_manager)
+        often = Counter(row["id"] for row in rows)
+        if twice := [id for id, count in often.items() if count > 1]:
+            raise DataError(
+                f"{self.config.name}: several rows of the source have the id {shortened_list(twice)}. Keep one of them."
+            )
         images = self._find_images(dl_manager, rows) if self.config.with_images else None
         return [datasets.SplitGenerator(name=self._split, gen_kwargs={"rows": rows, "images": images})]
 

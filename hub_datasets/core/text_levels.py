@@ -1,4 +1,4 @@
-"""What text alone reaches on the examples of predictions, by category, as far as the audits and the predictions say."""
+"""The score that text alone reaches on the examples of predictions, by category, if audits or predictions know it."""
 
 from __future__ import annotations
 

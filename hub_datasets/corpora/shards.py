@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import replacing
+from ...metrics.common.user_files import is_left_behind
 from ..core.ray_cluster import run_tasks
 
 _IMAGE_SUFFIXES = ("bmp", "gif", "jpeg", "jpg", "png", "ppm", "tif", "tiff", "webp")
@@ -77,7 +78,10 @@ def find_shards(patterns: Sequence[str]) -> dict[str, str]:
             fs, path = fsspec.url_to_fs(pattern)
             is_folder = fs.isdir(path)
             names = fs.find(path) if is_folder else fs.glob(path) if any(sign in path for sign in "*?[") else [path]
-            infos = [fs.info(name) for name in names if not is_folder or name.endswith((".parquet", ".tar"))]
+            if is_folder:
+                names = [name for name in names if name.endswith((".parquet", ".tar"))]
+                names = [n for n in names if not is_left_behind(PurePosixPath(n.removeprefix(path).lstrip("/")))]
+            infos = [fs.info(name) for name in names]
         except (OSError, ValueError, ImportError) as error:
             raise DataError(f"cannot open {pattern}: {error or type(error).__name__}; check the address") from error
         suffixes = {PurePosixPath(info["name"]).suffix for info in infos}
@@ -159,7 +163,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarIn
         archive.members = []  # pyright: ignore[reportAttributeAccessIssue] (tarfile would keep all)
         folder, _, name = member.name.rpartition("/")
         key, _, suffix = name.partition(".")
-        if member.isfile():
+        if member.isfile() and not is_left_behind(PurePosixPath(member.name)):
             yield f"{folder}/{key}", suffix.lower(), member
 
 

@@ -1,4 +1,4 @@
-"""How the rows of CREPE are scored and evaluated: the caption is ranked among its own hard negatives."""
+"""The tasks of CREPE and their metrics: the caption is ranked among its own hard negatives."""
 
 from .. import Benchmark, Task
 from .configs import PRODUCTIVITY, SYSTEMATICITY

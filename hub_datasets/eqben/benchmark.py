@@ -1,4 +1,4 @@
-"""How the rows of EqBen are scored and evaluated: Winoground's three scores, for each subset."""
+"""The tasks of EqBen and their metrics: Winoground's three scores, for each subset."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

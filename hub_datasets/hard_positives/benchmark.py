@@ -1,4 +1,4 @@
-"""How the rows of Hard Positives are scored and evaluated (The Hard Positive Truth, section 4.1)."""
+"""The tasks of Hard Positives and their metrics (The Hard Positive Truth, section 4.1)."""
 
 from .. import Benchmark, Task
 

@@ -19,7 +19,7 @@ _MOST_TEXT = 500
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """What huggingface_hub raises: its HTTP client's errors, whose base depends on its version, and OSError.
+    """Return the exceptions of huggingface_hub: OSError, and its HTTP client's, whose base depends on its version.
 
     Uploads of large files end in RuntimeError, and answers that are not the expected JSON in ValueError.
     """
@@ -111,7 +111,7 @@ def _text(error: Exception) -> str:
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether the same call may succeed later."""
     from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
     response = _response(error)

@@ -17,8 +17,7 @@ def text(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
 
 
 def results(doc: dict[str, Any], answers: list[str]) -> dict[str, Any]:
-    """Whether the first capital of an answer is the target, and what ``vl-assay run precomputed:LOG`` reads."""
-    found = re.search("[A-Z]", answers[0])
-    letter = found[0] if found else ""
-    logged = {"id": doc["id"], "choices": list(doc["choices"]), "answer": letter}
-    return {"exact_match": float(letter == doc["target"]), "vl_assay": logged}
+    """Return whether a letter alone is the target, and the reply, which ``vl-assay run precomputed:LOG`` reads."""
+    found = re.search(r"\b[A-Z]\b", answers[0])
+    logged = {"id": doc["id"], "choices": list(doc["choices"]), "answer": answers[0]}
+    return {"exact_match": float(bool(found) and found[0] == doc["target"]), "vl_assay": logged}

@@ -16,7 +16,7 @@ kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +25,7 @@ from ...metrics.common.errors import DataError
 from ...metrics.common.formatting import interval, percent, words
 from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation import lines, tie_sentence
+from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result, code_version
 from ..core.benchmarks import get_card, get_task
 
@@ -72,12 +73,12 @@ def predictions_path(sha256: str) -> str:
     return f"{sha256}.parquet"
 
 
-def check_card(path: Path) -> None:
-    """Check that results can be written into a model's card, before they are computed.
+def check_card(path: Path, predictions: Sequence[Path] = ()) -> None:
+    """Check that the results of predictions can be written into a model's card, before they are computed.
 
     Raises:
-        DataError: it is a folder, is not called README.md, lies in a folder that does not exist, or its metadata cannot
-            be read.
+        DataError: the predictions are of several models; the card is a folder, is not called README.md, lies in a
+            folder that does not exist, or its metadata cannot be read.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder; name the README.md in it")
@@ -86,6 +87,14 @@ def check_card(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise DataError(f"there is no folder {path.parent}; name the README.md in the folder of the model")
     _metadata(_text(path), path)
+    if predictions:
+        _refuse_several(read_predictions(file).model for file in predictions)
+
+
+def _refuse_several(names: Iterable[str]) -> None:
+    models = list(dict.fromkeys(names))
+    if len(models) != 1:
+        raise DataError(f"got results of {len(models)} models ({', '.join(models)}); a model's card has those of one")
 
 
 def write_model_card(
@@ -209,9 +218,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    models = list(dict.fromkeys(result.model["name"] for result in results))
-    if len(models) != 1:
-        raise DataError(f"got results of {len(models)} models ({', '.join(models)}); a model's card has those of one")
+    _refuse_several(result.model["name"] for result in results)
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         benchmark = result.benchmark
@@ -377,7 +384,7 @@ def _revision(result: Result, dataset: str) -> str | None:
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:
-    """What is needed to understand a value of ``model-index`` and to compute it again."""
+    """Return the facts with which a value of ``model-index`` can be understood and computed again."""
     bounds = result.scores.get(f"{score}_interval")
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
@@ -392,7 +399,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
 
 
 def _notes(result: Result, score: str, part: Mapping[str, Any]) -> str:
-    """What the format has no field for, as text."""
+    """Return the facts for which the format has no field, as text."""
     bounds = part.get(f"{score}_interval")
     lower = "" if result.higher_is_better[score] else " (lower is better)"
     facts = [

@@ -100,7 +100,7 @@ def _refuse_to_overwrite(out: Path) -> None:
 
 
 class Question(NamedTuple):
-    """What is asked about an image of an example.
+    """A question about an image of an example.
 
     Args:
         example, image: the example, and the number of the image in it.

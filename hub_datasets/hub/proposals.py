@@ -37,7 +37,7 @@ _REPORTER = re.compile(rb"^[ -]*(?:user|url): .*\n", re.MULTILINE)
 
 
 class Proposal(NamedTuple):
-    """What a pull request would change: files of the model at a commit, and as they would be."""
+    """The change of a pull request: files of the model at a commit, and as they would be."""
 
     commit: str
     before: Mapping[str, bytes]
@@ -50,7 +50,7 @@ class Proposal(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Whether the files have the results, whoever reports them."""
+        """Return whether the files have the results, whoever reports them."""
         return all(
             _REPORTER.sub(b"", self.before.get(path, b"")) == _REPORTER.sub(b"", content)
             for path, content in self.changed.items()
@@ -69,7 +69,7 @@ class Proposal(NamedTuple):
 def preview(
     results: Sequence[Result], repo: str, *, dataset_owner: str = OWNER, predictions_repo: str = "", api: Any = None
 ) -> str:
-    """What `propose` would change in the newest commit of a model, as a unified diff; empty if it has the results.
+    """Return the change by `propose` to the newest commit of a model as a unified diff; empty if there is none.
 
     Raises:
         DataError, StorageError: as `propose`; it needs no login, without which the results name no user.
@@ -152,7 +152,7 @@ def _check_names(repo: str, predictions_repo: str) -> None:
 def _prepare(
     results: Sequence[Result], repo: str, dataset_owner: str, source: Source, api: Any, branch: str | None = None
 ) -> Proposal:
-    """What to change in the newest commit of a model, or of a branch of it."""
+    """Return the change to the newest commit of a model, or of a branch of it."""
     commit = _head(repo, branch, api)
     names = api.list_repo_files(repo, revision=commit)
     wanted = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]

@@ -1,4 +1,4 @@
-"""How the rows of ImageCoDe are scored: the description has to prefer the image that it was written for."""
+"""The task of ImageCoDe: the description has to prefer the image that it was written for."""
 
 from .. import Benchmark, Task
 

@@ -99,7 +99,7 @@ class ImageCoDe(ReleasedRows):
 
 
 def _image_name(name: str, place: int) -> str:
-    """What an image is called by its place: its file's name has the number of a frame, which no other file tells."""
+    """Return the name of an image by its place: the frame's number in its file's name is in no other file."""
     return f"{name}_{place}.jpg"
 
 

@@ -1,4 +1,4 @@
-"""How the rows of MMVP-VLM are scored and evaluated: its pair accuracy is the image score of a group."""
+"""The task of MMVP-VLM and its metrics: its pair accuracy is the image score of a group."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

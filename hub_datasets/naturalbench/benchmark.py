@@ -1,4 +1,4 @@
-"""How the rows of NaturalBench are scored and evaluated: its four accuracies, and groups of images and captions."""
+"""The tasks of NaturalBench and their metrics: its four accuracies, and groups of images and captions."""
 
 from .. import Benchmark, Task
 from ..core.benchmarks import group_task

@@ -1,4 +1,4 @@
-"""How the rows of NegBench are scored: the questions by the template of the right caption, and two retrieval sets."""
+"""The tasks of NegBench: the questions by the template of the right caption, and two retrieval sets."""
 
 from .. import Benchmark, Task
 from ..core.benchmarks import retrieval_task

@@ -53,6 +53,6 @@ def inventory_table(paper: str) -> Table:
 
 
 def summarise(items: Sequence[Item]) -> str:
-    """How many items have each state: ``"2 here, 13 command"``."""
+    """Return the number of items in each state: ``"2 here, 13 command"``."""
     counts = Counter(item.state for item in items)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])

@@ -87,7 +87,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Run:
-    """How the model of a row is scored here.
+    """The run that scores the model of a row.
 
     Args:
         model: its name as `load_model` takes it; empty where no family loads it.
@@ -113,7 +113,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """What a table prints for one model.
+    """The row of one model in a published table.
 
     Args:
         name: the row's label, with its group where the table has the label more than once.
@@ -185,7 +185,7 @@ class Table:
 
     @property
     def is_statistics(self) -> bool:
-        """Whether it describes a dataset, and no models."""
+        """Return whether it describes a dataset, and no models."""
         return all(column.average == STATISTIC for column in self.columns)
 
     def why_not(self) -> str:
@@ -240,7 +240,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def _runs() -> dict[str, Run]:
-    """How the model of a row is scored, by the names that ``models.csv`` gives to rows."""
+    """Return the runs that score the models of rows, by the names of the rows in ``models.csv``."""
     found = {}
     for facts in read_csv(_FOLDER / "models.csv"):
         rows = facts.pop("rows").split(", ")

@@ -1,4 +1,4 @@
-"""How retrieval is scored and evaluated: each condition is a pool of its own (ARO, section 3.1)."""
+"""The tasks of retrieval and their metrics: each condition is a pool of its own (ARO, section 3.1)."""
 
 from .. import Benchmark
 from ..core.benchmarks import retrieval_task

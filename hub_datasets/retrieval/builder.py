@@ -29,7 +29,7 @@ CONFIG_NAMES = tuple(PARTS)
 
 @dataclass
 class RetrievalConfig(ShuffleConfig):
-    """What is shuffled, and how; with `black_edges` pixels beyond the grid of an image shuffle are black.
+    """The kind of shuffle of a configuration; with `black_edges` pixels beyond the grid of an image shuffle are black.
 
     The authors' code has ``black_edges=True``.
     """

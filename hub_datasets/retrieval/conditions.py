@@ -1,4 +1,4 @@
-"""What is shuffled in retrieval without order (ARO, section 3.1): see `authoring.text.perturb`."""
+"""The shuffles of retrieval without order (ARO, section 3.1): see `authoring.text.perturb`."""
 
 UNSHUFFLED = "none"
 CLEANED = "cleaned"

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ..authoring.text import perturb as shuffling
+from ..core.downloads import looked_in
 from ..core.hub_tables import HubTable
 from ..core.image_archives import COCO_VAL2014, ImageArchive
 from ..core.mirrors import ImageMirror, fetch_or_mirror
@@ -164,20 +165,22 @@ class KarpathyBuilder(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
         """The path of each photograph by its file name."""
         folder, source = self._folder, self._source
-        images = {row["filename"]: folder and _own_image(folder, row) for row in rows}
+        images = {row["filename"]: folder and first_file(folder / place for place in _places(row)) for row in rows}
         roots = {PurePosixPath(row["path"]).parts[0] for row in rows}
         has_folder = folder and any((place / root).is_dir() for place in (folder, folder / "images") for root in roots)
         where = f"{folder} (photographs of {source.photographs})"
         if (source.archives or source.mirror) and not has_folder and not any(images.values()):
             texts = {row["filename"]: [(text,) for text in row["captions"]] for row in rows}
             remedy = f"put {min(roots)}/ into data_dir, or pass with_images=False"
-            images, where = fetch_or_mirror(texts, source.archives, source.mirror, folder, dl_manager, remedy)
+            with looked_in(folder, _places(rows[0])):
+                images, where = fetch_or_mirror(texts, source.archives, source.mirror, folder, dl_manager, remedy)
             self._note("images", where, folder)
         return self._require_images(rows, images, where, source.remedy)
 
 
-def _own_image(folder: Path, row: Entry) -> str | None:
-    return first_file((folder / row["path"], folder / "images" / row["path"], folder / row["filename"]))
+def _places(row: Entry) -> tuple[str, str, str]:
+    """Return the paths at which a user's folder may have the photograph of a row."""
+    return row["path"], f"images/{row['path']}", row["filename"]
 
 
 def perturb(

@@ -1,4 +1,4 @@
-"""How the rows of SPEC are scored: each subset by itself, over captions (`_i2t`) and over images (`_t2i`)."""
+"""The tasks of SPEC: each subset by itself, over captions (`_i2t`) and over images (`_t2i`)."""
 
 from .. import Benchmark, Task
 from .subsets import SUBSETS

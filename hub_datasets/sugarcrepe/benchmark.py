@@ -1,4 +1,4 @@
-"""How the rows of SugarCrepe are scored and evaluated (SugarCrepe, section 5)."""
+"""The tasks of SugarCrepe and their metrics (SugarCrepe, section 5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the rows of SugarCrepe++ are scored and evaluated (section 4.1): with the image (ITT), and as texts (TOT)."""
+"""The tasks of SugarCrepe++ and their metrics (section 4.1): with the image (ITT), and as texts (TOT)."""
 
 from .. import Benchmark, Task
 

@@ -1,4 +1,4 @@
-"""How the rows of SVO-Probes are scored: the sentence has to prefer the image that it is true of."""
+"""The task of SVO-Probes: the sentence has to prefer the image that it is true of."""
 
 from .. import Benchmark, Task
 

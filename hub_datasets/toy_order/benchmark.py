@@ -1,4 +1,4 @@
-"""How toy_order is scored and evaluated: each condition of retrieval is a set of its own (ARO, section 3.1)."""
+"""The tasks of toy_order and their metrics: each condition of retrieval is a set of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
 from ..core.benchmarks import retrieval_task

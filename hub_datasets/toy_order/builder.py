@@ -36,7 +36,7 @@ _WORLD, _SPLIT = 0, "test"
 
 @dataclass
 class ToyOrderConfig(datasets.BuilderConfig):
-    """Which permutations: another `seed`, any whole number, draws others of the same captions and images."""
+    """The permutations of a configuration: another `seed`, any whole number, draws others."""
 
     seed: int = 0
 

@@ -1,4 +1,4 @@
-"""How the rows of toy_scenes are scored and evaluated."""
+"""The tasks of toy_scenes and their metrics."""
 
 from .. import Benchmark, Task
 from ..core.benchmarks import group_task, retrieval_task

@@ -71,7 +71,7 @@ class Phrase:
         return Phrase(tuple(w for w in words if w), self.noun)
 
     def fits(self, thing: Thing) -> bool:
-        """Whether every word of the phrase applies to `thing`."""
+        """Return whether every word of the phrase applies to `thing`."""
         meanings = (MEANING[word] for word in (*self.adjectives, self.noun))
         return all(getattr(thing, KIND[meaning]) == meaning for meaning in meanings)
 
@@ -92,7 +92,7 @@ class Statement:
         return " and ".join((f"{first} {self.relation} {rest[0]}", *rest[1:]))
 
     def is_true_of(self, scene: Scene) -> bool:
-        """Whether the statement is true of the scene."""
+        """Return whether the statement is true of the scene."""
         return any(True for _ in self.readings(scene))
 
     def readings(self, scene: Scene) -> Iterator[tuple[Thing, ...]]:
@@ -127,7 +127,7 @@ def parse(text: str) -> Statement | None:
 
 
 def applies(word: str, scene: Scene) -> bool:
-    """Whether a single word applies to any object of the scene, which is all that a bag of words can check.
+    """Return whether a single word applies to any object of the scene, which is all that a bag of words can check.
 
     A relation word applies if the relation holds between any two objects; function words always apply, words outside
     the lexicon never.

@@ -55,7 +55,7 @@ def _others(episode: Episode) -> list[_Known]:
 
 
 def _is_distinct(scene: Scene, others: list[_Known]) -> bool:
-    """Whether some caption, one that describes all objects in full, is true of the scene and of no other."""
+    """Return whether some caption, one that describes all objects in full, is true of the scene and of no other."""
     full = {_looks(thing) for thing in scene.things}
     alike = [{thing.shape: thing for thing in other.scene.things} for other in others if full <= other.looks]
     return any(

@@ -66,7 +66,7 @@ class Scene:
 
 
 def holds(relation: str, a: Thing, b: Thing) -> bool:
-    """Whether `a` stands in `relation` (one of `RELATIONS`) to `b`."""
+    """Return whether `a` stands in `relation` (one of `RELATIONS`) to `b`."""
     dx, dy = b.x - a.x, b.y - a.y
     return {
         "left of": dx > _APART,

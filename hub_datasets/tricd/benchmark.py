@@ -1,4 +1,4 @@
-"""How TRICD is scored and evaluated: `val` by boxes, `vqa` by answers, the groups by matching."""
+"""The tasks of TRICD and their metrics: `val` by boxes, `vqa` by answers, the groups by matching."""
 
 from .. import Benchmark, Task
 from ..core.benchmarks import group_task

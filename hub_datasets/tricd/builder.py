@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ...metrics.common.user_files import list_files
 from ..core.columns import DETECTION, GROUP, columns
 from ..core.image_archives import COCO_VAL2017
 from ..core.released_rows import Images, ReleasedImages
@@ -49,7 +50,7 @@ class TRICD(ReleasedImages):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         folder = self._folder
         name = _VQA if self.config.name == "vqa" else _GROUNDING
-        found = sorted(folder.rglob(name), key=lambda path: (len(path.parts), str(path)))
+        found = sorted(list_files(folder, f"**/{name}"), key=lambda path: (len(path.parts), str(path)))
         places = tuple(str(path.relative_to(folder)) for path in found)
         file = SourceFile(name, places, checksum=f"sha256:{_SHA256[name]}", remedy=f"Get it from {REPOSITORY_URL}")
         payload, origin = file.read(folder, verify=self.config.verify)

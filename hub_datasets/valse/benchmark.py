@@ -1,4 +1,4 @@
-"""How the rows of VALSE are scored: the caption against its foil, in each piece and on average over the pieces."""
+"""The task of VALSE: the caption against its foil, in each piece and on average over the pieces."""
 
 from .. import Benchmark, Task
 

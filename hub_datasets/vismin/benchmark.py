@@ -1,4 +1,4 @@
-"""How the rows of VisMin are scored and evaluated: text, image and group score, by what was changed."""
+"""The task of VisMin and its metrics: text, image and group score, by what was changed."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

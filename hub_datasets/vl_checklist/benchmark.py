@@ -1,4 +1,4 @@
-"""How the rows of VL-CheckList are scored: its types, each pairwise and strict (the authors' task "itc")."""
+"""The tasks of VL-CheckList: its types, each pairwise and strict (the authors' task "itc")."""
 
 from .. import Benchmark, Task
 

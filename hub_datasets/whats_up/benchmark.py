@@ -1,4 +1,4 @@
-"""How the rows of What'sUp are scored: each set of questions by itself, by the relation of the right caption."""
+"""The tasks of What'sUp: each set of questions by itself, by the relation of the right caption."""
 
 from .. import Benchmark, Task
 

@@ -1,4 +1,4 @@
-"""How the rows of Winoground are scored and evaluated: its text, image and group score, by both sets of tags."""
+"""The task of Winoground and its metrics: its text, image and group score, by both sets of tags."""
 
 from .. import Benchmark
 from ..core.benchmarks import group_task

@@ -107,9 +107,6 @@ class Winoground(ReleasedRows):
             return f"collapsed_tag is {record['collapsed_tag']!r}, not one of {', '.join(CATEGORIES)}"
         if self.config.verify and record["id"] >= ROWS:
             return f"id is {record['id']}, not below {ROWS}"
-        if record["id"] in self._seen:
-            return f"id {record['id']} occurs twice"
-        self._seen.add(record["id"])
         wrong = [name for name in ("id", "num_main_preds") if record[name] < 0]
         wrong += [name for name in ("caption_0", "caption_1", "collapsed_tag") if not record[name]]
         return f"{wrong[0]} is empty or negative" if wrong else None
@@ -120,7 +117,6 @@ class Winoground(ReleasedRows):
         yield {"id": f"{part}/{record['id']}", "category": record["collapsed_tag"], **names, **kept}
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        self._seen: set[int] = set()
         tags = self._read_tags(dl_manager) if self.config.with_tags else None
         rows = super()._read_rows(dl_manager)
         if tags is None:

@@ -1,4 +1,4 @@
-"""How labelled images are scored and evaluated: each image with the prompts of all classes."""
+"""The tasks of zero-shot classification and their metrics: each image with the prompts of all classes."""
 
 from .. import Benchmark, Task
 from .labelled_sets import SETS, VTAB

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...metrics.common.errors import DataError
 from ..core.downloads import MissingSourceError
-from ..core.source_files import first_file, read_bytes
+from ..core.source_files import first_file, read_lines
 from .labelled_sets import LabelledSet
 
 NAMES, SYNSETS = "classnames.txt", "LOC_synset_mapping.txt"
 _SYNSET = re.compile(r"n\d{8}")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Return labels in the order of their classes: numbers by value, as ImageNetV2's 0 to 999, and others as text.
+
+    >>> in_order(["10", "9", "0"]), in_order(["b2", "b10"])
+    (['0', '9', '10'], ['b10', 'b2'])
+    """
+    labels = sorted(labels)
+    return sorted(labels, key=float) if all(map(_NUMBER.fullmatch, labels)) else labels
 
 
 def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSet, origin: str) -> dict[str, str]:
@@ -53,7 +64,7 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
 
 
 def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str] | None:
-    """The content of `NAMES`: a label, a tab and a name in each line, or a name for each label in sorted order."""
+    """The content of `NAMES`: a label, a tab and a name in each line, or a name for each label as `in_order`."""
     found = _first_lines(NAMES, folders)
     if found is None:
         return None
@@ -61,10 +72,14 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
     pairs = [[part.strip() for part in line.split("\t")] for line in lines]
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
-    if any("\t" in line for line in lines) or len(lines) != len(labels):
+    # Names alone may be of other classes: some people sort b10 before b2, and others after it.
+    by_value = sorted(labels, key=lambda label: re.sub(r"\d+", lambda digits: digits[0].zfill(20), label))
+    is_unclear = by_value != list(labels) == sorted(labels)
+    if any("\t" in line for line in lines) or len(lines) != len(labels) or is_unclear:
         raise DataError(
             f"{path} has {len(lines)} lines, and there are {len(labels)} labels. Expected in each line a label, a tab "
-            "and its name, each label once; or the names alone, in the order of the sorted labels."
+            "and its name, each label once; or the names alone in the order of the labels, if that is clear, as it is "
+            "for 0, 1, 2 and for texts without numbers."
         )
     return dict(zip(labels, lines, strict=True))
 
@@ -84,13 +99,7 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
 def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
     """The first file of that name in some folders, and its lines that are not empty."""
     path = first_file(folder / name for folder in folders)
-    if path is None:
-        return None
-    try:
-        lines = read_bytes(path).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text in UTF-8: {error}.") from error
-    return path, [line.strip() for line in lines if line.strip()]
+    return None if path is None else (path, read_lines(path))
 
 
 def _check(names: Sequence[str], kind: LabelledSet, origin: str) -> None:

@@ -14,10 +14,11 @@ from datasets.exceptions import DatasetNotFoundError
 from huggingface_hub import constants
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.user_files import list_files
 from ..core.downloads import DownloadError, MissingSourceError
 from ..core.released_rows import parse_records
 from ..core.source_files import SourceConfig, first_file, is_inner_path, read_bytes, with_remedy
-from .class_names import class_names
+from .class_names import class_names, in_order
 from .labelled_sets import SETS
 
 TABLE = "metadata.csv"
@@ -70,7 +71,7 @@ def read_folder(folder: Path, config: ZeroShotConfig) -> Labelled:
     """
     kind = SETS[config.name]
     root = folder / config.name if (folder / config.name).is_dir() else folder
-    if any(root.glob("*.parquet")) or any(root.glob("*/*.parquet")):
+    if list_files(root, "*.parquet") or list_files(root, "*/*.parquet"):
         return _read_columns(str(root), root, config)
     wanted = (config.split,) if config.split else SPLITS
     place = next((root / each for each in wanted if (root / each).is_dir()), root)
@@ -82,7 +83,7 @@ def read_folder(folder: Path, config: ZeroShotConfig) -> Labelled:
             f"{place} has neither {TABLE} (file_name, label) nor folders of images, one for each label. "
             f"{kind.title} is at {kind.url}; pass its folder as data_dir."
         )
-    named = class_names(sorted({label for _, label in files}), [place, root, folder], kind, str(place))
+    named = class_names(in_order({label for _, label in files}), [place, root, folder], kind, str(place))
     number = {label: index for index, label in enumerate(named)}
     return Labelled(list(named.values()), [(file, number[label]) for file, label in files], place)
 
@@ -171,13 +172,13 @@ def _column(features: Any, place: str, option: str, named: str, kind: Any) -> st
 
 
 def _labels(rows: Any, column: str) -> tuple[list[str], list[int]]:
-    """The labels of a column, sorted if they are not declared, and the index of each row's; -1 where it is hidden."""
+    """Return a column's labels, in order if they are not declared, and the index of each row's label; -1 if hidden."""
     values = rows.with_format(None)[column][:]
     if isinstance(rows.features[column], datasets.ClassLabel):
         return list(rows.features[column].names), [-1 if value is None else int(value) for value in values]
-    labels = sorted({value for value in values if value is not None})
+    labels = in_order({str(value) for value in values if value is not None})
     index = {label: number for number, label in enumerate(labels)}
-    return [str(label) for label in labels], [index.get(value, -1) for value in values]
+    return labels, [-1 if value is None else index[str(value)] for value in values]
 
 
 def _content(picture: Any, place: str) -> bytes:
@@ -189,13 +190,8 @@ def _content(picture: Any, place: str) -> bytes:
 
 def _label_folders(place: Path) -> list[tuple[str, str]]:
     """The images of folders of labels, each with its label."""
-    return [
-        (f"{label.name}/{file.name}", label.name)
-        for label in sorted(place.iterdir())
-        if label.is_dir() and not label.name.startswith(".")
-        for file in sorted(label.iterdir())
-        if file.suffix.lower() in _SUFFIXES
-    ]
+    files = (file for file in list_files(place, "*/*") if file.suffix.lower() in _SUFFIXES)
+    return [(f"{file.parent.name}/{file.name}", file.parent.name) for file in files]
 
 
 def _table(path: Path) -> list[tuple[str, str]]:

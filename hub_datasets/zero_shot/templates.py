@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from ...metrics.common.errors import DataError
-from ..core.source_files import read_bytes
+from ..core.source_files import read_lines
 
 FILE = "templates.txt"
 TEMPLATES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -37,8 +37,7 @@ def choose_templates(default: str, chosen: str, folder: Path | None) -> list[str
     if chosen:
         found, origin = TEMPLATES.get(chosen) or chosen.split("|"), f"the option templates={chosen!r}"
     elif path is not None and path.is_file():
-        lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
-        found, origin = [line.strip() for line in lines if line.strip()], str(path)
+        found, origin = read_lines(path), str(path)
     else:
         return TEMPLATES[default]
     if not found or any("{}" not in each for each in found):

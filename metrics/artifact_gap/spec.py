@@ -1,4 +1,4 @@
-"""What captions alone give away."""
+"""The artefact gap: how far a benchmark can be solved from its captions, without images."""
 
 from ..contract.spec import MetricSpec, ScoreSpec
 from ..functional.symmetry import artifact_gap

@@ -1,1 +1,1 @@
-"""What the whole project shares: errors, atomic storage, the command line, serving pages."""
+"""Shared by the whole project: errors, atomic storage, the command line, serving pages."""

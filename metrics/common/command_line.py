@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import entry_points, version
@@ -14,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import VLAssayError
+from .imports import extra_with
 
 # What typer exits with after Ctrl-C.
 _INTERRUPTED = 130
@@ -88,7 +91,11 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a `VLAssayError` becomes a message and exit code 1."""
+    """Run the command line; a `VLAssayError` or a missing library becomes a message, and a warning a line of text."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A console or file in another encoding than UTF-8 lacks characters of the tables.
+        sys.stdout.reconfigure(errors="replace")
+    warnings.showwarning = _print_warning
     if not sys.stderr.isatty():
         # The libraries' progress bars would fill a log file with partial lines.
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
@@ -102,6 +109,14 @@ def main() -> None:
         if os.environ.get("RANK", "0") == "0":  # of several processes only one prints
             print(f"error: {printable(str(error))}", file=sys.stderr)
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        extra = extra_with(error.name or "")
+        if not extra:
+            raise
+        print(
+            f"error: this needs {error.name}, which is not installed: pip install 'vl-assay[{extra}]'", file=sys.stderr
+        )
+        sys.exit(1)
     except SystemExit as leaving:
         if leaving.code == _INTERRUPTED:
             print("interrupted; finished work is kept: run the same command to continue", file=sys.stderr)
@@ -112,6 +127,12 @@ def main() -> None:
             sys.stderr.flush()
             os._exit(0)
         raise
+
+
+def _print_warning(message: Warning | str, *_: Any) -> None:
+    """Print a warning as a sentence, without the file and the line of source that gave it; one process prints."""
+    if os.environ.get("RANK", "0") == "0":
+        print("note:", " ".join(printable(str(message)).split()), file=sys.stderr)
 
 
 def parse_shard(text: str) -> tuple[int, int]:

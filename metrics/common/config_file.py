@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import typer
 
 from .errors import VLAssayError, check_known
+from .user_files import read_text
 
 Schema = TypeVar("Schema")
 
@@ -36,22 +37,26 @@ def read_config(path: Path | None, schema: type[Schema]) -> Schema:
     """Read a YAML file into `schema`, the dataclass of `config_option`; without a file every setting has its default.
 
     Raises:
-        VLAssayError: the file cannot be read, is not a YAML mapping, or has an unknown setting or a value of another
-            type.
+        VLAssayError: the file cannot be read, is not a YAML mapping, or has an unknown setting, one that comes
+            twice, or a value of another type.
     """
     import yaml
 
     if path is None:
         return schema()
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = read_text(path)
+        content = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise VLAssayError(f"cannot read --config {path}: {reason}") from error
     settings = _settings(schema)
     if not isinstance(content, dict):
         raise VLAssayError(f"--config {path} has no settings; write lines such as `{next(iter(settings))}: VALUE`")
     check_known(f"setting in {path}", map(str, content), settings)
+    written: Any = yaml.compose(text, yaml.SafeLoader)
+    if len(written.value) > len(content):  # PyYAML keeps the last value
+        raise VLAssayError(f"a setting comes twice in --config {path}; keep one of its lines")
     values = {}
     for name, value in content.items():
         kind, _, _, minimum = settings[name]

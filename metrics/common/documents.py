@@ -121,7 +121,7 @@ class HtmlFigure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a document found, in a sentence or two; `is_warning` where it speaks against what was examined."""
+    """The conclusion of a document in a sentence or two; `is_warning` if it speaks against what was examined."""
 
     text: str
     is_warning: bool = False

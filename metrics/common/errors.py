@@ -8,7 +8,7 @@ VLAssayError                 the base; messages say what was given, what is allo
 ├── TrainingError            fine-tuning that cannot continue (the loss is NaN)
 ├── PredictionsError         a predictions file or results file that does not follow its schema
 ├── SubmissionError          predictions that cannot be submitted, or a submission that does not exist
-│   └── RateLimitError       too many submissions
+│   └── RateLimitError       too many submissions or checks
 └── StorageError             results that could not be written (disk full, no permission)
 """
 
@@ -88,17 +88,18 @@ class SubmissionError(VLAssayError):
 
 
 class RateLimitError(SubmissionError):
-    """Too many submissions within the last hour.
+    """Too many submissions or checks within the last hour.
 
     Args:
         limit: the number allowed in an hour.
         retry_at: when the next one will be accepted, UTC.
         user: whose they are; "" if the limit is that of all users together.
+        what: what there are too many of.
     """
 
-    def __init__(self, limit: int, retry_at: datetime, user: str = "") -> None:
+    def __init__(self, limit: int, retry_at: datetime, user: str = "", what: str = "submissions") -> None:
         super().__init__(
-            f"there have been {limit} submissions{' of ' if user else ''}{user} within the last hour, which is all "
+            f"there have been {limit} {what}{' of ' if user else ''}{user} within the last hour, which is all "
             f"that the leaderboard takes; come again after {retry_at:%H:%M:%S} UTC with the same files"
         )
         self.retry_at = retry_at

@@ -1,4 +1,4 @@
-"""What the figures of reports share: colours, files from matplotlib, and bars and histograms for HTML pages.
+"""Shared by the figures of reports: colours, files from matplotlib, and bars and histograms for HTML pages.
 
 Those of pages are HTML and SVG without scripts. ``figures.css`` styles them, light and dark.
 """
@@ -112,7 +112,7 @@ def bars_html(
 
 
 def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
-    """What the colours of bars and the lines of levels mean."""
+    """Return the legend: the colours of bars and the lines of levels."""
     found = [f'<span><i style="background:{escape(value)}"></i>{escape(name)}</span>' for name, value in colour.items()]
     found += [f'<span><i class="level {escape(name)}"></i>{escape(name)}</span>' for name in levels]
     return f'<p class="legend">{"".join(found)}</p>'

@@ -56,7 +56,7 @@ def words(name: str) -> str:
 
 
 def distinguished(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What tells each from the others, as text; those that nothing tells apart are numbered.
+    """Return a label for each item that distinguishes it from the others; identical items get a number.
 
     >>> distinguished([{"seed": 1}, {"seed": 2}, {"seed": 2}]), distinguished([{"seed": 1}])
     (['seed 1', 'seed 2 #2', 'seed 2 #3'], [''])

@@ -1,10 +1,12 @@
-"""Imports of large libraries."""
+"""Imports of large libraries, and the extras that bring libraries."""
 
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import requires
 
 
 @contextmanager
@@ -21,3 +23,20 @@ def gc_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def extra_with(module: str) -> str:
+    """Return the extra of this package that brings a module, such as "authoring" for ``sklearn``; "" if none does."""
+    top = module.partition(".")[0]
+    name = _normal({"sklearn": "scikit-learn", "google": "protobuf"}.get(top, top))
+    for requirement in requires("vl-assay") or ():
+        distribution, _, condition = requirement.partition(";")
+        extra = re.search(r"extra == ['\"]([\w-]+)", condition)
+        found = _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0])
+        if extra and (found == name or found.startswith(f"{name}-")):
+            return extra[1].replace("-", "_")
+    return ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

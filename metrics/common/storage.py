@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import PredictionsError, StorageError
+from .errors import DataError, PredictionsError, StorageError
 
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG}
 _SEAL = hashlib.sha256().digest_size
@@ -82,6 +82,26 @@ def check_writable(folder: Path, option: str = "--out") -> None:
         raise StorageError(
             f"nothing can be written to {folder}, as {there} is no folder to write to; give another {option}"
         )
+
+
+@contextmanager
+def readable(folder: str | Path) -> Iterator[None]:
+    """Check that a folder can be listed if it is there, and name what cannot be read inside the block.
+
+    Raises:
+        DataError: the folder, or a file or folder that is opened in the block, may not be read.
+    """
+    try:
+        if Path(folder).is_dir():
+            os.scandir(folder).close()
+        yield
+    except PermissionError as error:
+        raise read_error(error) from error
+
+
+def read_error(error: PermissionError) -> DataError:
+    """Return the error for a file or folder that may not be read."""
+    return DataError(f"cannot read {error.filename}: {error.strerror}; allow this user to read it, or name a copy")
 
 
 def nearest(folder: Path) -> Path:

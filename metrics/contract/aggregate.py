@@ -14,7 +14,7 @@ from typing import Any, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from ..functional.checks import Labels
+from ..functional.checks import Labels, check_unmasked
 from ..statistics.bootstrap import (
     check_options,
     check_whole,
@@ -77,6 +77,7 @@ def metric_function(
             how = {name: options.pop(name, default) for name, default in own.items()}
             check_options(how["confidence"], how["resamples"], how["seed"])
             check_whole(subsamples=(how["subsamples"], 0))
+            check_unmasked([*columns, *options.values()], "inputs")
             return aggregate(per_example(*columns, **options), **how)
 
         parameters = _parameters(per_example)
@@ -323,7 +324,7 @@ def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, 
             found[place] = {estimator.names[0]: list(edge)}
         else:
             values = part.function(resampled_totals(part.values, clusters, resamples, seed))
-            intervals = (list(percentile_interval(column, confidence)) for column in values.T)
+            intervals = (list(percentile_interval(column, confidence, clusters)) for column in values.T)
             found[place] = dict(zip(estimator.names, intervals, strict=True))
     return found
 
@@ -340,7 +341,8 @@ def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str
     found: dict[str, dict[str, list[float] | None]] = {place: {} for place in parts}
     for place, values in drawn.items():
         for name, column in zip(estimator.names, np.array(values).T, strict=True):
-            low, high = percentile_interval(column, confidence) if np.isfinite(column).any() else (0.0, 0.0)
+            clusters = examples.clusters[places[place]]
+            low, high = percentile_interval(column, confidence, clusters) if np.isfinite(column).any() else (0.0, 0.0)
             found[place][name] = [low, high] if low < high else None
     return found
 

@@ -52,7 +52,7 @@ class ScoreSpec:
     meaning: str = ""
 
     def is_of(self, name: str) -> bool:
-        """Whether a result's key is this score."""
+        """Return whether a result's key is this score."""
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
 
@@ -99,7 +99,7 @@ class MetricSpec:
         return next((score for each in names for score in self.scores if score.is_of(each)), None)
 
     def is_higher_better(self, name: str) -> bool:
-        """Whether the higher value of a score, by its key in results, is better; ValueError for other keys."""
+        """Return whether the higher value of a score, by its key in results, is better; ValueError for other keys."""
         score = self.score(name)
         if score is None:
             raise ValueError(f"{name!r} is not a score; there are {', '.join(each.name for each in self.scores)}")
@@ -300,7 +300,7 @@ def _cluster_numbers(clusters: Labels | None, n: int) -> Numbers:
 
 
 def memberships(categories: Labels | None, n: int) -> tuple[Numbers, list[Any]] | None:
-    """Which example counts in which category.
+    """Return the pairs of example and category.
 
     Returns:
         The indices of examples, and the label in which each of them counts; None without categories. With one label per

@@ -43,6 +43,8 @@ VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
 _BOTH = "wins/ losses"
+# Of fewer images the test may find a difference by chance in up to one case of five instead of one of twenty.
+_FEW_FOR_EXCHANGE = 100
 _NESTED = (CATEGORIES, "macro", "difference_interval")
 # What differs between models in rows of the same example.
 _PREDICTED = ("scores", "score", "boxes", "images")
@@ -99,7 +101,8 @@ class Comparison(Document):
     Args:
         models: their labels, in the order of the files.
         files: name and SHA-256 of each file, by the model's label.
-        options: level of the intervals, resamples, permutations, power and seed.
+        options: level of the intervals, power and seed; resamples and permutations as asked for, of which a
+            difference's result has those that were drawn.
         differences: one for each task, pair of models, metric and score.
     """
 
@@ -111,7 +114,8 @@ class Comparison(Document):
     @property
     def verdicts(self) -> list[str]:
         """A sentence for each task and pair of models, on the main score of the task's first metric."""
-        return [_sentence(each, p, self.options["confidence"]) for each, p in self._tested()]
+        tested = self._tested()
+        return [_sentence(each, p, self.options["confidence"], len(tested)) for each, p in tested]
 
     @property
     def verdict(self) -> str:
@@ -378,8 +382,11 @@ def _winner(difference: Difference, p: float, confidence: float) -> str | None:
     return difference.models[0 if (gap > 0) == difference.higher_is_better else 1]
 
 
-def _sentence(difference: Difference, p: float, confidence: float) -> str:
-    """Return the verdict; its difference is the better model's score minus the other's."""
+def _sentence(difference: Difference, p: float, confidence: float, tests: int) -> str:
+    """Return the verdict; its difference is the better model's score minus the other's.
+
+    The p-value is corrected for the number of `tests`, which the sentence tells if there are several.
+    """
     result, (first, second) = difference.result, difference.models
     gap, bounds = result["difference"], result["difference_interval"] or ()
     winner, where = _winner(difference, p, confidence), f"{difference.where}: {words(difference.score)}"
@@ -399,6 +406,7 @@ def _sentence(difference: Difference, p: float, confidence: float) -> str:
     interval_ = f", {100 * confidence:g} % [{', '.join(limits)}]" if limits else ""
     shown = p_value(p)
     text += f"{interval_}, p {shown if shown.startswith('<') else f'= {shown}'}"
+    text += f" (Holm, {tests:,} comparisons)" if tests > 1 else ""
     least = result["smallest_detectable_difference"]
     return text + ("." if least is None else f"; smallest detectable {percent(least)}.")
 
@@ -458,8 +466,14 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
     cells = {name: cell.value for name, cell in _cells(difference.result).items()}
     text = (
         f"Difference: first less second, in points; intervals {100 * options['confidence']:g} %, bootstrap over "
-        "images; p by exchanging the models on whole images, then corrected for the number of categories (Holm)."
+        f"images ({difference.result['resamples']:,} resamples); p by exchanging the models on whole images (at most "
+        f"{difference.result['permutations']:,} times), then corrected for the number of categories (Holm)."
     )
+    if difference.result["n_clusters"] < _FEW_FOR_EXCHANGE:
+        text += (
+            f" Of fewer than {_FEW_FOR_EXCHANGE} images p may be too small if one model is right or wrong on whole "
+            "images and the other is not."
+        )
     if cells["p (McNemar)"]:
         text += f" Over all {cells['n']} examples McNemar's p is {cells['p (McNemar)']}."
     if cells["detectable"]:

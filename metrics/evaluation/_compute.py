@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import PredictionsError, check_known
+from ..common.formatting import words
 from ..contract.aggregate import RESAMPLES, aggregate, option_names
 from ..contract.spec import Examples, MetricSpec
 from ..functional.checks import component_codes
@@ -21,10 +22,14 @@ from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
 from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
+from ..statistics.bootstrap import FEW_CLUSTERS, effective_clusters
 from ..statistics.bootstrap import check_options as check_resampling
 from ..statistics.differences import averaged, pooled
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
+
+# Of fewer images resamples of scores that are no means, such as F1, do not spread enough.
+_FEW_FOR_RESAMPLES = 30
 
 Metrics = Mapping[str, Mapping[str, Any]]
 # From predictions to those of further tasks whose rows are among theirs.
@@ -288,7 +293,19 @@ def _compute_metric(
         chance={name: level for name, level in chance.items() if name in examples.scores},
         rare=dict(examples.rare),
         left_out=dict(Counter(examples.left_out.values())),
+        notes=list(_interval_notes(examples)) if how.get("confidence") else [],
     )
+
+
+def _interval_notes(examples: Examples) -> Iterator[str]:
+    """How intervals allow for few images, in sentences."""
+    clusters = float(effective_clusters(np.bincount(examples.clusters)))
+    if clusters < FEW_CLUSTERS:
+        yield f"The examples weigh as {clusters:.0f} images of equal size do, so intervals of means are Wilson's."
+    others = [name for each in examples.estimators if each.with_interval for name in each.names]
+    if clusters < _FEW_FOR_RESAMPLES and others:
+        named = ", ".join(map(words, others))
+        yield f"With fewer than {_FEW_FOR_RESAMPLES} images intervals of {named} may be too narrow."
 
 
 def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:

@@ -117,7 +117,7 @@ def correlate(
         raise PredictionsError(f"{asked[0]} is one score; name another to correlate it with (up)")
     paths = prediction_files(*predictions)
     rows: dict[tuple[str, str], Row] = {}
-    options = {"confidence": confidence, "seed": seed, "ties": ties}
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed, "ties": ties}
     runs = [run for path in paths for run in _runs(path, asked, parts, options, rows)]
     names = [_resolve(name, runs, main_scores) for name in asked or _both_tasks(runs)]
     by_model, notes = _by_model(runs, names)
@@ -176,7 +176,9 @@ def _runs(
         for metric, settings in declared_metrics(part).items():
             examples = examples_of(rows, metric, settings, ties=options["ties"])
             accepted = option_names(get_spec(metric).function)
-            how = {name: options[name] for name in ("confidence", "seed") if name in accepted}
+            how = {name: options[name] for name in ("confidence", "resamples", "seed") if name in accepted}
+            if any(each.with_interval and is_costly(examples, each.names[0]) for each in examples.estimators):
+                how["resamples"] = min(options["resamples"], COSTLY_RESAMPLES)
             scores = aggregate(examples, **how)
             about = part.metadata["model"], part.metadata["benchmark"]
             missing = len(part.rows) - len(rows)

@@ -66,7 +66,7 @@ class ScoreName(NamedTuple):
         return " ".join(filter(None, (where, words(self.category), words(self.score))))
 
     def is_of(self, predictions: Predictions) -> bool:
-        """Whether predictions are of the task."""
+        """Return whether predictions are of the task."""
         return self.benchmark == predictions.benchmark and self.task in ("", predictions.task)
 
 

@@ -205,7 +205,7 @@ def diagnose(
         column = column[np.isfinite(column)]
         if confidence is None or len(column) < 2 or not np.ptp(column):
             return None
-        return list(percentile_interval(column, confidence))
+        return list(percentile_interval(column, confidence, examples.clusters))
 
     def measure(name: str, basis: str) -> Measure:
         value = values[place[name]]

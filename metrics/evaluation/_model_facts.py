@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import DataError, UnknownNameError
 from ..common.model_sizes import NOT_STATED, parameter_count, size_class
+from ..common.user_files import read_values
 
 _MOST_BYTES = 4 << 20
 # By the name of a model, the values of the other columns.
@@ -27,26 +27,26 @@ def check_group(by: str, facts: Facts) -> None:
 
 
 def read_facts(path: Path) -> dict[str, dict[str, str]]:
-    """The other columns of a CSV by the name of the model.
+    """Return the other columns of a CSV by the name of the model.
 
     Raises:
-        DataError: it is missing, too large, no UTF-8, or without the column ``model``.
+        DataError: it is missing, too large, not a table, or without the column ``model``, or a model comes twice.
     """
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise DataError(f"{path} has {path.stat().st_size:,} bytes; expected a CSV of at most {_MOST_BYTES:,}")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        lines = read_values(path, ".csv")
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a CSV with a line for each model: {error}") from error
     if not lines or "model" not in lines[0]:
         raise DataError(f"{path} has no line or no column `model`; expected model,data and a line for each model")
-    return {
-        str(line["model"]).strip(): {
-            str(name): (value or "").strip() for name, value in line.items() if name not in (None, "model")
-        }
-        for line in lines
-    }
+    facts: dict[str, dict[str, str]] = {}
+    for line in lines:
+        model = line.pop("model").strip()
+        if model in facts:
+            raise DataError(f"{path} has the model {model!r} twice; keep one of its lines")
+        facts[model] = {name: value.strip() for name, value in line.items()}
+    return facts
 
 
 def check_facts(facts: Facts, names: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ class _Column(NamedTuple):
 
     @property
     def is_higher_better(self) -> bool:
-        """Whether the better model has the higher score."""
+        """Return whether the better model has the higher score."""
         return self.first.spec.is_higher_better(self.score)
 
 
@@ -137,7 +137,7 @@ class Overview:
         return Cell(percent(score.value), (interval_cell(score.interval),), mark)
 
     def _levels(self, columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
-        """What a model that sees no image reaches, and chance, as rows below the models."""
+        """Return the rows below the models: the score without images, and chance."""
         blind: list[float | None] = []
         for column in columns:
             found = [line.scores.get(column.score) for label in column.results if (line := self._line(column, label))]
@@ -191,7 +191,7 @@ def _split(name: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
-    """How to read a table."""
+    """Return the note that explains a table."""
     level = 100 * _level(columns[0].first)
     has_intervals = bool(columns[0].first.options.get("confidence"))
     text = "Scores in per cent" + f", below them {level:g} % intervals (bootstrap over images)" * has_intervals + "."
@@ -222,6 +222,6 @@ def _data(result: Result) -> str:
 
 
 def _cut_captions(results: Sequence[Result]) -> int:
-    """How many captions were cut in the runs behind some results; files of one run have the same number."""
+    """Return the number of captions that were cut in the runs behind some results; files of one run share it."""
     runs = {json.dumps(result.run, sort_keys=True, default=str): result.run for result in results}
     return sum(run.get("truncated_captions", 0) for run in runs.values())

@@ -203,7 +203,7 @@ def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
 def _table_panel(name: str, group: Sequence[_Named]) -> Panel:
     """The numbers of a table by category and over all examples; with many categories over all examples only."""
     chosen = [named for named in group if name in named.result.scores]
-    shares = is_share(chosen[0].result.scores[name])
+    shares = is_share(chosen[0].result.scores[name], chosen[0].result.scores["n"])
     series = [Series(model, variant, _table_bars(result, name, shares)) for result, model, variant in chosen]
     return Panel(
         f"{_task(chosen[0].result)}: {words(name)}", f"{words(name)}{', %' if shares else ''}", shares, series, {}

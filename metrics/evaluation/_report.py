@@ -21,6 +21,7 @@ from ._diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from ._overview import Overview
 from ._plots import plot, plot_html
 from ._scored import Scored, example_ids
+from ._screen import screen
 from ._seeds import SeedSummary, over_seeds
 from ._suites import SuiteMean, Suites, suite_means, suite_tables
 
@@ -103,11 +104,17 @@ class Report(Document, Sequence[Result]):
         return found + suite_tables(self.suite_means)
 
     @cached_property
-    def unscored(self) -> list[str]:
-        """A sentence for each file that has no result, since the images of all of its examples were missing."""
+    def notes(self) -> list[str]:
+        """A sentence for each file without results, as all images were missing, and each run with unread replies."""
         scored = {result.predictions["sha256"] for result in self.results}
         paths = [path for sha256, path in self._paths.items() if sha256 not in scored] if self.results else []
-        return [no_scores(path, read_predictions(path)) for path in paths]
+        unread = (
+            f"{result.model['name']}: {result.run['no_answer']:,} of "
+            f"{result.run.get('answers') or result.run['requests']:,} replies name no choice, and count as wrong."
+            for result in self.results
+            if result.run.get("no_answer")
+        )
+        return [*(no_scores(path, read_predictions(path)) for path in paths), *dict.fromkeys(unread)]
 
     def __repr__(self) -> str:
         named = zip(self.results, _tables.labels(self.results), strict=True)
@@ -163,11 +170,15 @@ class Report(Document, Sequence[Result]):
     def document(self) -> list[Part]:
         """The tables, those with models as rows first if there are several, and the files that have none."""
         several = len(set(_tables.labels(self.results))) > 1
-        return [*(self.overview if several else ()), *self.tables, *self.unscored]
+        return [*(self.overview if several else ()), *self.tables, *self.notes]
+
+    def screen(self) -> list[Part]:
+        """Return what a run concludes with: a row for each task, and what the scores show in three sentences."""
+        return [*(screen(self.results) if self.results else ()), *self.notes]
 
     def to_markdown(self) -> str:
         """The tables as Markdown: models as rows first, then those of each model and metric."""
-        return to_markdown([*self.overview, *self.tables, *self.unscored])
+        return to_markdown([*self.overview, *self.tables, *self.notes])
 
     def to_latex(self) -> str:
         """The tables with models as rows as LaTeX, for the packages booktabs and graphicx."""
@@ -237,7 +248,7 @@ class Report(Document, Sequence[Result]):
         first, *others = self.overview
         title = f"Profile of {models[0] if len(models) == 1 else f'{len(models):,} models'}"
         tables = Fold("All tables", (*others, *self.tables))
-        return to_page(title, [first, *self.unscored, *plot_html(self.results), tables]).encode()
+        return to_page(title, [first, *self.notes, *plot_html(self.results), tables]).encode()
 
     @cached_property
     def _paths(self) -> dict[str, Path]:

@@ -51,7 +51,7 @@ def base_score(examples: Examples, score: str) -> str:
 
 
 def is_costly(examples: Examples, score: str) -> bool:
-    """Whether each resample has to compute the score again."""
+    """Return whether each resample has to compute the score again."""
     return score not in examples.values and not isinstance(examples.estimator(score), OfTotals)
 
 

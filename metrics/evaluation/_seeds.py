@@ -123,7 +123,7 @@ def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
 
 
 def data_variant(benchmark: Mapping[str, Any]) -> str:
-    """What identifies the data of a task except their seed: benchmark, task, configurations, split, options."""
+    """Return what identifies the data of a task, except their seed: benchmark, task, configurations, split, options."""
     options = benchmark.get("options")
     fixed = {name: value for name, value in options.items() if name != SEED} if isinstance(options, dict) else {}
     about = [benchmark["name"], benchmark["task"], benchmark.get("configs"), benchmark.get("split"), fixed]

@@ -185,9 +185,11 @@ def label_tables(result: Result) -> list[str]:
     ]
 
 
-def is_share(values: Mapping[str, float]) -> bool:
-    """Whether the numbers of a table are shares of a whole."""
-    return abs(sum(values.values()) - 1) < _SUM_ROUNDING and min(values.values()) >= 0
+def is_share(values: Mapping[str, float], n: int) -> bool:
+    """Return whether the numbers of a table are shares of n examples, and not means that sum to 1, as of a softmax."""
+    counts = [n * value for value in values.values()]
+    is_whole = all(abs(count - round(count)) < _SUM_ROUNDING * n and count >= 0 for count in counts)
+    return is_whole and abs(sum(values.values()) - 1) < _SUM_ROUNDING
 
 
 def percent_cell(value: float | None) -> str:
@@ -229,12 +231,14 @@ def _sentences(result: Result, every: Sequence[Line]) -> Iterable[str]:
     yield tie_sentence(result)
     if options.get("confidence"):
         yield f"Intervals: {100 * options['confidence']:g} %, bootstrap over images."
+    yield from result.notes
     levels = {words(name): percent_cell(result.chance[name]) for name in result.table_scores if name in result.chance}
     if levels:
         named = [f"{name} {level}" if len(result.table_scores) > 1 else level for name, level in levels.items()]
         yield f"Chance: {', '.join(named)}."
     if any(score.blind is not None for line in every for score in line.scores.values()):
-        yield "Blind: the best score of a rule or model that sees only the text."
+        by = f", of rules that with the best {words(result.main_score)}" if len(result.table_scores) > 1 else ""
+        yield f"Blind: the best score of a rule or model that sees only the text{by}."
     yield _macro_sentence(result)
     spread = {name: result.scores.get(f"{name}_subsample_std") for name in result.table_scores}
     shown = [f"{words(name)} ± {percent(value)}" for name, value in spread.items() if value is not None]
@@ -330,7 +334,7 @@ def _score_table(heading: str, every: Sequence[Line], note: str, cut: int) -> Ta
 
 def _label_table(result: Result, name: str) -> Table:
     """A column for each label of a mapping of labels to numbers."""
-    shares = is_share(result.scores[name])
+    shares = is_share(result.scores[name], result.scores["n"])
 
     def cells(part: Mapping[str, Any]) -> list[Cell]:
         bounds = part.get(f"{name}_interval", {})

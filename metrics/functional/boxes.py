@@ -152,7 +152,7 @@ def _formats(box_format: BoxFormat) -> dict[str, str]:
 
 
 def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> dict[str, Any]:
-    """What ``Detections`` or ``Truths`` hold, by attribute."""
+    """Return the content of ``Detections`` or ``Truths``, by attribute."""
     keys = KEYS[side]
     check_keys(table, side)
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}

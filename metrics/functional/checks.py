@@ -44,6 +44,7 @@ def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float
 
 def as_list(labels: Labels) -> list[Any]:
     """Labels in any container as a list; a single label becomes a list of one."""
+    check_unmasked(labels, "labels")
     if isinstance(labels, list | tuple):
         return list(labels)
     try:
@@ -66,6 +67,7 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
     Raises:
         ScoresError: another number of labels, or a label that is ``None``, NaN or empty.
     """
+    check_unmasked(labels, what)
     values = np.asarray(labels, dtype=object)
     kinds = set(map(type, values.tolist())) if values.ndim == 1 else set()
     if any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds):
@@ -144,6 +146,7 @@ def refuse(bad: ArrayLike, message: str, values: Any = None, **facts: Any) -> No
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
     """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
+    check_unmasked(values, what)
     check_real(values, what)
     try:
         return np.asarray(values, dtype=np.float64)
@@ -152,6 +155,26 @@ def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
             f"the {what} cannot be read as numbers ({error}); pass lists or arrays of numbers, and "
             "of a tensor its .detach().float().cpu()"
         ) from error
+
+
+def check_unmasked(values: Any, what: str) -> None:
+    """Raise a `ScoresError` for arrays, also inside lists, that mask values: NumPy reads the values behind the mask.
+
+    >>> check_unmasked([np.ma.array([0.9, 0.1], mask=[True, False])], "scores")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    vl_assay.metrics.common.errors.ScoresError: the scores mask 1 of 2 values; leave these examples out (in all ...
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if masked := int(np.ma.getmaskarray(values).sum()):
+            raise ScoresError(
+                f"the {what} mask {masked:,} of {values.size:,} values; leave these examples out (in all inputs) and "
+                "report how many, or fill the values in"
+            )
+    elif isinstance(values, list | tuple | dict):
+        entries = values.values() if isinstance(values, dict) else values
+        if any(issubclass(kind, list | tuple | dict | np.ma.MaskedArray) for kind in set(map(type, entries))):
+            for entry in entries:
+                check_unmasked(entry, what)
 
 
 def check_real(values: Any, what: str) -> None:

@@ -11,7 +11,7 @@ from ..common.errors import ScoresError
 from ..contract.aggregate import with_examples
 from ..contract.spec import Described, Examples, category_numbers, make_examples
 from ..statistics.paired import PairedOptions, paired_difference
-from .checks import as_float64, check_ties, refuse
+from .checks import as_float64, check_ties, check_unmasked, refuse
 from .matching import MatchScores, match_scores
 
 
@@ -107,6 +107,7 @@ def check_not_text(answers: ArrayLike, what: str) -> None:
 
 
 def _rows(values: ArrayLike) -> NDArray[Any]:
+    check_unmasked(values, "predictions or references")
     try:
         return np.asarray(values, dtype=object)
     except (ValueError, RuntimeError):

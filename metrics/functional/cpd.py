@@ -125,7 +125,7 @@ class AveragePrecision(Estimator):
 
 
 def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each row's caption is true of its image: as given, or by default where there is ground truth.
+    """Return whether each row's caption is true of its image: as given, or by default where there is ground truth.
 
     Raises:
         ScoresError: another number of flags, flags that are neither true nor false, or a row that has ground truth but

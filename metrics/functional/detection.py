@@ -232,7 +232,7 @@ def tie_rate(matched: Matched) -> float:
 
 
 def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
-    """Whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
+    """Return whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
 
     This is the any-box protocol: several boxes may hit the same ground-truth box.
 
@@ -252,7 +252,7 @@ def _block_ends(scores: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def _has_ties(detections: Detections) -> bool:
-    """Whether two boxes of one row have the same score."""
+    """Return whether two boxes of one row have the same score."""
     order = np.lexsort((detections.scores, detections.rows))
     scores, rows = detections.scores[order], detections.rows[order]
     return bool(((scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])).any())

@@ -20,7 +20,7 @@ _GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
 
 @metric_function()
 def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
-    """Whether a model pairs two images with their two captions; higher is better.
+    """Return whether a model pairs two images with their two captions; higher is better.
 
     With ``s[i][j]`` the score of image i with caption j, and caption i the right one of image i::
 

@@ -128,7 +128,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
 
 
 def _rankings(rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Which of the six rankings each row has; none where some of its scores are tied."""
+    """Return the ranking of each row, one of six; none if some of its scores are tied."""
     flags = {
         name: (rows[:, best] > rows[:, middle]) & (rows[:, middle] > rows[:, worst])
         for name, (best, middle, worst) in _ORDERS.items()

@@ -88,7 +88,7 @@ def best_right(
 
 
 def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float64]:
-    """Whether a right candidate of each query is among its k highest: the summands of recall at k.
+    """Return whether a right candidate of each query is among its k highest: the summands of recall at k.
 
     Args:
         ranks: as `hit_ranks` returns them.
@@ -150,12 +150,12 @@ def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
 
 
 def tied(ranks: HitRanks) -> NDArray[np.bool_]:
-    """Whether a wrong candidate shares the score of the best right one: bool array of shape (q,)."""
+    """Return whether a wrong candidate shares the score of the best right one: bool array of shape (q,)."""
     return ranks.found & (ranks.tied_wrong > 0)
 
 
 def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
-    """Whether a tie decides recall at k: the worst order of equal scores misses where the best one hits.
+    """Return whether a tie decides recall at k: the worst order of equal scores misses where the best one hits.
 
     >>> ranks = hit_ranks([0, 0], [1, 1], [True, False], 1)
     >>> tied_at(ranks, 1).tolist(), tied_at(ranks, 2).tolist()

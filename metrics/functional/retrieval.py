@@ -49,7 +49,7 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 class _Matrices(NamedTuple):
-    """Which rows form a matrix of their own: its number by row, the condition by matrix, the conditions' names."""
+    """The rows that form a matrix: its number by row, the condition by matrix, the conditions' names."""
 
     of_row: NDArray[np.intp]
     condition: NDArray[np.intp]

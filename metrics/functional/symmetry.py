@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import islice, product
-from statistics import NormalDist
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -21,7 +20,9 @@ from ..statistics.bootstrap import (
     chunks,
     cluster_bootstrap,
     cluster_standard_error,
+    effective_clusters,
     mean_intervals,
+    t_quantile,
     unseen_share,
 )
 from .checks import Labels, cluster_codes, refuse, score_matrix
@@ -209,7 +210,7 @@ def _auc_interval(placement: NDArray[np.float64], cluster: NDArray[np.intp], con
     auc = math.fsum(placement) / len(placement) / 2
     error = cluster_standard_error(placement, cluster)
     if error is not None:
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
+        reach = t_quantile(confidence, float(effective_clusters(np.bincount(cluster)))) * error
         return [max(0.0, auc - reach), min(1.0, auc + reach)]
     clusters = len(np.unique(cluster))
     seen = 0.0 if clusters == 1 else (1 - unseen_share(clusters, confidence)) ** 2

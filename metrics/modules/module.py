@@ -18,7 +18,7 @@ from ..common.errors import ScoresError, VLAssayError, check_known
 from ..contract.aggregate import flatten, label_names, option_names
 from ..contract.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
-from ..functional.checks import check_real
+from ..functional.checks import check_real, check_unmasked
 from .discovery import citation, column_names, describe
 
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ def _listed(column: Any, name: str) -> Any:
     """A column as NumPy reads it: a filtered pandas column has no row 0, a tensor may hold gradients or bfloat16."""
     if column is None:
         raise ScoresError(f"{name} are missing; pass one for each example")
+    check_unmasked(column, name)
     if type(column).__module__.startswith(("pandas", "datasets")):
         return list(column)
     if not isinstance(column, Iterable):

@@ -1,4 +1,4 @@
-"""How far the predictions of two models for the same examples agree."""
+"""The agreement of the predictions of two models for the same examples."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def agreement(first: Sequence[Row], second: Sequence[Row]) -> Agreement | None:
 
 
 def decisions(row: Row) -> Any:
-    """What the metrics depend on: the order of the texts of each image and of the images of each text.
+    """Return the decisions behind the metrics: the order of each image's texts and of each text's images.
 
     For a question it is the answer; None for other rows, and without scores.
     """

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from ..common.errors import PredictionsError
 from ..common.storage import check_version, refuse_pointer, write_atomically
+from ..common.user_files import list_files
 from .schema import ROWS, MatchingRow, RetrievalRow, Row
 
 SCHEMA = "vl-assay/predictions"
@@ -63,6 +64,11 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
         PredictionsError: they do not follow the schema.
         StorageError: the file could not be written.
     """
+    write_atomically(Path(path), to_bytes(predictions))
+
+
+def to_bytes(predictions: Predictions) -> bytes:
+    """Validate predictions and return the file that `write_predictions` writes; `PredictionsError` if invalid."""
     _check(predictions, "these predictions")
     columns = ROWS[predictions.task_type].columns
     arrays = [pa.array([getattr(row, field.name) for row in predictions.rows], field.type) for field in columns]
@@ -71,7 +77,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     table = table.replace_schema_metadata({_METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer)
-    write_atomically(Path(path), buffer.getvalue())
+    return buffer.getvalue().to_pybytes()
 
 
 def read_predictions(path: str | Path) -> Predictions:
@@ -122,7 +128,7 @@ def prediction_files(*paths: str | Path) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = [file for file in sorted(path.glob("*.parquet")) if _has_metadata(file)]
+        inside = [file for file in list_files(path, "*.parquet") if is_predictions(file) is not False]
         if not inside:
             raise PredictionsError(
                 f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote"
@@ -131,11 +137,12 @@ def prediction_files(*paths: str | Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _has_metadata(path: Path) -> bool:
+def is_predictions(path: Path) -> bool | None:
+    """Return whether a Parquet file holds predictions, by its metadata; None if it is damaged."""
     try:
         return _METADATA_KEY in (pq.read_schema(path.absolute()).metadata or {})
     except (pa.ArrowException, OSError):
-        return True  # damaged: reading it raises the error
+        return None
 
 
 def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:

@@ -12,8 +12,9 @@
               "main_score": "accuracy",                          the one to plot
               "higher_is_better": {"accuracy": true},            which way each of them goes
               "chance": {…},                                     what random scores would get, by score
-              "rare": {…}, "left_out": {…}}]}                    categories in no macro average, with the reason;
+              "rare": {…}, "left_out": {…},                      categories in no macro average, with the reason;
                                                                  number of examples in no score, by reason
+              "notes": […]}]}                                    what limits the intervals, in sentences
 ```
 
 The hash of the predictions, the metric's name and its options suffice to compute the scores again.
@@ -53,6 +54,7 @@ class Result:
     chance: dict[str, float]
     rare: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def spec(self) -> MetricSpec:

@@ -95,11 +95,11 @@ class Row(ABC):
 
     @property
     def is_scored(self) -> bool:
-        """Whether the example has predictions."""
+        """Return whether the example has predictions."""
         return getattr(self, "scores", None) is not None
 
     def problem(self) -> str | None:
-        """How the row breaks the schema; None if it does not."""
+        """Return the rule of the schema that the row breaks; None if it is valid."""
         for name in (*_required(type(self)), "caption_key"):
             value = getattr(self, name)
             if value is None or (isinstance(value, list) and None in value):
@@ -115,7 +115,7 @@ class Row(ABC):
 
     @abstractmethod
     def _problem(self) -> str | None:
-        """How the scores of a scored row break the schema; None if they do not."""
+        """Return the rule that the scores of a scored row break; None if they are valid."""
 
 
 @cache
@@ -260,7 +260,7 @@ class VQARow(Row):
 
     @property
     def is_scored(self) -> bool:
-        """Whether the model was asked; a score of 0 means that it gave no answer."""
+        """Return whether the model was asked; a score of 0 means that it gave no answer."""
         return self.score is not None
 
     def _problem(self) -> str | None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
-from scipy.special import gammaln, ndtr, ndtri
+from scipy.special import gammaln, ndtr
 
-from .bootstrap import check_share
+from .bootstrap import check_share, wilson_interval
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -70,8 +70,8 @@ def associations(
         ScoresError: a confidence outside its range.
 
     Source: exact test of several 2 × 2 tables, Mehta, Patel and Gray, Journal of the American Statistical Association
-    80, 1985; one example of each cluster, Hoffman, Sen and Weinberg, Biometrika 88, 2001; interval, Wilson, Journal of
-    the American Statistical Association 22, 1927.
+    80, 1985; one example of each cluster, Hoffman, Sen and Weinberg, Biometrika 88, 2001; interval, see
+    `wilson_interval`.
 
     >>> errors, feature = np.array([1, 1, 1, 0, 0, 0], dtype=bool), np.array([[1], [1], [1], [0], [0], [0]])
     >>> found = associations(errors, feature, np.arange(6))
@@ -128,19 +128,6 @@ def exact_p_value(errors: Flags, has: Flags, groups: Indices) -> float:
         chances = np.convolve(chances, table[: last + 1])
     observed = chances[np.count_nonzero(errors & has)]
     return min(1.0, float(chances[chances <= observed * (1 + _ROUNDING)].sum()))
-
-
-def wilson_interval(shares: Floats, n: Indices, confidence: float) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of shares of n independent cases each, in [0, 1]; NaN where n is 0.
-
-    >>> [bound.round(3).item() for bound in wilson_interval(np.array([1.0]), np.array([10]), 0.95)]
-    [0.722, 1.0]
-    """
-    z = ndtri((1 + confidence) / 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centre = (shares + z**2 / (2 * n)) / (1 + z**2 / n)
-        reach = z / (1 + z**2 / n) * np.sqrt(shares * (1 - shares) / n + z**2 / (4 * n**2))
-    return np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
 
 
 def _sample(has: Flags, codes: Indices, groups: Indices) -> Indices:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
 
 from ..common.errors import ScoresError
 from ..functional.checks import Labels, check_values, cluster_codes, label_codes
@@ -15,6 +16,9 @@ from ..functional.checks import Labels, check_values, cluster_codes, label_codes
 Interval = tuple[float, float]
 
 MIN_RESAMPLES = 100
+
+# Percentile intervals keep their coverage from so many clusters of equal size on; see `effective_clusters`.
+FEW_CLUSTERS = 300
 
 # 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
@@ -35,8 +39,25 @@ class Intervals(NamedTuple):
     groups: dict[Any, tuple[Interval, Interval]]
 
 
-# Sums of values, and numbers of examples: float64 arrays of shape (rows, categories).
-_Totals = tuple[NDArray[np.float64], NDArray[np.float64]]
+class _Totals(NamedTuple):
+    """The totals of each category: of values and numbers of examples by cluster, of squares, and in resamples.
+
+    All are float64 arrays whose last axis are the categories; before it come clusters or resamples.
+    """
+
+    sums: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    drawn_sums: NDArray[np.float64]
+    drawn_counts: NDArray[np.float64]
+
+    def select(self, columns: list[int]) -> _Totals:
+        """Return the totals of some categories."""
+        return _Totals(*(each[..., columns] for each in self))
+
+    def pooled(self) -> _Totals:
+        """Return the totals of the examples of all categories, as of a single one."""
+        return _Totals(*(each.sum(axis=-1, keepdims=True) for each in self))
 
 
 def cluster_bootstrap(
@@ -48,21 +69,28 @@ def cluster_bootstrap(
     seed: int = 0,
     groups: Mapping[Any, Collection[str]] | None = None,
 ) -> Intervals:
-    """Percentile intervals of means, from resampling whole clusters (images) with replacement.
+    """Compute intervals of means that allow for dependence within clusters (images).
 
-    A resample draws as many clusters as there are. Its micro mean is the summed values over the summed counts
-    of the clusters drawn; its macro mean is the mean over the categories that it contains; a category's
-    interval is taken over the resamples that contain it.
+    From 300 effective clusters on (see `effective_clusters`) they are percentile intervals from resampling whole
+    clusters with replacement. A resample draws as many clusters as there are. Its micro mean is the summed values over
+    the summed counts of the clusters drawn; its macro mean is the mean over the categories that it contains; a
+    category's interval is taken over the resamples that contain it.
+
+    With fewer, percentile intervals are too narrow: at 30 images with 1 to 100 captions each, those of 95 % cover 81 %.
+    There the interval is Wilson's, for the number of independent examples that has the variance of the mean, with the
+    quantile of Student's t distribution. The variance is the jackknife's over clusters. If all examples of a cluster
+    were alike it would be that of as many examples as there are clusters; where that is larger, it counts as much as
+    one cluster more, so that the interval is never narrower. Degrees of freedom are one less than the effective
+    clusters, and of a macro mean those of Welch and Satterthwaite. In simulation intervals of 95 % cover 93 to 99 %,
+    the more the fewer and the less even the clusters are.
 
     Where all clusters of a group have the same mean v, resamples have no spread, although the mean is
     uncertain. A kind of cluster that none of G showed may still have a share of up to b = 1 - ((1 - confidence) / 2)
     ** (1 / G), the exact binomial (Clopper-Pearson) bound, and any mean: the interval is [(1 - b) v, (1 - b) v + b].
     For values all 0 or all 1 that is the Clopper-Pearson interval of G clusters without a single success or failure: a
     model that is right on 20 images of 20 may still be wrong on 1 in 6. Clusters are counted, not examples: at worst
-    an image's examples are right or wrong together. The macro interval, when every category is of this kind, is the
-    mean of the categories' low and of their high bounds, which is conservative.
-
-    Below some 30 clusters percentile intervals are known to be too narrow.
+    an image's examples are right or wrong together. The mean of the categories' low and of their high bounds is a
+    conservative macro interval: it is taken if every category is of this kind, and no macro interval is wider.
 
     The result does not depend on the order of rows, on the names of the clusters, or on global random state.
     It depends on ``seed``, and within resampling error on the names of the categories. Time grows with the
@@ -86,7 +114,8 @@ def cluster_bootstrap(
             option outside its range.
 
     Source: cluster (pairs) bootstrap, Davison and Hinkley, Bootstrap Methods and their Application, 1997,
-    sections 2.4, 3.8 and 5.3; exact interval, Clopper and Pearson, Biometrika 26, 1934.
+    sections 2.4, 3.8 and 5.3; exact interval, Clopper and Pearson, Biometrika 26, 1934; Wilson's interval of clustered
+    examples, Dean and Pagano, Journal of Survey Statistics and Methodology 3, 2015.
 
     >>> low, high = cluster_bootstrap([1, 1, 1, 1], clusters=["a", "a", "b", "b"]).micro
     >>> round(low, 4), high  # 0.025 ** (1 / 2) = 0.1581
@@ -102,17 +131,16 @@ def cluster_bootstrap(
     column_of = {name: column for column, name in enumerate(sorted(names))}
     category = np.array([column_of[name] for name in names])[codes]
 
-    per_cluster = _totals(values, cluster, category)
-    sums, counts = np.hsplit(_draw(np.hstack(per_cluster), resamples, seed), 2)
-    resampled = sums, counts
-    columns, macro = _intervals(per_cluster, resampled, confidence)
+    cluster_sums, cluster_counts = _totals(values, cluster, category)
+    sums, counts = np.hsplit(_draw(np.hstack([cluster_sums, cluster_counts]), resamples, seed), 2)
+    every = _Totals(cluster_sums, cluster_counts, np.bincount(category, values**2), sums, counts)
+    columns, macro = _intervals(every, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
-        places = sorted(column_of[name] for name in members)
-        own, drawn = ((sums[:, places], counts[:, places]) for sums, counts in (per_cluster, resampled))
-        found[group] = _pooled_interval(own, drawn, confidence), _intervals(own, drawn, confidence)[1]
+        some = every.select(sorted(column_of[name] for name in members))
+        found[group] = _intervals(some.pooled(), confidence)[1], _intervals(some, confidence)[1]
     return Intervals(
-        micro=_pooled_interval(per_cluster, resampled, confidence),
+        micro=_intervals(every.pooled(), confidence)[1],
         macro=macro,
         categories={} if categories is None else {name: columns[column_of[name]] for name in names},
         groups=found,
@@ -191,7 +219,7 @@ def mean_intervals(
             if each is not None:
                 drawn = each.take(places).sum(axis=1)
                 found.append(drawn.real / drawn.imag)
-    bounds = [percentile_interval(np.concatenate(found), confidence) if found else None for found in means]
+    bounds = [percentile_interval(np.concatenate(found), confidence, cluster) if found else None for found in means]
     return [
         None if found is None else (float(np.ldexp(found[0], scale)), float(np.ldexp(found[1], scale)))
         for found, scale in zip(bounds, scales, strict=True)
@@ -224,11 +252,67 @@ def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp
     return math.sqrt(clusters / (clusters - 1) * math.fsum(residuals**2)) / len(values)
 
 
-def percentile_interval(values: NDArray[np.float64], confidence: float) -> Interval:
-    """The interval that leaves out as many values below as above; values that are NaN do not count."""
+def effective_clusters(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the number of clusters of equal size among which a mean varies as much, in [1, clusters].
+
+    Args:
+        counts: of shape (clusters, …): the number of examples of each cluster.
+
+    Source: Kish, Survey Sampling, 1965.
+
+    >>> effective_clusters(np.array([1, 1, 10])).item()  # 12² / (1 + 1 + 100)
+    1.411764705882353
+    """
+    return counts.sum(axis=0) ** 2 / (counts.astype(np.float64) ** 2).sum(axis=0)
+
+
+def t_quantile(confidence: float, clusters: float) -> float:
+    """Return the quantile for a two-sided interval of a variance from so many effective clusters."""
+    return float(stdtrit(max(clusters - 1, 1) if clusters < FEW_CLUSTERS else math.inf, (1 + confidence) / 2))
+
+
+def percentile_interval(
+    values: NDArray[np.float64], confidence: float, clusters: NDArray[np.intp] | None = None
+) -> Interval:
+    """Return the interval that leaves out as many values below as above; values that are NaN do not count.
+
+    Args:
+        values: a score in resamples, of shape (resamples,).
+        confidence: coverage, strictly between 0 and 1.
+        clusters: the number of each example's cluster, if clusters were resampled. With fewer than `FEW_CLUSTERS`
+            effective ones the interval is expanded, as that of a mean would be by Student's t distribution.
+
+    Source: expanded percentile interval, Hesterberg, The American Statistician 69, 2015.
+    """
     tail = (1 - confidence) / 2
+    if clusters is not None:
+        effective = float(effective_clusters(np.bincount(clusters)))
+        if effective < FEW_CLUSTERS:
+            tail = float(ndtr(-t_quantile(confidence, effective) * math.sqrt(effective / max(effective - 1, 1))))
     low, high = np.nanquantile(values, [tail, 1 - tail]).tolist()
     return low, high
+
+
+def wilson_interval(shares: Any, n: Any, confidence: float, clusters: float = math.inf) -> tuple[Any, Any]:
+    """Return Wilson's score interval of shares of n independent cases each, in [0, 1]; NaN where n is 0.
+
+    Args:
+        shares: in [0, 1], of any shape.
+        n: number of cases, of the same shape.
+        confidence: coverage, strictly between 0 and 1.
+        clusters: the effective number of clusters from which n was estimated, if it is no count.
+
+    Source: Wilson, Journal of the American Statistical Association 22, 1927.
+
+    >>> [round(float(bound), 3) for bound in wilson_interval(1.0, 10, 0.95)]
+    [0.722, 1.0]
+    """
+    z = t_quantile(confidence, clusters)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = z**2 / (2 * n)
+        reach = np.sqrt(2 * half * shares * (1 - shares) + half**2)
+        low, high = ((shares + half + sign * reach) / (1 + 2 * half) for sign in (-1, 1))
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
 def unseen_share(clusters: int, confidence: float) -> float:
@@ -262,21 +346,14 @@ def check_whole(**limits: tuple[int, int]) -> None:
             raise ScoresError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 
-def _totals(values: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]) -> _Totals:
+def _totals(
+    values: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]
+) -> list[NDArray[np.float64]]:
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
     sums, counts = np.bincount(cell, values, cells), np.bincount(cell, minlength=cells)
-    return sums.reshape(shape).astype(np.float64), counts.reshape(shape).astype(np.float64)
-
-
-def _pooled_interval(per_cluster: _Totals, resampled: _Totals, confidence: float) -> Interval:
-    """The interval of the mean over the examples of all categories."""
-    own, drawn = (
-        (sums.sum(axis=1, keepdims=True), counts.sum(axis=1, keepdims=True))
-        for sums, counts in (per_cluster, resampled)
-    )
-    return _intervals(own, drawn, confidence)[1]
+    return [each.reshape(shape).astype(np.float64) for each in (sums, counts)]
 
 
 def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
@@ -300,16 +377,44 @@ def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np
     return np.concatenate(found)
 
 
-def _intervals(per_cluster: _Totals, resampled: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
+def _intervals(totals: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
     """Interval of each category, and of their unweighted mean."""
     with np.errstate(invalid="ignore"):
-        means = resampled[0] / resampled[1]  # NaN where a resample lacks the category
-    edges = [_edge_interval(*own, confidence) for own in zip(per_cluster[0].T, per_cluster[1].T, strict=True)]
-    columns = [edge or percentile_interval(column, confidence) for edge, column in zip(edges, means.T, strict=True)]
-    if all(edges):
-        low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))
-        return columns, (low, high)
-    return columns, percentile_interval(np.nanmean(means, axis=1), confidence)
+        means = totals.drawn_sums / totals.drawn_counts  # NaN where a resample lacks the category
+    edges = [_edge_interval(*own, confidence) for own in zip(totals.sums.T, totals.counts.T, strict=True)]
+    columns = [
+        edge
+        or _few_clusters_interval(totals.select([number]), confidence)
+        or percentile_interval(means[:, number], confidence)
+        for number, edge in enumerate(edges)
+    ]
+    low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))
+    if not all(edges):
+        own = _few_clusters_interval(totals, confidence) or percentile_interval(np.nanmean(means, axis=1), confidence)
+        low, high = max(low, own[0]), min(high, own[1])
+    return columns, (low, high)
+
+
+def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | None:
+    """Return the interval of the mean over categories; None if its variance rests on many clusters.
+
+    See `cluster_bootstrap` for the rule.
+    """
+    n, having = totals.counts.sum(axis=0), (totals.counts > 0).sum(axis=0)
+    means, clusters = totals.sums.sum(axis=0) / n, effective_clusters(totals.counts)
+    # How much a category's mean changes when a cluster is left out.
+    changes = (totals.sums - means * totals.counts) / np.maximum(n - totals.counts, 1) * np.sqrt((having - 1) / having)
+    variances = (changes**2).sum(axis=0)
+    # The variance of examples, with two more clusters of 1 and of 0 (Agresti and Coull), so that it is never nothing.
+    square, mean = ((each / n * clusters + 2) / (clusters + 4) for each in (totals.squares, means * n))
+    missing = np.maximum((square - mean**2) / clusters - variances, 0) / clusters
+    spread = variances + missing
+    effective = 1 + float(spread.sum() ** 2 / (spread**2 / np.maximum(clusters - 1, 1)).sum())
+    if effective >= FEW_CLUSTERS:
+        return None
+    centre, variance = means.mean(), (changes.mean(axis=1) ** 2).sum() + missing.sum() / len(means) ** 2
+    low, high = wilson_interval(centre, centre * (1 - centre) / variance, confidence, effective)
+    return float(low), float(high)
 
 
 def _edge_interval(sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float) -> Interval | None:

@@ -46,7 +46,8 @@ def differences(first: Examples, second: Examples, how: Resampling | None = None
         - for means ``wins``, ``losses`` (examples on which model 1 has the higher, or the lower, value), ``agreement``,
           ``mcnemar_p_value`` and ``mcnemar_method``; None for other scores;
         - ``per_category``: the same by category, with ``p_value_holm``, corrected for the number of categories;
-        - ``macro``: the same of the macro average, where there is one.
+        - ``macro``: the same of the macro average, where there is one;
+        - ``resamples``, ``permutations``: the numbers drawn, at most `MOST_WEIGHTED_DRAWS` of a score such as AP.
 
         Scores without intervals of their own, such as ranks, are left out.
 
@@ -64,6 +65,7 @@ def differences(first: Examples, second: Examples, how: Resampling | None = None
     for score in first.values:
         one, two = first.of_score(score), second.of_score(score)
         found[score] = _mean_difference(one, two, score, how)
+        found[score] |= {"resamples": how.resamples, "permutations": how.permutations}
         if first.with_macro and first.categories:
             found[score]["macro"] = _macro_difference(one, two, score, how)
     for one, two in zip(first.estimators, second.estimators, strict=True):
@@ -201,6 +203,7 @@ def _estimated_differences(
             found[score]["per_category"][name] = part
     for result in found.values():
         add_holm(result["per_category"])
+        result |= {"resamples": how.resamples, "permutations": how.permutations}
     return found
 
 
@@ -214,7 +217,7 @@ def _estimated_part(
     for place, name in enumerate(one.names):
         column = drawn[:, place][np.isfinite(drawn[:, place])]
         spread = len(column) > 1 and bool(np.ptp(column) > _ROUNDING)
-        interval = list(percentile_interval(column, how.confidence)) if spread else None
+        interval = list(percentile_interval(column, how.confidence, first.clusters)) if spread else None
         error = float(column.std(ddof=1)) if spread else None
         found[name] = _result(values[:, place].tolist(), interval, p_values[place], error, first, second, how)
     return found

@@ -102,8 +102,7 @@ def paired_difference(
     error and the permutation test treat whole clusters; McNemar's test, the customary one, does not, and
     its p-value is too small where examples of an image share their fate.
 
-    The interval is the percentile interval of ``bootstrap.cluster_bootstrap``, but for two cases that show no
-    spread between clusters:
+    The interval is that of ``bootstrap.cluster_bootstrap``, but for two cases that show no spread between clusters:
 
     - one cluster: [-1, 1];
     - the mean difference d is the same in each of G clusters, as for two models of equal scores
@@ -184,9 +183,12 @@ def cluster_permutation_test(
 ) -> float:
     """Test whether differences are symmetric around zero, flipping the signs of whole clusters.
 
-    If two models are equally good, exchanging their scores on all examples of an image gives an equally likely
-    outcome. The p-value is the chance that such an exchange, by a coin flip for each cluster, gives a sum of
-    differences at least as far from zero. Sums that equal the observed one up to rounding count.
+    If two models are equally good, and their errors are spread alike over images, exchanging their scores on all
+    examples of an image gives an equally likely outcome. Where one is right or wrong on whole images and the other is
+    not, the test of 5 % rejects 6 to 20 % of equally good models with 15 images, and 4 to 6 % with 300; a studentised
+    statistic changes nothing, since flips of equal clusters order both alike. The p-value is the chance that such an
+    exchange, by a coin flip for each cluster, gives a sum of differences at least as far from zero. Sums that equal the
+    observed one up to rounding count.
 
     It is exact, and ``seed`` unused, where all outcomes can be told by at most ``permutations`` cases: clusters
     of equal absolute sum are interchangeable, so that m_1, m_2, … clusters of one absolute sum each make

@@ -1,4 +1,4 @@
-"""What a user runs first with a new model: is it loaded as its authors meant, and what does a benchmark cost?
+"""The check of a new model: is it loaded as its authors meant, and what does a benchmark cost?
 
 A few pairs, questions or phrases of toy_scenes are scored together and one at a time, in float32 and in bfloat16, and
 captions are tokenized by the family and by the checkpoint's own tokenizer. This finds a wrong padding, a lost end token
@@ -70,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What was found of a model.
+    """The result of a check.
 
     Args:
         info: its description.
@@ -88,7 +88,7 @@ class ModelCheck:
 
     @property
     def is_passed(self) -> bool:
-        """Whether nothing failed."""
+        """Return whether nothing failed."""
         return all(finding.state != FAILED for finding in self.findings)
 
     @property
@@ -147,7 +147,7 @@ def _tasks(model: Model) -> list[TaskData]:
 
 
 def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
-    """Whether scores depend on what they are scores of; a stage has refused NaN before."""
+    """Return whether scores depend on what they are scores of; a stage has refused NaN before."""
     pairs = [np.array(row.scores) for row in rows if isinstance(row, MatchingRow)]
     if pairs:
         groups = np.array([scores for scores in pairs if len(scores) > 1])

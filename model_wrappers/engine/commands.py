@@ -147,7 +147,8 @@ def run(
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
-    Predictions that are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
+    Prints the main score of each task and what the scores show; `vl-assay report` prints all tables. Predictions that
+    are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
     images are all missing is named and has no result; the exit code is 1 only if no task has one.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
@@ -168,7 +169,7 @@ def run(
         typer.echo("evaluating", err=True)
         make_report(runner.with_earlier(files), files[0].parent, new=files, ties=ties)
         if model == "demo-clip" and not benchmarks:
-            typer.echo("a small model that is a bag of words, as CLIP is: vl-assay run demo-clip-web")
+            typer.echo("a CLIP that mostly ignores word order: vl-assay run demo-clip-web")
 
 
 @app.command()

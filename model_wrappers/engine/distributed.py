@@ -32,7 +32,7 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process prints and writes the results."""
+        """Return whether this process prints and writes the results."""
         return self.rank == 0
 
     @contextmanager

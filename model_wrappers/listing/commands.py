@@ -70,9 +70,14 @@ def list_(
         cautions = ", ".join(line.name for line in lines if line.caution)
         console.print(f"caution: {cautions}", soft_wrap=True)
         console.print("details, what is missing, and why caution: vl-assay list NAME\n")
-    if what in (None, "metrics"):
+    if what is None:
+        console.print(listing.metric_lines(listing.list_metrics(), console.width))
+        console.print("the benchmarks of each: vl-assay list metrics\n")
+        console.print(f"[bold]Model families[/] {', '.join(entry.family for entry in _families())}")
+        console.print("with checkpoints: vl-assay list models")
+    if what == "metrics":
         console.print(listing.metric_table(listing.list_metrics()))
-    if what in (None, "models"):
+    if what == "models":
         rows = [(entry.family, entry.problem or ", ".join(entry.checkpoints)) for entry in _families()]
         print_tables([simple_table(("family", "checkpoints"), rows, title="Model families, with examples")])
 

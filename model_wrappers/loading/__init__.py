@@ -1,1 +1,1 @@
-"""What the families of `transformers` share: checkpoints, torch models, detectors."""
+"""Shared by the families of `transformers`: checkpoints, torch models, detectors."""

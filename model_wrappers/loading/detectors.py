@@ -1,4 +1,4 @@
-"""What detectors share: from a model's boxes and scores to those of a phrase, in pixels of the original image."""
+"""Shared by detectors: from a model's boxes and scores to those of a phrase, in pixels of the original image."""
 
 from __future__ import annotations
 

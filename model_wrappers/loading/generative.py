@@ -72,7 +72,7 @@ class Forward:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether a decoder writes the answer, after an encoder has read the whole prompt."""
+        """Return whether a decoder writes the answer, after an encoder has read the whole prompt."""
         return bool(self._start)
 
     def see(self, model: Any, image: Prepared) -> Seen:

@@ -105,7 +105,7 @@ class GenerativeModel(TorchModel):
 
     @property
     def is_shared(self) -> bool:
-        """Whether all processes compute each forward pass together."""
+        """Return whether all processes compute each forward pass together."""
         return self.info.settings["placement"] == "tensor"
 
     def row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:

@@ -24,7 +24,7 @@ from .weight_files import load_values
 
 
 class Origin(NamedTuple):
-    """Where a weight comes from: a tensor of the file, or the part number `part` of `parts` equal ones of its rows."""
+    """The origin of a weight: a tensor of the file, or the part number `part` of `parts` equal ones of its rows."""
 
     key: str
     part: int = 0

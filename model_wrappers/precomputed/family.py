@@ -10,8 +10,8 @@ precomputed --template tricd/val`` writes a file to fill in.
 | | retrieval | a list of numbers, one for each caption of the set, in the order of first use |
 | | text_similarity | a list of numbers, one for each pair of captions: 0 and 1, 0 and 2, …, 1 and 2, … |
 | | vqa | a number above 0 for yes, below 0 for no |
-| `id`, `answer` | matching | the chosen caption: its index from 0, its letter or its text; for several images a list |
-| | vqa | yes or no, true or false, 1 or 0, or a sentence that begins "Yes," |
+| `id`, `answer` | matching | an index from 0, or a reply with its letter or text; a list for several images |
+| | vqa | yes or no, true or false, 1 or 0, or a reply that says so |
 | `id`, `boxes`, `scores` | detection | for each phrase a list of boxes x1, y1, x2, y2 in pixels, and a list of scores |
 
 An `id` is that of an example in the dataset, such as ``swap_obj/13``, or has its benchmark before it
@@ -34,7 +34,7 @@ too (`unneeded_answers`).
 | setting | default | meaning |
 |---|---|---|
 | ``name`` | the file's name | name of the model |
-| ``allow_missing`` | false | count examples without a prediction (`missing_answers`), which are wrong |
+| ``allow_missing`` | false | count examples without a prediction (`missing_answers`): wrong under every tie policy |
 | ``allow_unknown`` | false | count records that match no example (`unknown_answers`), and ignore them |
 
 Images are not needed: without them predictions identify images by their file names.
@@ -49,6 +49,7 @@ from pathlib import Path
 import numpy as np
 
 from ...metrics.common.errors import ModelError
+from ...metrics.common.user_files import list_files
 from ...metrics.records.predictions import file_hash
 from ..engine.plan import ScoringPlan
 from ..engine.protocol import LoadOptions, ModelInfo, choose
@@ -119,5 +120,5 @@ def _hash(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and hashes of a folder's files."""
     if path.is_file():
         return file_hash(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in list_files(path, "**/*") if file.is_file()]
     return sha256("".join(f"{file.relative_to(path)} {file_hash(file)}\n" for file in files).encode()).hexdigest()

@@ -14,6 +14,7 @@ import numpy as np
 from ...hub_datasets.core.examples import Example, TaskData
 from ...hub_datasets.core.predictions_template import blank, retrieval_captions
 from ...metrics.common.errors import ModelError
+from ...metrics.modules.discovery import get_spec
 from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
@@ -122,7 +123,7 @@ def match_records(
 
     With `is_order` the file has the answers to one of several orders of the captions, and an answer that chooses no
     caption is a vote for all wrong ones: so the mean over orders is a tie if one answer was right, and its accuracy
-    with ties as half is the mean of the orders' accuracies.
+    with ties as half is the mean of the orders' accuracies. An example without a prediction has such scores always.
 
     Raises:
         ModelError: missing, unknown or invalid records; the message shows a right line.
@@ -198,10 +199,7 @@ class _Reading:
                 for example, detections in zip(examples, values, strict=True):
                     self._add_boxes(example, detections or [], boxes)
             elif task_type == "retrieval" and examples:
-                # A missing row gets the lowest score of all, so that it beats no other row.
-                lowest = min((float(row.min()) for row in values if row is not None), default=0.0)
-                rows = [np.full(shapes[0], lowest) if row is None else row for row in values]
-                pools.append(np.concatenate(rows).astype(np.float32))
+                pools.append(_pool(task, examples, values))
             elif task_type != "retrieval":
                 filled = [np.zeros(shape) if each is None else each for each, shape in zip(values, shapes, strict=True)]
                 arrays[task_type] += [each.ravel() for each in filled]
@@ -213,8 +211,9 @@ class _Reading:
         record, task_type = self.records.get((task.benchmark, example.id)), task.task.task_type
         if record is None:
             self.missing.append(example.id)
-            is_detection = task_type == "detection"
-            return [Detections(np.empty((0, 4)), np.empty(0))] * len(example.phrases) if is_detection else None
+            if task_type == "detection":
+                return [Detections(np.empty((0, 4)), np.empty(0))] * len(example.phrases)
+            return _wrong_scores(task, shape) if task_type in ("matching", "text_similarity") else None
         try:
             column, fields = column_of(record.fields), record.fields
             if task_type not in COLUMNS[column]:
@@ -234,7 +233,7 @@ class _Reading:
             self.problems.append(f"{record.place}: {error}")
             return None
         self.facts["no_answer"] += not scores.any()
-        return scores if scores.any() or not self._is_order else 1 - np.eye(*scores.shape)
+        return scores if scores.any() or not self._is_order else _wrong_scores(task, shape)
 
     def _add_boxes(
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
@@ -243,6 +242,31 @@ class _Reading:
             place = self._plan.number(example.images[0]), query
             if not all(map(np.array_equal, boxes.setdefault(place, one), one)):
                 self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
+
+
+def _wrong_scores(task: TaskData, shape: tuple[int, int]) -> np.ndarray:
+    """Return scores of that shape, (images, captions), that are wrong under every tie policy: 0 for what is right."""
+    scores = 1 - np.eye(*shape)
+    if shape[0] == 1:  # captions to choose from, of which the first are right
+        scores[0, : max(get_spec(metric).positive_captions for metric in task.task.metrics)] = 0
+    return scores
+
+
+def _pool(task: TaskData, examples: Sequence[Example], rows: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Return the scores (images, captions) of a retrieval set.
+
+    A missing row is below all others, so that it beats none, and lowest for its own captions, so that it finds none.
+    """
+    present = [row.astype(np.float32) for row in rows if row is not None]
+    below = np.nextafter(min((row.min() for row in present), default=np.float32(0)), np.float32(-np.inf))
+    columns = {caption: column for column, caption in enumerate(retrieval_captions(task))}
+    pool = np.full((len(rows), len(columns)), below, np.float32)
+    for number, (example, row) in enumerate(zip(examples, rows, strict=True)):
+        own = [columns[caption] for caption in example.captions]
+        pool[number] = pool[number] if row is None else row
+        if row is None:
+            pool[number, own] = np.nextafter(below, np.float32(-np.inf))
+    return pool
 
 
 def _right_line(plan: ScoringPlan) -> str:

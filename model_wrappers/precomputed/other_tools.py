@@ -1,9 +1,9 @@
 """Answers in the files of other tools: logs of inspect_ai, samples of lm-eval and lmms-eval, GPT-4V's released answers.
 
 The tools evaluated a dataset that ``vl-assay export`` wrote. A record gets the id that the export gave and the text of
-the chosen caption, since the letters of a log follow its own order of the choices. The answers about the images of one
-example, with ids that end in ``#0``, ``#1`` …, become one record. A sample without a score, because of an error or a
-limit, becomes no record, so that its example has no prediction.
+the caption that `chosen_captions` reads in the reply, since the letters of a log follow its own order of the choices.
+The answers about the images of one example, with ids that end in ``#0``, ``#1`` …, become one record. A sample without
+a score, because of an error or a limit, becomes no record, so that its example has no prediction.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
+
+from ...metrics.common.user_files import list_files
+from ..serving.replies import chosen_captions
 
 _SAMPLE_LIMIT = 2**26  # bytes of a sample, of which most are its images
 _COUNT_LIMIT = 1_000_000
@@ -29,13 +31,13 @@ _Placed = tuple[str, dict[str, Any]]
 
 def orders_of(path: Path) -> list[Path]:
     """Return the folders of GPT-4V's answers, one for each order of the captions, or else the path alone."""
-    folders = [part for part in sorted(path.iterdir()) if tool_files(part)] if path.is_dir() else []
+    folders = [part for part in list_files(path) if tool_files(part)]
     return [path] if tool_files(path) or not folders else folders
 
 
 def tool_files(folder: Path) -> list[Path]:
     """List the files of GPT-4V's answers in a folder, such as ``gpt4v-swap_obj.json``; none if it is no folder."""
-    return sorted(file for file in folder.glob("*-*.json") if not file.name.startswith("."))
+    return list_files(folder, "*-*.json")
 
 
 def released_answers(path: Path, content: Mapping[str, Any]) -> Iterator[_Placed] | None:
@@ -82,9 +84,12 @@ def _lm_eval_answers(lines: Iterable[_Placed]) -> Iterator[_Placed]:
         known = line.get("vl_assay")
         if isinstance(known, dict):  # of lmms-eval, by the function that the export wrote
             yield _answer(place, known.get("id"), known.get("choices"), known.get("answer"))
-        elif isinstance(line.get("doc"), dict) and "filtered_resps" in line:
-            given = line["filtered_resps"]
-            answer = given[0] if isinstance(given, list) and len(given) == 1 else None
+        elif isinstance(line.get("doc"), dict) and "resps" in line:
+            match line["resps"]:
+                case [[str(reply)]]:
+                    answer = reply
+                case _:  # several replies to a question
+                    answer = None
             yield _answer(place, line["doc"].get("id"), line["doc"].get("choices"), answer)
         else:
             yield place, line
@@ -129,12 +134,11 @@ def _joined(records: Iterable[_Placed]) -> Iterator[_Placed]:
 
 
 def _answer(place: str, example_id: Any, choices: Any, answer: Any) -> _Placed:
-    """Return a record with the chosen text, which is None unless the answer is one letter."""
-    letter = answer.strip() if isinstance(answer, str) else ""
+    """Return a record with the chosen text, None if the answer names none."""
     if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
         raise ValueError(f"{place}: it has no list of choices; the log must be of what `vl-assay export` wrote")
-    index = ascii_uppercase.find(letter) if len(letter) == 1 else -1
-    return place, {"id": example_id, "answer": choices[index] if 0 <= index < len(choices) else None}
+    chosen = chosen_captions(answer, choices) if isinstance(answer, str) else []
+    return place, {"id": example_id, "answer": choices[chosen[0]] if chosen else None}
 
 
 def _object(place: str, sample: Any, name: str) -> dict[str, Any]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ...hub_datasets.authoring.data.tables import unique_keys
 from ...metrics.common.errors import ModelError
+from ...metrics.common.user_files import json_lines, open_text, parse_json, table_rows
 from .other_tools import released_answers, tool_answers, tool_files
 
 RIGHT_LINE = '{"id": "swap_obj/13", "scores": [0.31, 0.27]}'
 # Characters of a line, and of a JSON file, which takes ten times as much memory.
 _LINE_LIMIT = 2**26
 _JSON_LIMIT = 2**28
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_SPREADSHEETS = (".xlsx", ".xls", ".ods")
 
 
 class Record(NamedTuple):
@@ -45,9 +41,8 @@ def read_records(path: Path) -> Iterator[Record]:
     for file in files:
         try:
             yield from (Record(f"{file.name}, {place}" if file != path else place, row) for place, row in _rows(file))
-        except (ValueError, OSError, RecursionError, csv.Error) as error:
-            reason = "too deeply nested" if isinstance(error, RecursionError) else error
-            raise ModelError(f"{file.name} cannot be read: {reason}") from error
+        except (ValueError, OSError) as error:
+            raise ModelError(f"{file.name} cannot be read: {error}") from error
 
 
 def allowed_files() -> str:
@@ -67,12 +62,9 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if suffix in (".eval", ".parquet"):
         yield from tool_answers(path) if suffix == ".eval" else _parquet(path)
         return
-    if suffix not in readers:
-        raise ValueError(f"{'it is a spreadsheet; save it as CSV. ' * (suffix in _SPREADSHEETS)}{allowed_files()}")
-    with path.open("rb") as file:
-        if file.read(2) in _UTF_16:
-            raise ValueError("it is UTF-16; save it as UTF-8")
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with open_text(path) as file:
+        if suffix not in readers:
+            raise ValueError(allowed_files())
         yield from readers[suffix](path, file)
 
 
@@ -84,20 +76,8 @@ def _lines(file: TextIO) -> Iterator[str]:
 
 
 def _csv(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
-    reader = csv.reader(_lines(file), strict=True)
-    names = [name.strip() for name in next(reader, [])]
-    if len(names) == 1 and re.search(r"[;\t]", names[0]):
-        raise ValueError(f"its columns are not separated by commas: {shown(names[0])}; save it with commas")
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"its first line must name the columns, each once; it is {shown(names)}")
-    try:
-        for cells in filter(None, reader):
-            place = f"line {reader.line_num}"
-            if len(cells) != len(names):
-                raise ValueError(f"{place} has {len(cells)} cells, not {len(names)} as the first line")
-            yield place, _with_scores(place, dict(zip(names, cells, strict=True)))
-    except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}; long cells are for JSON lines") from error
+    for number, cells in table_rows(_lines(file)):
+        yield f"line {number}", _with_scores(f"line {number}", cells)
 
 
 def _with_scores(place: str, cells: dict[str, str]) -> dict[str, Any]:
@@ -114,15 +94,10 @@ def _with_scores(place: str, cells: dict[str, str]) -> dict[str, Any]:
 
 def _json_lines(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
     def records() -> Iterator[tuple[str, dict[str, Any]]]:
-        for number, line in enumerate(_lines(file), 1):
-            if line.strip() and not line.startswith("#"):
-                try:
-                    record = json.loads(line, object_pairs_hook=unique_keys)
-                except ValueError as error:
-                    raise ValueError(f"line {number}: {error}") from error
-                if not isinstance(record, dict):
-                    raise ValueError(f"line {number}: {shown(record)} is not a record, such as {RIGHT_LINE}")
-                yield f"line {number}", record
+        for number, record in json_lines(_lines(file)):
+            if not isinstance(record, dict):
+                raise ValueError(f"line {number}: {shown(record)} is not a record, such as {RIGHT_LINE}")
+            yield f"line {number}", record
 
     return tool_answers(records())
 
@@ -131,7 +106,7 @@ def _json(path: Path, file: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
     text = file.read(_JSON_LIMIT)
     if len(text) == _JSON_LIMIT:
         raise ValueError(f"it is larger than {_JSON_LIMIT:,} characters; write JSON lines (.jsonl), a record a line")
-    content = json.loads(text, object_pairs_hook=unique_keys)
+    content = parse_json(text)
     answers = released_answers(path, content) if isinstance(content, dict) else None
     if answers is None:
         raise ValueError(

@@ -1,109 +1,95 @@
-"""Items of the papers that are no table of models: figures and sums, from printed values, data or predictions."""
+"""Figures and derived values of the papers, from printed values, released data and predictions.
+
+An analysis takes the `AnalysisInput` of a run and returns the parts of its section: tables, text, and matplotlib
+figures, whose label is the name of their file. It raises a `VLAssayError` if data, predictions or matplotlib lack.
+"""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from pandas import DataFrame
 
 from ...hub_datasets import correlate
 from ...hub_datasets.core.audits import read_audit
-from ...hub_datasets.core.benchmarks import benchmark_names
-from ...hub_datasets.core.examples import Example
-from ...hub_datasets.published.tables import Column, get_table, number
-from ...metrics.common.documents import Part, simple_table
-from ...metrics.common.errors import DataError, ModelError, PredictionsError
-from ...metrics.common.figures import as_file, colours
+from ...hub_datasets.published.tables import Column, get_table
+from ...metrics.common.documents import Part, Table, simple_table
+from ...metrics.common.errors import ModelError, PredictionsError
+from ...metrics.common.figures import colours
 from ...metrics.common.formatting import percent, words
-from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation import ScoreName
 from ...metrics.functional.symmetry import artifact_gap
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.schema import MatchingRow
 from ...metrics.statistics.correlation import FEWEST
-from .comparing import Comparison, examples_of
-from .plans import FoundPredictions
-from .report import Reproduction
+from .comparison import Reproduction, ValueComparison, examples_of
+from .reproduce import ScannedPredictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Recall@1 and its deviation by data, model and score, then by condition, of which the first is without shuffles.
-_Recalls = dict[tuple[str, str, str], dict[str, tuple[float, float]]]
+    Parts = list[Part | Figure]
 
 
-@dataclass(frozen=True)
-class Material:
-    """The input of an analysis.
+class AnalysisInput(NamedTuple):
+    """Predictions of any tasks, the compared tables by name, and `data_dir` and `options` as for `examples_of`."""
 
-    Args:
-        folder: where its figures go.
-        predictions: predictions of any tasks.
-        compared: tables that were compared, by name.
-        data_dir: the user's copies of sources, a folder for each benchmark; None for what was built before.
-        options: fields of the builders' configurations.
-    """
-
-    folder: Path
-    predictions: Sequence[FoundPredictions] = ()
-    compared: Mapping[str, Reproduction] = field(default_factory=dict)
+    predictions: Sequence[ScannedPredictions] = ()
+    compared: Mapping[str, Reproduction] = MappingProxyType({})
     data_dir: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | None = None
 
-    def examples(self, task: str) -> list[Example]:
-        """Return the examples of a task, without images; raises `DataError` if they are not here."""
-        return examples_of(task, self.data_dir, self.options)
-
-    def ours(self, table: str) -> dict[tuple[str, str], Comparison]:
-        """Return our values of a table by the names of row and column; empty if it was not compared."""
+    def ours(self, table: str) -> list[ValueComparison]:
+        """Return the comparisons of a table that have a value of ours; empty if it was not compared."""
         comparisons = self.compared[table].comparisons if table in self.compared else ()
-        return {(one.row.name, one.column.name): one for one in comparisons if one.ours is not None}
+        return [value for value in comparisons if value.ours is not None]
 
-    def draw(self, name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
-        """Draw a figure of a size in inches to a file of that name, and return a Markdown link to it.
 
-        Raises:
-            ModelError: matplotlib is not installed.
-        """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ModelError("figures need matplotlib: pip install 'vl-assay[plots]'") from error
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        write_atomically(self.folder / f"{name}.png", as_file(figure))
-        return f"![{name}]({name}.png)"
+def _figure(name: str, width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches; `name` is its file's name without the suffix.
+
+    Raises:
+        ModelError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ModelError("figures need matplotlib: pip install 'vl-assay[plots]'") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.set_label(name)
+    return figure
 
 
 def _draw_bars(
-    axes: Axes,
-    names: Sequence[str],
-    bars: Mapping[str, Sequence[float]],
-    errors: Mapping[str, Sequence[float]] | None = None,
-    *,
-    is_horizontal: bool = False,
-) -> dict[str, list[float]]:
-    """Draw a group of bars for each name, with a bar for each label, and return the places of the bars by label.
+    axes: Axes, values: Mapping[str, Mapping[str, float]], kind: Literal["bar", "barh"] = "bar", **options: Any
+) -> None:
+    """Draw a group of bars for each inner key of `values` and in it a bar for each outer key; `options` are pandas'."""
+    style = {"rot": 0, "fontsize": 7, "width": 0.8, "color": [*colours([*values]).values()]}
+    DataFrame(values).plot(kind=kind, ax=axes, **style, **options)
 
-    `bars` and `errors` (half lengths of error bars) have a value for each name; NaN leaves a gap.
-    """
-    width = 0.8 / len(bars)
-    places = {}
-    for index, (label, colour) in enumerate(colours([*bars]).items()):
-        places[label] = [place + width * (index - (len(bars) - 1) / 2) for place in range(len(names))]
-        draw = axes.barh if is_horizontal else axes.bar
-        draw(places[label], bars[label], 0.9 * width, color=colour, label=label, yerr=errors and errors[label])
-    (axes.set_yticks if is_horizontal else axes.set_xticks)(range(len(names)), names)
-    return places
+
+def _columns(values: Mapping[str, Mapping[str, float | str]], spec: str, corner: str = "", **options: str) -> Table:
+    """Return a table with a column for each outer key; `spec` formats the numbers, `options` are `simple_table`'s."""
+    names = next(iter(values.values()))
+    rows = [(name, *(_cell(column[name], spec) for column in values.values())) for name in names]
+    return simple_table((corner, *values), rows, numbers=True, **options)
+
+
+def _cell(value: float | str, spec: str) -> str:
+    return value if isinstance(value, str) else format(value, spec)
+
+
+def _published(table: str) -> dict[str, dict[str, float]]:
+    """Return the printed values of a table as numbers, by row and column."""
+    return {row.name: get_table(table).values(row) for row in get_table(table).rows}
 
 
 # ARO's Table 1: the caption, and the paper's words for the shuffles.
@@ -116,7 +102,7 @@ _SHUFFLES = {
 }
 
 
-def perturbations(_: Material) -> list[Part]:
+def perturbations(_: AnalysisInput) -> Parts:
     """Perturb the caption of ARO's Table 1."""
     from ...hub_datasets.authoring.text.perturb import perturb
 
@@ -126,172 +112,123 @@ def perturbations(_: Material) -> list[Part]:
     return [simple_table(("Perturbation Type", "Example"), [("Original Caption", CAPTION), *rows], note=note)]
 
 
-def retrieval_without_order(material: Material) -> list[Part]:
+def retrieval_without_order(source: AnalysisInput) -> Parts:
     """Draw ARO's Figure 2, from Tables 3 and 4: Recall@1 with shuffled captions and images, and the largest drops."""
-    parts: list[Part] = []
+    parts: Parts = []
     for name, kind in (("aro-3", "text"), ("aro-4", "image")):
-        table = get_table(name)
-        recalls: _Recalls = {}
+        table, cells = get_table(name), []
+        # Recall@1 by dataset, model and direction, then by condition; the first condition is "No Shuffling".
+        recalls: dict[tuple[str, str, str], dict[str, float]] = {}
         for row in table.rows:
-            for column, text in table.cells(row):
-                data, condition, score = re.split(", |: ", column.name)
+            for column, recall in table.values(row).items():
+                data, condition, score = re.split(", |: ", column)
                 if score.endswith("@1"):
-                    by_condition = recalls.setdefault((data, row.label, score), {})
-                    by_condition[condition] = number(text), float(text.partition("±")[2] or 0)
-        parts += [_largest_drops(recalls, kind)]
-        parts += [material.draw(f"aro-figure-2-{kind}", lambda figure, of=recalls: _draw_recalls(figure, of), (13, 7))]
-        if ours := material.ours(name):
-            rows = [(f"{row}, {column}", one.printed, f"{one.ours:.3f}") for (row, column), one in ours.items()]
+                    recalls.setdefault((data, row.label, score), {})[condition] = recall
+        for key, (plain, *shuffled) in ((key, by_condition.items()) for key, by_condition in recalls.items()):
+            worst, value = min(shuffled, key=lambda item: item[1])
+            cells.append((", ".join(key), f"{plain[1]:.3f}", worst, f"{value:.3f}", f"{100 * value / plain[1]:.0f} %"))
+        headings, title = ("", "no shuffling", "shuffle", "shuffled", "is left"), f"Recall@1 with the {kind} shuffle"
+        parts.append(simple_table(headings, cells, title=f"{title} that lowers it most (published)"))
+        figure = _figure(f"aro-figure-2-{kind}", 13, 7)
+        panels = dict.fromkeys((data, score) for data, _, score in recalls)
+        for axes, (data, score) in zip(figure.subplots(2, 2).flat, panels, strict=True):
+            bars = {key[1]: values for key, values in recalls.items() if (key[0], key[2]) == (data, score)}
+            _draw_bars(axes, bars, title=data, ylabel=score, ylim=(0, 1))
+        parts.append(figure)
+        if ours := source.ours(name):
+            rows = [(f"{value.row.name}, {value.column.name}", value.printed, f"{value.ours:.3f}") for value in ours]
             parts.append(simple_table(("", "published", "ours"), rows, title=f"Ours, {kind} shuffles", numbers=True))
     return parts
 
 
-def _largest_drops(recalls: _Recalls, kind: str) -> Part:
-    rows = []
-    for key, by_condition in recalls.items():
-        (_, (plain, _)), *shuffled = by_condition.items()
-        worst, (value, _) = min(shuffled, key=lambda item: item[1])
-        rows.append((", ".join(key), f"{plain:.3f}", worst, f"{value:.3f}", f"{100 * value / plain:.0f} %"))
-    title = f"Recall@1 with the {kind} shuffle that lowers it most (published)"
-    return simple_table(("", "no shuffling", "shuffle", "shuffled", "is left"), rows, title=title)
-
-
-def _draw_recalls(figure: Figure, recalls: _Recalls) -> None:
-    """Draw a panel for each set and direction, with a group of bars for each condition and a bar for each model."""
-    panels = dict.fromkeys((data, score) for data, _, score in recalls)
-    for axes, (data, score) in zip(figure.subplots(2, 2).flat, panels, strict=True):
-        own = {model: cells for (of, model, name), cells in recalls.items() if (of, name) == (data, score)}
-        conditions = list(dict.fromkeys(condition for cells in own.values() for condition in cells))
-        cells = {model: [by.get(each, (math.nan, 0)) for each in conditions] for model, by in own.items()}
-        values, errors = ({model: [cell[part] for cell in of] for model, of in cells.items()} for part in (0, 1))
-        _draw_bars(axes, [name.replace("Shuffle ", "") for name in conditions], values, errors)
-        axes.set(title=data, ylabel=score, ylim=(0, 1))
-        axes.tick_params("x", labelsize=7)
-    figure.axes[0].legend(fontsize=7, ncols=4)
-
-
-def negclip_profile(material: Material) -> list[Part]:
+def negclip_profile(source: AnalysisInput) -> Parts:
     """Draw ARO's Figure 3, from Table 6: CLIP, CLIP fine-tuned and NegCLIP on the benchmark and on other tasks."""
-    table = get_table("aro-6")
-    rows, ours = {row.label: table.values(row) for row in table.rows}, material.ours("aro-6")
-    names = [column.name for column in table.columns]
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        bars = {label: [row[name] for name in names] for label, row in rows.items()}
-        for label, places in _draw_bars(axes, names, bars, is_horizontal=True).items():
-            if known := [(ours[label, n].ours, y) for n, y in zip(names, places, strict=True) if (label, n) in ours]:
-                axes.plot(*zip(*known, strict=True), "k|", label=f"{label}, ours")
-        axes.invert_yaxis()
-        axes.set(xlabel="score", xlim=(0, 1))
-        axes.legend()
-
-    gains = [
-        (name, *(f"{row[name]:.2f}" for row in rows.values()), f"{rows['NegCLIP'][name] - rows['CLIP'][name]:+.2f}")
-        for name in names
-    ]
-    printed = simple_table(("", *rows, "NegCLIP - CLIP"), gains, title="Published", numbers=True)
-    return [printed, material.draw("aro-figure-3", draw, (8, 6))]
+    values = _published("aro-6")
+    gains = {name: f"{values['NegCLIP'][name] - value:+.2f}" for name, value in values["CLIP"].items()}
+    table = _columns({**values, "NegCLIP - CLIP": gains}, ".2f", title="Published")
+    for value in source.ours("aro-6"):
+        values.setdefault(f"{value.row.name}, ours", {})[value.column.name] = value.ours or 0.0
+    figure = _figure("aro-figure-3", 8, 6)
+    _draw_bars(figure.subplots(), values, "barh", xlabel="score", xlim=(0, 1))
+    return [table, figure]
 
 
-# What the models of Hard Positives' Table 1 (b) were fine-tuned on (section 4.1).
+# Data on which the models of Hard Positives' Table 1 (b) were fine-tuned (section 4.1).
 _HARD_NEGATIVES = {
     "NegCLIP": "SWAP", "CREPE-Swap": "SWAP", "CREPE-Replace": "REPLACE", "SVLC": "REPLACE", "SVLC+Pos": "REPLACE",
     "DAC-LLM": "REPLACE", "DAC-SAM": "REPLACE",
 }  # fmt: skip
 
 
-class _Shares(NamedTuple):
-    """Shares of examples in per cent, by which of the original caption and the hard positive beat the hard negative."""
+def rank_shares(original: float, augmented: float, brittleness: float) -> dict[str, float]:
+    """Return the shares of examples by the captions that beat the hard negative, in per cent.
 
-    both: float
-    original: float
-    positive: float
-    neither: float
+    The arguments are the three scores of Hard Positives, in per cent. The augmented accuracy counts the examples in
+    which both captions beat the hard negative. The original accuracy counts those and the examples in which only the
+    original caption does. The other brittle examples are those in which only the hard positive does.
 
-
-def rank_shares(original: float, augmented: float, brittleness: float) -> _Shares:
-    """Return which captions beat the hard negative, from the three scores of Hard Positives, all in per cent.
-
-    The augmented accuracy is the share with both. The original accuracy counts the examples in which the original
-    caption beats it, so that its difference is the share of the original alone; the other brittle examples are the
-    share of the hard positive alone.
-
-    >>> [round(share, 1) for share in rank_shares(87.6, 48.9, 40.1)]
+    >>> [round(share, 1) for share in rank_shares(87.6, 48.9, 40.1).values()]
     [48.9, 38.7, 1.4, 11.0]
     """
     alone = original - augmented
-    return _Shares(augmented, alone, brittleness - alone, 100 - augmented - brittleness)
+    return {
+        "both": augmented,
+        "original alone": alone,
+        "hard positive alone": brittleness - alone,
+        "neither": 100 - augmented - brittleness,
+    }
 
 
-def ranking(material: Material) -> list[Part]:
-    """Return the rank shares of Hard Positives' models, from Tables 1, 7 and 8, and the averages of section 4.2."""
-    parts = [_averages()]
-    for name in ("hard-positives-1", "hard-positives-7", "hard-positives-8"):
-        table, ours = get_table(name), material.ours(name)
-        rows = []
-        for row in table.rows:
-            own = {column: 100 * float(one.ours or 0) for (model, column), one in ours.items() if model == row.name}
-            for label, values in ((row.name, table.values(row)), (f"{row.name}, ours", own)):
-                # Sums of rounded values may miss zero by a last digit.
-                rows += [
-                    (f"{label}, {part}", *(f"{share:.1f}".replace("-0.0", "0.0") for share in shares))
-                    for part, shares in _by_part(values).items()
-                ]
-        headings = ("", "both", "original alone", "hard positive alone", "neither")
-        title = f"Captions that beat the hard negative, % of examples (from Table {table.number})"
-        parts.append(simple_table(headings, rows, title=title, numbers=True))
-    return [*parts, material.draw("hard-positives-ranks", _draw_shares, (11, 5))]
-
-
-def _by_part(values: Mapping[str, float]) -> dict[str, _Shares]:
+def _shares_by_subset(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
     names = ("Orig. Test Acc.", "Aug. Test Acc.", "Brittleness")
-    parts = dict.fromkeys(name.split()[0] for name in values)
-    complete = [part for part in parts if all(f"{part} {name}" in values for name in names)]
-    return {part: rank_shares(*(values[f"{part} {name}"] for name in names)) for part in complete}
+    subsets = dict.fromkeys(name.split()[0] for name in values)
+    complete = [subset for subset in subsets if all(f"{subset} {name}" in values for name in names)]
+    return {subset: rank_shares(*(values[f"{subset} {name}"] for name in names)) for subset in complete}
 
 
-def _draw_shares(figure: Figure) -> None:
-    table = get_table("hard-positives-1")
-    shares = {row.name: _by_part(table.values(row)) for row in table.rows}
-    for axes, form in zip(figure.subplots(1, 2, sharey=True), ("REPLACE", "SWAP"), strict=True):
-        left = [0.0] * len(shares)
-        for name, colour in colours(_Shares._fields).items():
-            widths = [getattr(own[form], name) for own in shares.values()]
-            axes.barh([*shares], widths, left=left, color=colour, label=name)
-            left = [start + width for start, width in zip(left, widths, strict=True)]
-        axes.set(title=form, xlabel="% of examples")
-    figure.axes[0].invert_yaxis()  # of both panels, which share it
-    figure.axes[0].legend(fontsize=7)
+def ranking(source: AnalysisInput) -> Parts:
+    """Return the rank shares of Hard Positives' models, from Tables 1, 7 and 8, and the averages of section 4.2."""
+    parts: Parts = [_averages()]
+    figure, by_rank = _figure("hard-positives-ranks", 9, 9), {rank: {} for rank in rank_shares(0, 0, 0)}
+    for table in ("hard-positives-1", "hard-positives-7", "hard-positives-8"):
+        rows, ours = [], {}
+        for value in source.ours(table):
+            ours.setdefault(value.row.name, {})[value.column.name] = 100 * (value.ours or 0.0)
+        for model, published in _published(table).items():
+            for label, values in ((model, published), (f"{model}, ours", ours.get(model, {}))):
+                for subset, shares in _shares_by_subset(values).items():
+                    # Sums of rounded values may miss zero by a last digit.
+                    cells = (f"{share:.1f}".replace("-0.0", "0.0") for share in shares.values())
+                    rows.append((f"{label}, {subset}", *cells))
+                    for rank, share in shares.items() if table == "hard-positives-1" else ():
+                        by_rank[rank][f"{label}, {subset}"] = share
+        title = f"Captions that beat the hard negative, % of examples (from Table {get_table(table).number})"
+        parts.append(simple_table(("", *by_rank), rows, title=title, numbers=True))
+    _draw_bars(figure.subplots(), by_rank, "barh", stacked=True, xlabel="% of examples")
+    return [*parts, figure]
 
 
 def _averages() -> Part:
-    """Compute what section 4.2 says of fine-tuning on hard negatives, from Table 1."""
-    table = get_table("hard-positives-1")
-    values = {row.label: table.values(row) for row in table.rows}
+    """Compute from Table 1 the averages that section 4.2 gives for fine-tuning on hard negatives."""
+    values, rows = _published("hard-positives-1"), []
 
     def drop(form: str, *models: str) -> float:
-        own = [values[model] for model in models]
-        return fmean(row[f"{form} Orig. Test Acc."] - row[f"{form} Aug. Test Acc."] for row in own)
+        scores = [values[model] for model in models]
+        return fmean(row[f"{form} Orig. Test Acc."] - row[f"{form} Aug. Test Acc."] for row in scores)
 
-    def brittle(trained: str, tested: str) -> float:
-        own = [model for model, form in _HARD_NEGATIVES.items() if form == trained]
-        return fmean(values[model][f"{tested} Brittleness"] for model in own)
-
-    averages = {
-        "mean drop with hard negatives, REPLACE": (24.4, drop("REPLACE", *_HARD_NEGATIVES)),
-        "mean drop with hard negatives, SWAP": (12.5, drop("SWAP", *_HARD_NEGATIVES)),
-        "drop of CLIP, REPLACE": (14.9, drop("REPLACE", "CLIP ViT-B/32")),
-        "drop of CLIP, SWAP": (10.9, drop("SWAP", "CLIP ViT-B/32")),
-        "brittleness on SWAP, trained on REPLACE": (23.2, brittle("REPLACE", "SWAP")),
-        "brittleness on REPLACE, trained on SWAP": (20.7, brittle("SWAP", "REPLACE")),
-    }
-    rows = [(name, f"{printed:.1f}", f"{ours:.2f}") for name, (printed, ours) in averages.items()]
+    for form, printed in (("REPLACE", "24.4"), ("SWAP", "12.5")):
+        rows.append((f"mean drop with hard negatives, {form}", printed, f"{drop(form, *_HARD_NEGATIVES):.2f}"))
+    for form, printed in (("REPLACE", "14.9"), ("SWAP", "10.9")):
+        rows.append((f"drop of CLIP, {form}", printed, f"{drop(form, 'CLIP ViT-B/32'):.2f}"))
+    for tested, trained, printed in (("SWAP", "REPLACE", "23.2"), ("REPLACE", "SWAP", "20.7")):
+        models = [model for model, form in _HARD_NEGATIVES.items() if form == trained]
+        brittleness = fmean(values[model][f"{tested} Brittleness"] for model in models)
+        rows.append((f"brittleness on {tested}, trained on {trained}", printed, f"{brittleness:.2f}"))
     return simple_table(("", "section 4.2", "from Table 1"), rows, title="Averages in points", numbers=True)
 
 
 # The sources of SugarCrepe's Figures 1 and 4, the horizontal axis of Figure 5, and the correlations that section 5.3
-# prints: of the other categories it says "r > 0.8".
+# prints; for the other categories it prints "r > 0.8".
 _EXISTING = (
     *("crepe/productivity_replace", "crepe/productivity_swap", "crepe/productivity_negate"),
     *("aro/relation", "aro/attribution", "aro/coco_order", "aro/flickr30k_order", "vl_checklist/itm"),
@@ -301,40 +238,26 @@ _IMAGENET = Column("ImageNet", "zero_shot/imagenet", "zero_shot_accuracy", ("acc
 _PRINTED_R = {"SWAP Object": "0.78", "ADD Attribute": "0.75"}
 
 
-def blind_against_clip(material: Material) -> list[Part]:
+def blind_against_clip(_: AnalysisInput) -> Parts:
     """Draw SugarCrepe's Figure 2, from Table 8: the blind models and the best CLIP model of each source, by task."""
-    table = get_table("sugarcrepe-8")
-    tasks = [column.name for column in table.columns]
-    shown = {row.label: table.values(row) for row in table.rows if row.group.startswith("Text")}
-    blind = set(shown)
-    for source in dict.fromkeys(row.group for row in table.rows if not row.group.startswith("Text")):
-        own = [table.values(row) for row in table.rows if row.group == source]
-        shown[f"{source}, best"] = {task: max(values[task] for values in own) for task in tasks}
-    won = [task for task in tasks if max(shown, key=lambda name: shown[name][task]) in blind]
-
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        bars = {name: [values[task] for task in tasks] for name, values in shown.items()}
-        _draw_bars(axes, [task.replace(" ", "\n", 1) for task in tasks], bars)
-        axes.tick_params("x", labelsize=7)
-        axes.set(ylabel="accuracy, %")
-        axes.legend(fontsize=7)
-
-    rows = [
-        (task, *(f"{each[task]:.2f}" for each in shown.values()), "blind" if task in won else "CLIP") for task in tasks
-    ]
-    note = f"A blind model is the best on {len(won)} of {len(tasks)} tasks; the paper says 9 out of 10."
-    printed = simple_table(("", *shown, "best"), rows, title="Published", note=note, numbers=True)
-    return [printed, material.draw("sugarcrepe-figure-2", draw, (12, 4.5))]
+    shown: dict[str, dict[str, float]] = {}
+    blind = [row.label for row in get_table("sugarcrepe-8").rows if row.group.startswith("Text")]
+    for row in get_table("sugarcrepe-8").rows:
+        best = shown.setdefault(row.label if row.label in blind else f"{row.group}, best", {})
+        for task, value in get_table("sugarcrepe-8").values(row).items():
+            best[task] = max(value, best.get(task, value))
+    winner = {task: max(shown, key=lambda name: shown[name][task]) for task in shown[blind[0]]}
+    kinds = {task: "blind" if name in blind else "CLIP" for task, name in winner.items()}
+    won = [*kinds.values()].count("blind")
+    note = f"A blind model is the best on {won} of {len(kinds)} tasks; the paper says 9 out of 10."
+    table = _columns({**shown, "best": kinds}, ".2f", title="Published", note=note)
+    figure = _figure("sugarcrepe-figure-2", 12, 4.5)
+    _draw_bars(figure.subplots(), shown, ylabel="accuracy, %")
+    return [table, figure]
 
 
-def existing_gaps(material: Material) -> list[Part]:
-    """Draw SugarCrepe's Figure 1: gaps of blind models' scores on the benchmarks before it."""
-    return _gaps(material, _EXISTING, "sugarcrepe-figure-1")
-
-
-def refinement_gaps(material: Material) -> list[Part]:
-    """Draw SugarCrepe's Figure 4: such gaps on ARO+CREPE, before and after refinement; and show the shipped audits."""
+def refinement_gaps(source: AnalysisInput) -> Parts:
+    """Draw SugarCrepe's Figure 4: the gaps on ARO+CREPE before and after refinement; and show the shipped audits."""
     audits = read_audit("sugarcrepe") or {}
     before, after = audits["sugarcrepe/unrefined"]["scorers"], audits["sugarcrepe"]["scorers"]
     rows = [(words(name), percent(before[name]["accuracy"]), percent(after[name]["accuracy"])) for name in after]
@@ -345,163 +268,131 @@ def refinement_gaps(material: Material) -> list[Part]:
     headings = ("scorer", "before refinement", "after")
     table = simple_table(headings, rows, title="Text-only scorers", note=note, numbers=True)
     try:
-        return [table, *_gaps(material, _REFINEMENT, "sugarcrepe-figure-4")]
+        return [table, *score_gaps(source, _REFINEMENT, "sugarcrepe-figure-4")]
     except PredictionsError as error:
         return [table, f"Of Vera and the grammar model: {error}."]
 
 
-def _gaps(material: Material, tasks: Sequence[str], name: str) -> list[Part]:
-    """Compare the score of the positive caption with that of each hard negative, by blind model and task.
+def score_gaps(source: AnalysisInput, tasks: Sequence[str] = _EXISTING, name: str = "sugarcrepe-figure-1") -> Parts:
+    """Draw SugarCrepe's Figure 1: positive caption's score minus that of each hard negative, by blind model and task.
 
     Raises:
         PredictionsError: there are no predictions of a model that sees no images.
     """
-    scores: dict[tuple[str, str], NDArray[np.float64]] = {}
-    for path, task, _, model in material.predictions:
-        if task in tasks and model.get("sees_images") is False:
-            scores[str(model["name"]), task] = _pairs(path)
-    if not scores:
+    paths = {
+        (str(model["name"]), task): path
+        for path, task, _, model in source.predictions
+        if task in tasks and model.get("sees_images") is False
+    }
+    if not paths:
         raise PredictionsError(
             "no predictions of models that see no images, such as Vera, which vl-assay predict makes, on "
             + ", ".join(tasks)
         )
-    rows = []
-    for (model, task), pairs in sorted(scores.items()):
+    panels, rows = min(len(paths), 4), []
+    figure = _figure(name, 3.2 * panels + 1, 2.5 * -(-len(paths) // panels) + 1)
+    for index, ((model, task), path) in enumerate(sorted(paths.items())):
+        pairs = np.array(list(_pairs(path)), np.float64).reshape(-1, 2)
         gap = artifact_gap(pairs, np.zeros(len(pairs), int), ties="half", permutations=100)
-        numbers = (percent(gap["accuracy"]), f"{gap['mean_gap']:.3f}", f"{gap['asymmetry']:.3f}", f"{len(pairs):,}")
-        rows.append((f"{model}, {task}", *numbers))
-    models, shown = (list(dict.fromkeys(key[part] for key in scores)) for part in (0, 1))
-
-    def draw(figure: Figure) -> None:
-        """Draw a row of histograms for each model and a column for each task, symmetric around zero."""
-        panels = figure.subplots(len(models), len(shown), squeeze=False)
-        for (model, task), pairs in scores.items():
-            axes, gaps = panels[models.index(model)][shown.index(task)], pairs[:, 0] - pairs[:, 1]
-            limit = float(np.abs(gaps).max()) or 1.0
-            axes.hist(gaps, np.linspace(-limit, limit, 42), color=colours([model])[model])
-            axes.axvline(0, color="0.5")
-            axes.set(title=task, xlabel=f"score gap, {model}")
-            axes.title.set_fontsize(8)
-
+        scores = (percent(gap["accuracy"]), f"{gap['mean_gap']:.3f}", f"{gap['asymmetry']:.3f}", f"{len(pairs):,}")
+        rows.append((f"{model}, {task}", *scores))
+        axes, gaps = figure.add_subplot(-(-len(paths) // panels), panels, index + 1), pairs[:, 0] - pairs[:, 1]
+        limit = float(np.abs(gaps).max()) or 1.0
+        axes.hist(gaps, bins=41, range=(-limit, limit))
+        axes.axvline(0, color="0.5")
+        axes.set_title(task, fontsize=8)
+        axes.set_xlabel(f"score gap, {model}")
     headings = ("", "positive higher, %", "mean gap", "asymmetry", "pairs")
-    table = simple_table(headings, rows, title="Gaps of blind models", numbers=True)
-    return [table, material.draw(name, draw, (3.2 * len(shown) + 1, 5))]
+    return [simple_table(headings, rows, title="Gaps of blind models", numbers=True), figure]
 
 
-def _pairs(path: Path) -> NDArray[np.float64]:
-    """Return the scores of positive captions with those of each of their hard negatives, of shape (pairs, 2)."""
-    pairs = []
+def _pairs(path: Path) -> Iterator[tuple[float, float]]:
+    """Yield the score of each positive caption with the score of each of its hard negatives."""
     for row in read_predictions(path).rows:
         if isinstance(row, MatchingRow) and row.scores is not None:
             [scores], [correct] = row.scores, row.correct
-            pairs += [(scores[correct], score) for place, score in enumerate(scores) if place != correct]
-    return np.array(pairs, np.float64).reshape(-1, 2)
+            yield from ((scores[correct], score) for index, score in enumerate(scores) if index != correct)
 
 
-def imagenet_correlation(material: Material, axis: Column = _IMAGENET) -> list[Part]:
-    """Draw SugarCrepe's Figure 5: accuracy on ImageNet and on SugarCrepe, of the models with predictions of both.
-
-    Args:
-        material: the predictions.
-        axis: the score of the horizontal axis.
+def imagenet_correlation(source: AnalysisInput, axis: Column = _IMAGENET) -> Parts:
+    """Draw SugarCrepe's Figure 5: SugarCrepe's scores over `axis`, of the models with predictions of both.
 
     Raises:
-        DataError: no benchmark here has that score.
         PredictionsError: too few models.
     """
-    if axis.task.partition("/")[0] not in benchmark_names():
-        raise DataError(f"{axis.task} is no benchmark here")
-    columns = [each for each in get_table("sugarcrepe-6").columns if each.average == "category"]
+    columns = [column for column in get_table("sugarcrepe-6").columns if column.average == "category"]
     tasks = {column.task for column in (axis, *columns)}
-    paths: dict[str, dict[str, list[Path]]] = {}
-    for path, task, _, model in material.predictions:
-        if task in tasks:
-            paths.setdefault(str(model["name"]), {}).setdefault(task, []).append(path)
-    complete = [by_task for by_task in paths.values() if by_task.keys() == tasks]
-    if len(complete) < FEWEST:
+    by_task = [{str(each.model["name"]) for each in source.predictions if each.task == task} for task in tasks]
+    models = set.intersection(*by_task)
+    if len(models) < FEWEST:
         raise PredictionsError(
-            f"{len(complete)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
+            f"{len(models)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
             f"{FEWEST} or more"
         )
-    both = [path for by_task in complete for paths in by_task.values() for path in paths]
-    correlations = correlate(*both, across=_score(axis), up=[*map(_score, columns)], with_baselines=True)
+    paths = [path for path, task, _, model in source.predictions if task in tasks and model["name"] in models]
+    correlations = correlate(*paths, across=_score(axis), up=[*map(_score, columns)], with_baselines=True)
     rows = []
-    for column, each in zip(columns, correlations.found, strict=True):
-        low, high = each.result["pearson_interval"] or (np.nan, np.nan)
-        ours = "–" if each.result["pearson"] is None else f"{each.result['pearson']:.2f}"
+    for column, correlation in zip(columns, correlations.found, strict=True):
+        low, high = correlation.result["pearson_interval"] or (np.nan, np.nan)
+        ours = "–" if correlation.result["pearson"] is None else f"{correlation.result['pearson']:.2f}"
         rows.append((column.name, _PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
     names = sorted(point.model for point in correlations.points)
     note = (
         f"Pearson's r over {len(names)} models, with 95 % intervals over models and images: {', '.join(names)}. "
         "vl-assay correlate makes the same of any two scores."
     )
-    table = simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True)
-    return [table, material.draw("sugarcrepe-figure-5", correlations.draw, (8, 5.5))]
+    figure = _figure("sugarcrepe-figure-5", 8, 5.5)
+    correlations.draw(figure)
+    return [simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True), figure]
 
 
 def _score(column: Column) -> ScoreName:
     benchmark, _, task = column.task.partition("/")
-    category = column.score[1] if len(column.score) > 1 else ""
-    return ScoreName(benchmark, task, column.metric, column.score[-1] if column.score else "", category)
+    return ScoreName(benchmark, task, column.metric, column.score[-1], "".join(column.score[1:2]))
 
 
-def boxes(material: Material) -> list[Part]:
+def boxes(source: AnalysisInput) -> Parts:
     """Draw TRICD's Figure 5: (a) where the boxes lie and how large they are, (b) boxes per phrase, in doubling bins."""
-    corners: dict[str, list[tuple[float, ...]]] = {}
-    counts: dict[str, Counter[int]] = {}
-    for example in material.examples("tricd/val"):
-        for phrase in example.phrases:
-            corners.setdefault(example.category, []).extend(phrase.boxes)
-            if phrase.boxes:
-                counts.setdefault(example.category, Counter())[len(phrase.boxes).bit_length() - 1] += 1
-    bins = range(max(number for each in counts.values() for number in each) + 1)
-    names = ["1", *(f"{2**number}–{2 ** (number + 1) - 1}" for number in bins[1:])]
-    rows = [(names[number], *(str(each[number]) for each in counts.values())) for number in bins]
-
-    def draw(figure: Figure) -> None:
-        places, numbers = figure.subplots(1, 2)
-        for kind, colour in colours([*corners]).items():
-            x1, y1, x2, y2 = np.array(corners[kind]).T
-            size = (x2 - x1) * (y2 - y1) / 500
-            places.scatter((x1 + x2) / 2, (y1 + y2) / 2, size, color=colour, alpha=0.4, label=words(kind))
-        places.set(xlabel="x of the centre (pixels)", ylabel="y of the centre (pixels)")
-        places.invert_yaxis()
-        places.legend()
-        _draw_bars(numbers, names, {kind: [counts[kind][number] for number in bins] for kind in corners})
-        numbers.set(xlabel="boxes of a phrase", ylabel="phrases", yscale="log")
-
-    headings = ("boxes of a phrase", *(f"phrases of {words(kind)}s" for kind in counts))
+    by_kind: dict[str, list[Sequence[tuple[float, ...]]]] = {}
+    for example in examples_of("tricd/val", source.data_dir, source.options):
+        by_kind.setdefault(words(example.category), []).extend(each.boxes for each in example.phrases if each.boxes)
+    bins = {kind: Counter(len(each).bit_length() - 1 for each in phrases) for kind, phrases in by_kind.items()}
+    names = ["1", *(f"{2**bin_}–{2 ** (bin_ + 1) - 1}" for bin_ in range(1, max(map(max, bins.values())) + 1))]
+    counts = {kind: {name: of_kind[bin_] for bin_, name in enumerate(names)} for kind, of_kind in bins.items()}
+    figure = _figure("tricd-figure-5", 10, 4.5)
+    centres, bars = figure.subplots(1, 2)
+    for kind, colour in colours([*by_kind]).items():
+        x1, y1, x2, y2 = np.array([box for phrase in by_kind[kind] for box in phrase]).T
+        size = (x2 - x1) * (y2 - y1) / 500
+        centres.scatter((x1 + x2) / 2, (y1 + y2) / 2, size, color=colour, alpha=0.4, label=kind)
+    centres.set(xlabel="x of the centre (pixels)", ylabel="y of the centre (pixels)")
+    centres.invert_yaxis()
+    centres.legend()
+    _draw_bars(bars, counts, xlabel="boxes of a phrase", ylabel="phrases", logy=True)
     note = "Of the validation set, which has no part from Winoground; the size of a marker is the area of its box."
-    return [simple_table(headings, rows, note=note, numbers=True), material.draw("tricd-figure-5", draw, (10, 4.5))]
+    columns = {f"phrases of {kind}s": by_name for kind, by_name in counts.items()}
+    return [_columns(columns, "d", "boxes of a phrase", note=note), figure]
 
 
-def phrase_words(material: Material) -> list[Part]:
-    """Draw TRICD's Figure 8: the words of the phrases, the larger the more frequent."""
-    phrases = [phrase.text for example in material.examples("tricd/val") for phrase in example.phrases]
+def phrase_words(source: AnalysisInput) -> Parts:
+    """Draw TRICD's Figure 8: the most frequent words of the phrases."""
+    examples = examples_of("tricd/val", source.data_dir, source.options)
+    phrases = [phrase.text for example in examples for phrase in example.phrases]
     common = Counter(word for phrase in phrases for word in phrase.lower().split()).most_common(40)
-    places = np.random.default_rng(0).permutation(len(common))
-
-    def draw(figure: Figure) -> None:
-        axes, lines = figure.subplots(), 8
-        columns = -(-len(common) // lines)
-        for (word, count), place in zip(common, places.tolist(), strict=True):
-            x, y = divmod(place, lines)
-            size = 7 + 14 * (count / common[0][1]) ** 0.5
-            axes.text((x + 0.5) / columns, (y + 0.5) / lines, word, size=size, ha="center", va="center")
-        axes.set_axis_off()
-
+    figure = _figure("tricd-figure-8", 6, 8)
+    _draw_bars(figure.subplots(), {"phrases": dict(common[::-1])}, "barh", legend=False, xlabel="phrases")
     listed = ", ".join(f"{word} ({count})" for word, count in common)
     text = f"The {len(common)} most frequent words of the validation set's {len(phrases)} phrases: {listed}."
-    return [material.draw("tricd-figure-8", draw, (8, 4)), text]
+    return [figure, text]
 
 
 # By the paper and the table or figure that an analysis belongs to.
-ANALYSES: Mapping[tuple[str, str], Callable[[Material], list[Part]]] = {
+ANALYSES: Mapping[tuple[str, str], Callable[[AnalysisInput], Parts]] = {
     ("aro", "Table 1"): perturbations,
     ("aro", "Figure 2"): retrieval_without_order,
     ("aro", "Figure 3"): negclip_profile,
     ("hard-positives", "Table 1"): ranking,
-    ("sugarcrepe", "Figure 1"): existing_gaps,
+    ("sugarcrepe", "Figure 1"): score_gaps,
     ("sugarcrepe", "Figure 2"): blind_against_clip,
     ("sugarcrepe", "Figure 4"): refinement_gaps,
     ("sugarcrepe", "Figure 5"): imagenet_correlation,

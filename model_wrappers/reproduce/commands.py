@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...hub_datasets.commands import Confidence, DataDir, Options, Ties, parse_options
+from ...hub_datasets.core.listing import without_network
 from ...hub_datasets.published.inventory import read_inventory, summarise
-from ...metrics.common.errors import VLAssayError
+from ...metrics.common.documents import print_tables, simple_table
+from ...metrics.common.errors import ModelError, VLAssayError
 from ..engine.commands import Dtype, parse_seeds
 
 app = typer.Typer()
@@ -25,14 +30,16 @@ def reproduce(
             help="A page for each paper, with all tables and figures; models run only with --use.",
         ),
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="With --all: download nothing.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Download nothing.")] = False,
     models: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="A row of the table, by its label; repeatable.")
     ] = None,
     use: Annotated[
         list[str] | None, typer.Option(metavar="LABEL=MODEL", help="Another model for a row; repeatable.")
     ] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Use the predictions in this folder; run nothing.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Use the predictions in this folder; run only the models of --use.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; by default vl-assay-results/TABLE.")] = None,
     data_dir: DataDir = None,
     weights: Annotated[Path, typer.Option(help="Folder with weights that you downloaded (negclip.pth).")] = Path(),
@@ -55,55 +62,57 @@ def reproduce(
     `vl-assay reproduce aro-2 --data-dir aro --use XVLM=precomputed:xvlm.csv` ·
     `vl-assay reproduce aro-5 --predictions vl-assay-results --ties right` · `vl-assay reproduce --all --out papers`
     """
-    import json
-
-    from . import everything, plans, report
+    from . import papers
     from . import reproduce as reproduction
 
-    if all_:
-        if table or models or seeds or json_:
-            raise VLAssayError("--all is of every table: give it no table, --models, --seeds or --json")
-        folder = out or Path("vl-assay-results/papers")
-        outcomes = everything.reproduce_all(
-            folder,
-            use=plans.parse_use(use),
-            predictions=predictions,
-            data_dir=data_dir,
-            weights=weights,
-            offline=offline,
-            options=parse_options(option, allow_missing=False),
-            ties=ties,
-            confidence=confidence,
-        )
-        made = sum(outcome.is_made for outcome in outcomes)
-        typer.echo(
-            f"{summarise(read_inventory())}; {made} of {len(outcomes)} made in this run, "
-            f"see {folder / everything.INDEX}"
-        )
-        return
-    if offline:
-        raise VLAssayError("--offline is for --all; HF_HUB_OFFLINE=1 keeps other runs from downloading")
-    if table is None:
-        status = plans.status(weights)
-        typer.echo(json.dumps(status, indent=1)) if json_ else report.print_tables(status)
-        return
-    result = reproduction.reproduce(
-        table,
-        models=models,
-        use=plans.parse_use(use),
-        predictions=predictions,
-        out=out,
-        weights=weights,
-        ties=ties,
-        confidence=confidence,
-        seeds=parse_seeds(seeds),
-        data_dir=data_dir,
-        options=parse_options(option, allow_missing=False),
-        dtype=dtype,
-        progress=not json_,
-    )
+    arguments = {
+        "use": parse_use(use),
+        "predictions": predictions,
+        "data_dir": data_dir,
+        "weights": weights,
+        "options": parse_options(option, allow_missing=False),
+        "ties": ties,
+        "confidence": confidence,
+    }
+    drawn = parse_seeds(seeds)
+    with without_network() if offline else nullcontext():
+        if all_:
+            if table or models or seeds or json_:
+                raise VLAssayError("--all is of every table: give it no table, --models, --seeds or --json")
+            folder = out or Path("vl-assay-results/papers")
+            results = papers.reproduce_all(folder, **arguments)
+            made = sum(result.is_made for result in results)
+            states = summarise(read_inventory())
+            typer.echo(f"{states}; {made} of {len(results)} made in this run, see {folder / papers.INDEX}")
+            return
+        if table is None:
+            status = reproduction.status(weights)
+            typer.echo(json.dumps(status, indent=1)) if json_ else _print_status(status)
+            return
+        rest = {"models": models, "out": out, "seeds": drawn, "dtype": dtype, "progress": not json_}
+        result = reproduction.reproduce(table, **arguments, **rest)
     if result is None:
         return
-    typer.echo(report.as_json(result)) if json_ else report.print_reproduction(result)
+    typer.echo(result.to_json()) if json_ else result.print()
     if result.failed:
         raise typer.Exit(1)
+
+
+def parse_use(pairs: list[str] | None) -> dict[str, str]:
+    """``["XVLM=precomputed:xvlm.csv"]`` → ``{"XVLM": "precomputed:xvlm.csv"}``."""
+    models = {}
+    for pair in pairs or ():
+        label, _, model = (part.strip() for part in pair.partition("="))
+        if not (label and model):
+            raise ModelError(
+                f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"
+            )
+        models[label] = model
+    return models
+
+
+def _print_status(status: Mapping[str, Mapping[str, list[str]]]) -> None:
+    rows = [[name, *(str(len(names)) for names in models.values())] for name, models in status.items()]
+    headers = ["table", *next(iter(status.values()))]
+    table = simple_table(headers, rows, title="Models of each table, by what they need to be run here", numbers=True)
+    print_tables([table, "`vl-assay reproduce TABLE` names them; --json does so for all tables."])

@@ -1,30 +1,54 @@
 """Reproduce a table of a paper: run its models and compare our values with the published ones.
 
 The tables are in `hub_datasets.published`. A row whose model no family loads is reported with the reason; ``use`` gives
-such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere. Statistics are computed
-from the dataset.
+such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import option_names
 from ...hub_datasets.core.build import sources_folder
-from ...hub_datasets.core.network import check_sources
-from ...hub_datasets.published.tables import Row, Table, get_table
-from ...metrics.common.errors import DataError, ModelError
-from ...metrics.common.storage import write_text
+from ...hub_datasets.core.network import source_problems
+from ...hub_datasets.published.tables import Row, Table, all_tables, get_table
+from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from ...metrics.common.user_files import list_files
 from ...metrics.evaluation import check_options
 from ...metrics.records.predictions import read_predictions
 from ..engine.distributed import join
+from ..engine.families import family_constants
 from ..engine.runner import default_folder, predict
-from .comparing import compare, compare_statistics, remarks
-from .plans import FoundPredictions, Plan, find_predictions, plan, scan_predictions
-from .report import Reproduction, as_json, to_markdown
+from .comparison import Reproduction, ValueComparison, compare, compare_statistics, remarks
+
+NEEDS = ("nothing", "a library", "weights", "predictions")
+
+
+class NothingToCompareError(ModelError):
+    """No row of a table has predictions or can be run."""
+
+
+class RowPlan(NamedTuple):
+    """The model of a row with the settings of its family; what it needs first, one of `NEEDS`, and the reason."""
+
+    model: str
+    settings: Mapping[str, str]
+    need: str = NEEDS[0]
+    why: str = ""
+
+
+class ScannedPredictions(NamedTuple):
+    """A file of predictions with its task, the seed of its data (None without a seed), and the model's metadata."""
+
+    path: Path
+    task: str
+    seed: Any
+    model: Mapping[str, Any]
 
 
 def reproduce(
@@ -32,7 +56,7 @@ def reproduce(
     *,
     models: Iterable[str] | None = None,
     use: Mapping[str, str] | None = None,
-    predictions: str | Path | Sequence[FoundPredictions] | None = None,
+    predictions: str | Path | Sequence[ScannedPredictions] | None = None,
     out: str | Path | None = None,
     weights: str | Path = ".",
     ties: str | None = None,
@@ -42,18 +66,19 @@ def reproduce(
 ) -> Reproduction | None:
     """Score the models of a table and compare with its values; writes ``<table>.json`` and ``<table>.md``.
 
-    The predictions of a model go to a folder of its name in `out`. A model that cannot be loaded does not stop the
-    others, nor do missing data of some of its tasks. A table of statistics takes no models.
+    The predictions of a model go to a folder with the row's name in `out`. A model that cannot be loaded does not stop
+    the others, nor do missing data of some of its tasks. A table of statistics takes no models.
 
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
         models: labels of the rows to run, as printed; by default all that can be run.
         use: models to score instead of those of the rows, by label: ``{"XVLM": "precomputed:xvlm.csv"}``. The row's
             settings apply to a model of the same family.
-        predictions: a folder with predictions to use instead of running models, or what `scan_predictions` found there.
-            Those in a folder of a row's name belong to that row; others to the row with their model or its name.
-            Several of one task that differ in the seed of its data are averaged.
-        out: folder of the results; by default that of the predictions, or ``vl-assay-results/<table>``.
+        predictions: a folder with predictions, or what `scan_predictions` found there. Models are then run only if
+            `use` names them or if their answers were released. Predictions in a folder with a row's name belong to
+            that row; others to the row with their model or its name. Several predictions of one task that differ in
+            the seed of its data are averaged.
+        out: folder of the results; by default that of `predictions`, or ``vl-assay-results/<table>``.
         weights: the folder with weights to be downloaded by hand, such as ``negclip.pth``.
         ties, confidence: as for `report`.
         seeds: of the data of benchmarks that are drawn at random; values are then means, with their deviation.
@@ -73,79 +98,52 @@ def reproduce(
     is_folder = isinstance(predictions, str | Path)
     folder = Path(out or (is_folder and predictions) or default_folder(table)).expanduser()
     if published.is_statistics:
-        comparisons = compare_statistics(published, scoring.get("data_dir"), scoring.get("options"))
-        return _write(Reproduction(published, {}, comparisons, {}, {}, []), folder)
-    plans, failed = plan(published, models, use, weights), {}
+        result = compare_statistics(published, scoring.get("data_dir"), scoring.get("options"))
+        result.write(folder)
+        return result
+    plans, files, failed = plan_rows(published, models, use, weights), {}, {}
     if predictions is not None:
-        paths = find_predictions(scan_predictions(predictions) if is_folder else predictions, published, plans)
-        rows = [row for row in published.rows if row.name in plans and row.run.is_model and row.name not in paths]
-        not_run = {row.name: "no predictions" for row in rows}
-    else:
-        for name, each in plans.items():
-            if models is not None and each.why:
-                raise ModelError(f"{name} of {table} cannot be run: {each.why}")
-        not_run = {name: each.why for name, each in plans.items() if each.why and each.need}
-        paths, failed = run_rows(published, plans, folder, [*seeds], scoring)
-    if not paths:
-        reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
-        raise ModelError(f"no model of {table} to compare with. {reasons}")
-    if not join().is_main:
-        return None
-    results, comparisons = {}, []
-    for row in (row for row in published.rows if row.name in paths):
-        files = paths[row.name]
-        evaluated = report(files, parts=False, ties=ties or _ties(row, files), confidence=confidence)
-        results[row.name] = [result for result in evaluated if result.metric in published.metrics]
-        comparisons += compare(published, row, results[row.name])
-    options, about = {"ties": ties, "confidence": confidence}, [*remarks(results, comparisons)]
-    return _write(Reproduction(published, options, comparisons, not_run, failed, about), folder)
-
-
-def run_rows(
-    table: Table, plans: Mapping[str, Plan], folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
-) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    """Run the planned models that lack nothing, each into a folder of its row's name.
-
-    The arguments are those of `reproduce`.
-
-    Returns:
-        The predictions of each row, by its name; and the errors of the models that cannot be loaded.
-
-    Raises:
-        DataError: the data of no task of a row can be used.
-    """
-    paths, failed = {}, {}
-    for row in table.rows:
-        if row.name in plans and not plans[row.name].why:
+        scanned = scan_predictions(predictions) if is_folder else predictions
+        files = find_predictions(scanned, published, plans)
+        named = {row.name for label in use or () for row in rows_named(published, label)}
+        for name, plan in plans.items():
+            if plan.why or not (name in named or plan.model.startswith("precomputed:")):
+                plans[name] = plan._replace(why="no predictions")
+    elif models is not None:
+        for name, plan in plans.items():
+            if plan.why:
+                raise ModelError(f"{name} of {table} cannot be run: {plan.why}")
+    for row in published.rows:
+        if row.name in plans and row.name not in files and not plans[row.name].why:
             try:
-                paths[row.name] = _run_row(table, row, plans[row.name], folder / row.folder, seeds, scoring)
+                files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, list(seeds), scoring)
             except ModelError as error:
                 failed[row.name] = str(error)
-    return paths, failed
+    not_run = {name: plan.why for name, plan in plans.items() if plan.why and plan.need and name not in files}
+    if not files:
+        reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
+        kind = ModelError if failed else NothingToCompareError
+        raise kind(f"no model of {table} to compare with. {reasons}")
+    if not join().is_main:
+        return None
+    comparisons, notes = _evaluate(published, files, ties, confidence)
+    options = {"ties": ties, "confidence": confidence}
+    result = Reproduction(published, comparisons, options, not_run, failed, notes)
+    result.write(folder)
+    return result
 
 
-def _run_row(
-    table: Table, row: Row, planned: Plan, folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
-) -> list[Path]:
-    """Run the model of a row on the tasks whose data can be used, and return the files of its predictions."""
-    ready: dict[str, list[str]] = {}
-    errors = []
-    for task in table.tasks(row):
-        benchmark = task.partition("/")[0]
-        sources = sources_folder(benchmark, scoring.get("data_dir"))
-        try:
-            check_sources([task], data_dir=sources, options=scoring.get("options"))
-            ready.setdefault(benchmark, []).append(task)
-        except DataError as error:
-            errors.append(error)
-    if errors and not ready:
-        raise errors[0]
-    files: list[Path] = []
-    for benchmark, tasks in ready.items():
-        changes = {**scoring, "data_dir": sources_folder(benchmark, scoring.get("data_dir"))}
-        drawn = seeds if "seed" in option_names(benchmark) else ()
-        files += predict(planned.model, tasks, out=folder, settings=planned.settings, seeds=drawn, **changes)
-    return files
+def _evaluate(
+    table: Table, files: Mapping[str, Sequence[Path]], ties: str | None, confidence: float
+) -> tuple[list[ValueComparison], list[str]]:
+    """Return the comparisons of the rows with predictions in `files`, by the row's name, and remarks about these."""
+    results, comparisons = {}, []
+    for row in (row for row in table.rows if row.name in files):
+        row_ties = ties or _ties(row, files[row.name])
+        evaluated = report(files[row.name], parts=False, ties=row_ties, confidence=confidence)
+        results[row.name] = [result for result in evaluated if result.metric in table.metrics]
+        comparisons += compare(table, row, results[row.name])
+    return comparisons, [*remarks(results, comparisons)]
 
 
 def _ties(row: Row, files: Iterable[Path]) -> str | None:
@@ -154,7 +152,135 @@ def _ties(row: Row, files: Iterable[Path]) -> str | None:
     return row.run.ties if any(count > 1 for count in orders) else None
 
 
-def _write(result: Reproduction, folder: Path) -> Reproduction:
-    write_text(folder / f"{result.table.name}.json", as_json(result) + "\n")
-    write_text(folder / f"{result.table.name}.md", to_markdown(result))
-    return result
+def plan_rows(
+    table: Table, models: Iterable[str] | None = None, use: Mapping[str, str] | None = None, weights: str | Path = "."
+) -> dict[str, RowPlan]:
+    """Plan the rows of a table, by name, without loading models; the arguments are those of `reproduce`.
+
+    Raises:
+        UnknownNameError: a label that the table does not have.
+    """
+    instead = {row.name: model for label, model in (use or {}).items() for row in _rows_labelled(table, label)}
+    chosen = table.rows if models is None else [row for label in models for row in _rows_labelled(table, label)]
+    folder = Path(weights).expanduser()
+    return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in chosen}
+
+
+def _plan_row(row: Row, instead: str | None, weights: Path) -> RowPlan:
+    run, family = row.run, row.run.model.partition(":")[0]
+    if instead is not None:
+        return RowPlan(instead, run.settings if instead.partition(":")[0] == family else {})
+    if not run.is_model:
+        return RowPlan("", {}, "", run.reason)
+    if not run.model:
+        how = "into a file that vl-assay precomputed --template begins"
+        why = f'{run.reason}; score it elsewhere, {how}, and use --use "{row.name}=precomputed:FILE"'
+        return RowPlan("", {}, "predictions", why)
+    model, settings, file = run.model, run.settings, weights / run.weights
+    if run.weights and model.endswith(":"):
+        model += str(file)
+    elif run.weights:
+        settings = {**settings, "pretrained": str(file)}
+    if run.weights and not file.exists():
+        why = f"there is no {file}; download {run.weights} ({run.source}) and name its folder with --weights"
+        return RowPlan(model, settings, "weights", why)
+    problem = family_constants(family).problem
+    return RowPlan(model, settings, "a library" if problem else NEEDS[0], problem)
+
+
+def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
+    """Return for each table the names of its models, by what they need to be run: one of `NEEDS`."""
+    plans = {name: plan_rows(table, weights=weights).items() for name, table in all_tables().items()}
+    return {
+        table: {need: [name for name, plan in rows if plan.need == need] for need in NEEDS}
+        for table, rows in plans.items()
+    }
+
+
+def rows_named(table: Table, label: str) -> list[Row]:
+    """Return the rows with this name or label, with or without the paper's reference, such as " [33]"."""
+    return [row for row in table.rows if label.casefold() in map(str.casefold, _names(row))]
+
+
+def _rows_labelled(table: Table, label: str) -> list[Row]:
+    if rows := rows_named(table, label):
+        return rows
+    raise UnknownNameError(f"model of {table.name}", label, [row.name for row in table.rows])
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    return row.name, row.label, re.sub(r" \[\d+\]$", "", row.label)
+
+
+def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
+    """Read the metadata of all predictions in a folder and below it.
+
+    Raises:
+        PredictionsError: no such folder, or a damaged file.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise PredictionsError(f"there is no folder {folder} to take predictions from")
+    scanned = []
+    for path in list_files(folder, "**/*.parquet"):  # not those in .unfinished
+        predictions = read_predictions(path)
+        task, metadata = f"{predictions.benchmark}/{predictions.task}", predictions.metadata
+        seed = (metadata["benchmark"].get("options") or {}).get("seed")
+        scanned.append(ScannedPredictions(path, task, seed, metadata["model"]))
+    return scanned
+
+
+def find_predictions(
+    scanned: Iterable[ScannedPredictions], table: Table, plans: Mapping[str, RowPlan]
+) -> dict[str, list[Path]]:
+    """Return the predictions of each planned row; several of a task if their data have different seeds.
+
+    Raises:
+        PredictionsError: two of one row on the same data.
+    """
+    folders = {row.folder for row in table.rows}
+    planned = [row for row in table.rows if row.name in plans and row.run.is_model]
+    files: dict[str, dict[tuple[str, Any], Path]] = {}
+    for path, task, seed, model in scanned:
+        folder = path.parent.name
+        for row in (row for row in planned if task in table.tasks(row)):
+            if folder == row.folder if folder in folders else _belongs_to(row, model, plans[row.name]):
+                first = files.setdefault(row.name, {}).setdefault((task, seed), path)
+                if first != path:
+                    raise PredictionsError(f"{first} and {path} are both of {row.name} on {task}; remove one of them")
+    return {name: list(by_task.values()) for name, by_task in files.items()}
+
+
+def _belongs_to(row: Row, model: Mapping[str, Any], plan: RowPlan) -> bool:
+    """Return whether the model in the metadata of predictions is that of a row."""
+    if model["name"] in _names(row) or not plan.model:
+        return model["name"] in _names(row)
+    family, separator, checkpoint = plan.model.partition(":")
+    if not separator:
+        family, checkpoint = model.get("family"), plan.model
+    if (path := Path(checkpoint).expanduser()).exists():
+        checkpoint = path.resolve().name
+    settings = dict(plan.settings)
+    if weights := settings.pop("pretrained", ""):
+        checkpoint += f" (pretrained={Path(weights).name})"
+    used = model.get("settings") or {}
+    return (model.get("family"), model.get("checkpoint")) == (family, checkpoint) and settings.items() <= used.items()
+
+
+def _run_row(
+    table: Table, row: Row, plan: RowPlan, folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
+) -> list[Path]:
+    """Run the model of a row on the tasks whose data can be used, and return the files of its predictions."""
+    files: list[Path] = []
+    problems: dict[str, DataError] = {}
+    for benchmark, names in groupby(table.tasks(row), key=lambda task: task.partition("/")[0]):
+        tasks, sources = [*names], sources_folder(benchmark, scoring.get("data_dir"))
+        found = source_problems(tasks, data_dir=sources, options=scoring.get("options"))
+        problems |= found
+        if ready := [task for task in tasks if task not in found]:
+            drawn = seeds if "seed" in option_names(benchmark) else ()
+            changes = {**scoring, "data_dir": sources}
+            files += predict(plan.model, ready, out=folder, settings=plan.settings, seeds=drawn, **changes)
+    if problems and not files:
+        raise next(iter(problems.values()))
+    return files

@@ -34,7 +34,7 @@ _Key = tuple[str, str]  # model and origin
 
 
 class Choice(TypedDict, total=False):
-    """Which models to show. All keys are optional; None chooses all.
+    """The choice of models to show. All keys are optional; None chooses all.
 
     Keys:
         search: part of the model's name, case-insensitive.
@@ -258,6 +258,6 @@ def _csv_line(entry: Entry) -> list[Any]:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a spreadsheet may read a cell as a formula: it skips blanks and knows full-width signs."""
+    """Return whether a spreadsheet may read a cell as a formula: it skips blanks and knows full-width signs."""
     start = unicodedata.normalize("NFKC", unquote(text)).lstrip()[:1]
     return text != text.lstrip() or start in ("=", "+", "-", "@", "|", "%")

@@ -21,7 +21,7 @@ from .paired import PairedTests
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where recomputed scores come from: the result and its submission, which is None if VL-Assay ships them."""
+    """The origin of recomputed scores: the result and its submission, which is None if VL-Assay ships them."""
 
     result: Result
     submission: Submission | None
@@ -158,7 +158,7 @@ class Catalogue:
         return task_in(found, task) if task else found
 
     def provenance(self, sha256: str) -> Provenance | None:
-        """Where the scores of a predictions file come from; None for an unknown one."""
+        """Return the origin of the scores of a predictions file; None for an unknown one."""
         return self._provenance.get(sha256)
 
     def alike(self, column: Column, model: str, most: int = 10) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""What others report on the Hub for a benchmark: shown apart, as it is neither recomputed nor checked here.
+"""Results that others report on the Hub for a benchmark: shown apart, as it is neither recomputed nor checked here.
 
 The Hub has a leaderboard for each dataset that it lists as a benchmark. Read are those of our own dataset and of those
 that the benchmark's card declares as ``hub_leaderboards``, such as its authors'. A search by name would find others:
@@ -58,7 +58,7 @@ class Community(NamedTuple):
 
 
 def reported_results(benchmark: str, api: Any = None) -> Community:
-    """What the Hub's leaderboards of a benchmark have, at most ten minutes old.
+    """Return the results on the Hub's leaderboards of a benchmark, at most ten minutes old.
 
     Args:
         benchmark: its name.

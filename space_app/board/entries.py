@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...hub_datasets.core.benchmarks import benchmark_names, get_card
+from ...hub_datasets.core.benchmarks import benchmark_names, get_card, get_task
 from ...metrics.common.errors import UnknownNameError
 from ...metrics.common.formatting import words
 from ...metrics.common.model_sizes import parameter_count
@@ -138,8 +138,11 @@ def of_results(
 ) -> list[Entry]:
     """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
 
+    Predictions of some of a task's configurations have entries by category only: no benchmark here has a category in
+    two configurations, but the averages are over all.
+
     Args:
-        results: of one model.
+        results: of one model; those of a file begin with the result of its own task.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
         source: the id of the submission, which is accepted.
@@ -150,8 +153,10 @@ def of_results(
     """
     typed = {key: value for key, value in (model or {}).items() if value}
     found: list[Entry] = []
+    whole: dict[str, bool] = {}
     for result in results:
         fields = {**result.model, **typed}
+        is_whole = whole.setdefault(result.predictions["sha256"], _is_whole(result))
         found += [
             Entry(
                 model=str(fields["name"]),
@@ -167,6 +172,7 @@ def of_results(
                 is_baseline=result.model.get("is_baseline") is True,
             )
             for values in _values(result)
+            if is_whole or values["category"]
         ]
     return found
 
@@ -176,11 +182,17 @@ def chance_levels(results: Iterable[Result]) -> list[Entry]:
     found: dict[Column, Entry] = {}
     for result in results:
         for score in result.table_scores:
-            if score in result.chance:
+            if score in result.chance and _is_whole(result):
                 known: dict[str, Any] = {**place(result), "score": score, "value": result.chance[score]}
                 entry = Entry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
                 found.setdefault(entry.column, entry)
     return [*found.values()]
+
+
+def _is_whole(result: Result) -> bool:
+    """Whether a result is of all configurations of its task."""
+    benchmark, task, configs = (result.benchmark.get(key) for key in ("name", "task", "configs"))
+    return configs is None or list(configs) == list(get_task(str(benchmark), str(task)).configs)
 
 
 def place(result: Result) -> dict[str, Any]:

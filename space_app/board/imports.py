@@ -7,22 +7,22 @@ mean. The storage keeps it as it came, in ``requests/imports/<number>-<id>.csv``
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from ...hub_datasets.core.benchmarks import benchmark_names, get_task
 from ...metrics.common.errors import DataError, VLAssayError, check_known
+from ...metrics.common.user_files import open_text, table_rows
 from ...metrics.modules.discovery import get_spec
 from ..storage.protocol import Storage
 from .entries import PUBLISHED, Column, Entry
-from .launch import published, shipped
+from .launch import RESERVED, published, shipped
 from .names import check_name, is_same_name
 
 COLUMNS = ("model", "benchmark", "task", "category", "metric", "score", "value", "source")
@@ -81,7 +81,7 @@ def parse_table(content: bytes, name: str) -> ImportedTable:
     entries = []
     for line, cells in _read_lines(content, name):
         try:
-            entry = _entry(**dict(zip(COLUMNS, cells, strict=True)))
+            entry = _entry(**cells)
         except VLAssayError as error:
             raise DataError(f"{name}, line {line}: {error}. In these files {_HELP}") from error
         if lines.setdefault((entry.model, entry.column), line) != line:
@@ -93,26 +93,19 @@ def parse_table(content: bytes, name: str) -> ImportedTable:
     return ImportedTable(content, tuple(entries))
 
 
-def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each value, in the order of `COLUMNS`; skip blank lines."""
+def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the cells of each value by column; skip blank lines."""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8; save it as CSV in UTF-8") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        head = [cell.strip() for cell in next(reader, [])]
-        if sorted(head) != sorted(COLUMNS):
-            raise DataError(f"{name} has the columns {','.join(head)[:MAX_TEXT]!r}, but {_HELP}")
-        order = [head.index(column) for column in COLUMNS]
-        for number, cells in enumerate(filter(any, reader)):
-            if len(cells) != len(COLUMNS):
-                raise DataError(f"{name}, line {reader.line_num} has {len(cells)} cells, but {_HELP}")
-            if number == MAX_VALUES:
-                raise DataError(f"{name} has more than {MAX_VALUES:,} values; split it")
-            yield reader.line_num, [cells[place].strip() for place in order]
-    except csv.Error as error:
-        raise DataError(f"{name}, line {reader.line_num} is not CSV ({error}); {_HELP}") from error
+        with open_text(content) as file:
+            rows = list(islice(table_rows(file), MAX_VALUES + 1))
+    except ValueError as error:
+        raise DataError(f"{name} cannot be read: {error}; {_HELP}") from error
+    if len(rows) > MAX_VALUES:
+        raise DataError(f"{name} has more than {MAX_VALUES:,} values; split it")
+    for line, cells in rows:
+        if cells.keys() != set(COLUMNS):
+            raise DataError(f"{name} has the columns {','.join(cells)[:MAX_TEXT]!r}, but {_HELP}")
+        yield line, {column: cell.strip() for column, cell in cells.items()}
 
 
 def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
@@ -121,7 +114,7 @@ def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
             raise DataError(f"the {name} {text[:40]!r} is not a text of at most {MAX_TEXT} printable characters")
         if not text and name not in ("task", "category", "metric"):
             raise DataError(f"the {name} is empty")
-    check_name(model)
+    check_name(model, RESERVED)
     column = _column(**place)
     try:
         number = float(value)
@@ -136,8 +129,7 @@ def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
 def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> Column:
     """Return the leaderboard's column for these names; raise a `VLAssayError` if one is unknown."""
     if benchmark not in benchmark_names() and not task and not metric:
-        plain = re.sub(r"[\W_]", "", benchmark)
-        if here := [name for name in benchmark_names() if is_same_name(name.replace("_", ""), plain)]:
+        if here := [name for name in benchmark_names() if is_same_name(name, benchmark)]:
             raise DataError(f"the benchmark {benchmark!r} is {here[0]!r} here; write it so, with its task and metric")
         return Column(benchmark, "", "", score, category)
     found = get_task(benchmark, task)

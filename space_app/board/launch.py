@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
 
 _TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
 _REFERENCES = {"Human": "Human", "Human Estimate": "Human", "Random Chance": CHANCE, "Chance-level": CHANCE}
-# Names that no model may have, since they stand on the leaderboard for what is none.
+# Names that stand on the leaderboard for what is no model.
 RESERVED = (*dict.fromkeys([*_REFERENCES, *_REFERENCES.values()]), "Random")
 # TRICD's test set is not public, so values on it are not comparable with those computed on the validation set.
 _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
@@ -41,6 +41,12 @@ def published() -> list[Entry]:
     """
     shown = [table for table in tables.all_tables().values() if table.on_leaderboard]
     return [entry for table in shown for row in table.rows for entry in _entries(table, row)]
+
+
+@cache
+def published_names() -> frozenset[str]:
+    """The names that models, people and chance of the papers' tables have on the leaderboard."""
+    return frozenset({entry.model for entry in published()} | {*RESERVED})
 
 
 @cache

@@ -1,19 +1,19 @@
 """Names of models: who owns one, and which nobody may take.
 
 Names that look alike count as one: they have the same skeleton (Unicode Technical Standard 39, section 4), in which
-each sign is replaced by the plainest one that it can be mistaken for.
+each sign is replaced by the plainest one that it can be mistaken for. Case and separators do not count.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 
 from ...metrics.common.errors import SubmissionError
 from ..storage.records import Submission
-from .launch import RESERVED, SHIPPED
+from .launch import SHIPPED
 
 # Nothing is seen of them: fillers, joiners, selectors of variants, the blank braille cell.
 _INVISIBLE = re.compile(
@@ -22,22 +22,32 @@ _INVISIBLE = re.compile(
 )
 
 
-def check_name(name: str) -> None:
-    """Check that a name can be told from all that is not a model's.
+# Latin letters in other forms: small capitals, with strokes and hooks, turned, in squares, as flags.
+_LATIN = re.compile(r"(?:LATIN|SYMBOL)\b.* ?LETTER (?:[A-Z]+ )*([A-Z])(?: WITH .+)?$")
+_BETWEEN_DIGITS = "\x1f"
+
+
+def check_name(name: str, taken: Iterable[str]) -> None:
+    """Check that a name can be told from all names that no submission may have.
+
+    Args:
+        name: the name.
+        taken: names that stand on the leaderboard for people, for chance or for the models of publications.
 
     Raises:
-        SubmissionError: it holds signs that cannot be seen or no letter or digit, or it looks like a name that stands
-            on the leaderboard for people, for chance or for the models that ship with this package.
+        SubmissionError: it holds signs that cannot be seen or no letter or digit, or it looks like one of `taken` or
+            like a model that ships with this package.
     """
     if _INVISIBLE.search(name) or not any(letter.isalnum() for letter in unicodedata.normalize("NFKC", name)):
         raise SubmissionError(
             f"the model's name {name!a} has signs that cannot be seen, or neither letter nor digit; write it with "
             "letters, digits and signs such as - / ."
         )
-    for reserved in RESERVED:
-        if skeletons(name) & skeletons(reserved):
+    for other in taken:
+        if is_same_name(name, other):
             raise SubmissionError(
-                f"the model's name {name!r} looks like {reserved!r}, which is no model; choose another"
+                f"the model's name {name!r} looks like {other!r}, which stands on the leaderboard for published "
+                "values; choose another"
             )
     if skeletons(name.rpartition(",")[2]) & skeletons(SHIPPED):
         raise SubmissionError(f"the model's name {name!r} ends like those of the models {SHIPPED}; choose another")
@@ -74,20 +84,27 @@ def is_same_name(first: str, second: str) -> bool:
 def skeletons(name: str) -> frozenset[str]:
     """What a name looks like as it is written and in small letters; names look alike if they share one of the two.
 
-    Runs of spaces and punctuation count as one separator.
+    Spaces and punctuation count only between two digits.
 
-    >>> sorted(skeletons("Dem0 CLlP") & skeletons("Demo-CLIP"))
-    ['demo-cllp']
+    >>> sorted(skeletons("dem0_CLlP") & skeletons("Demo CLIP")), sorted(skeletons("v1.5") & skeletons("v15"))
+    (['democllp'], [])
     """
-    return frozenset(
-        re.sub(r"[\W_]+", "-", "".join(_skeleton(text))).strip("-").casefold() for text in (name, name.casefold())
-    )
+    return frozenset(_skeleton(text) for text in (name, name.casefold()))
 
 
-def _skeleton(text: str) -> Iterator[str]:
-    for letter in unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)):
-        if unicodedata.category(letter) != "Mn":  # accents
-            yield _plainest().get(letter, letter)
+def _skeleton(text: str) -> str:
+    text = re.sub(r"(?<=\d)[\W_]+(?=\d)", _BETWEEN_DIGITS, unicodedata.normalize("NFKC", text))
+    plain = "".join(_plain(letter) for letter in unicodedata.normalize("NFD", text))
+    return re.sub(rf"[^\w{_BETWEEN_DIGITS}]|_", "", plain).casefold()
+
+
+def _plain(letter: str) -> str:
+    """The plainest text that a sign can be mistaken for; empty for punctuation that looks like no ASCII sign."""
+    plain = _plainest().get(letter, letter)
+    if plain.isascii():
+        return plain
+    found = _LATIN.search(unicodedata.name(plain[0], ""))
+    return found[1] if found else plain if letter.isalnum() else ""
 
 
 @cache

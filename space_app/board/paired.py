@@ -67,7 +67,7 @@ class PairedTests:
         return frozenset({best}) | self.alike(all_predictions[best], others, column)
 
     def alike(self, predictions: str, others: Mapping[str, str], column: Column) -> frozenset[str]:
-        """Which other models do not differ significantly from one; the tests and arguments are those of `shared`."""
+        """Return the models that do not differ significantly from one; tests and arguments are those of `shared`."""
         scored = self._scored(predictions, column[:3])
         assert scored is not None
         count = permutations(scored.examples, column.score, len(others))

@@ -1,4 +1,4 @@
-"""Which scores are shown together: the overview, those of a benchmark, or those of a skill over all benchmarks."""
+"""The scores that are shown together: the overview, those of a benchmark, or those of a skill over all benchmarks."""
 
 from __future__ import annotations
 

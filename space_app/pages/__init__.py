@@ -1,1 +1,1 @@
-"""What the leaderboard shows: one module per page, and what they share: `common`, `plots`, templates."""
+"""The pages of the leaderboard: one module for each, and shared by them `common`, `plots`, templates."""

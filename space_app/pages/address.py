@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 import gradio as gr
 
-from .common import QUIET
+from .common import QUIET, known_once
 
 # A longer address asks for nothing; a text in it is cut.
 MOST_CHARACTERS, MOST_TEXT = 8_000, 200
@@ -42,7 +42,7 @@ class Asked:
 
     def many(self, name: str, known: Collection[str], most: int = 100) -> list[str]:
         """The values of a name that are known, each once, at most so many."""
-        return [value for value in dict.fromkeys(self._values.get(name, ())) if value in known][:most]
+        return known_once(self._values.get(name), known, most)
 
     def one(self, name: str, known: Collection[str]) -> str | None:
         """The first known value of a name; None if there is none."""

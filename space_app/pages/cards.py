@@ -17,7 +17,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import OfflineModeIsEnabled
 from markupsafe import Markup
 
-from ...hub_datasets import benchmark_names, get_benchmark, load_examples
+from ...hub_datasets import benchmark_names, get_benchmark
 from ...hub_datasets.core.audits import read_audit, verdict
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
 from ...hub_datasets.core.image_keys import MISSING
@@ -32,6 +32,7 @@ from ..board.catalogue import Catalogue
 from ..board.community import MOST_ROWS, Community, reported_results
 from ..board.entries import CHANCE, PUBLISHED, Column, card_title
 from ..board.views import main_places
+from ..submissions.uploads import known_examples
 from .address import View
 from .common import QUIET, OnOpen, note, render, table
 
@@ -81,7 +82,6 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
 
     chosen.input(on_benchmark, chosen, shown, **QUIET)
     grid.click(on_click, None, [chosen, *shown], **QUIET)
-    # Its data may have to be rendered or downloaded first.
     chosen.change(on_choice, chosen, examples, api_visibility="private")
     if not constants.HF_HUB_OFFLINE:  # there would be nothing to show, after a question to the server
         chosen.change(on_reported, chosen, reported, api_visibility="private")
@@ -238,7 +238,7 @@ def examples_html(name: str) -> Markup:
 @lru_cache(maxsize=128)
 def _preview(name: str, task: str) -> list[tuple[str, list[Any]]]:
     """Return the name and the cells of a task's first examples; their images only if they may be shown."""
-    [data] = load_examples(f"{name}/{task}", needs_images=False)
+    data = known_examples(f"{name}/{task}")
     lines = []
     for example in data.examples[:_MOST_EXAMPLES]:
         images = [pictures_html(data, example)] if may_show(name) else []

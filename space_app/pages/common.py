@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,15 @@ def message(text: str, *, is_error: bool = False) -> Markup:
     return Markup('<div class="{}" role="{}">{}</div>').format(*kind, text)
 
 
-def columns_of(board: Board, headings: Iterable[str | None]) -> list[Column]:
-    """The columns with these headings; unknown headings are ignored."""
+def known_once(values: Iterable[str | None] | None, known: Collection[str], most: int = 100) -> list[str]:
+    """The values of a request that are known, each once, at most so many; a request may repeat them without end."""
+    return [value for value in dict.fromkeys(values or ()) if value is not None and value in known][:most]
+
+
+def columns_of(board: Board, headings: Iterable[str | None] | None) -> list[Column]:
+    """The columns with these headings, as `known_once`."""
     by_heading = {column.heading: column for column in board.columns}
-    return [by_heading[heading] for heading in headings if heading in by_heading]
+    return [by_heading[heading] for heading in known_once(headings, by_heading)]
 
 
 def csv_button(label: str, text: Callable[..., str], inputs: Any, elem_id: str) -> None:

@@ -19,7 +19,7 @@ from ..board.entries import RECOMPUTED, Column, Entry
 from ..board.paired import LEVEL
 from ..board.views import main_places
 from .address import View
-from .common import QUIET, OnOpen, address_of, columns_of, note, render
+from .common import QUIET, OnOpen, address_of, columns_of, known_once, note, render
 from .plots import MOST, Axis, profile
 
 _CHOOSE = "Choose a score and two to five models."
@@ -54,7 +54,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         """Keep the models that have the score; the best take the places of the others."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
-        kept = [label for label in labels or () if label in known]
+        kept = known_once(labels, known, MOST)
         best = sorted(known, key=lambda label: (not known[label].predictions, known[label].is_reference))
         kept += [label for label in best if label not in kept][: max(2 - len(kept), 0)]
         return [gr.update(choices=[*known], value=kept), draw(heading, kept)]
@@ -62,7 +62,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
     def draw(heading: str | None, labels: Sequence[str] | None) -> Markup:
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
-        chosen = [known[label] for label in labels or () if label in known][:MOST]
+        chosen = [known[label] for label in known_once(labels, known, MOST)]
         return comparison_html(catalogue, column, chosen) if column and len(chosen) > 1 else note(_CHOOSE)
 
     # Most tests are done or take a second, but those of average precision take some.

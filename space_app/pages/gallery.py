@@ -20,7 +20,7 @@ from ..board.entries import RECOMPUTED
 from ..submissions.uploads import expected
 from .address import View, parse_query
 from .cards import NOT_SHOWN, may_show
-from .common import OnOpen, message, note
+from .common import OnOpen, known_once, message, note
 from .plots import MOST
 
 AT_ONCE = 12
@@ -49,7 +49,7 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
 
     def draw(name: str | None, labels: Sequence[str] | None, who: str, part: str, first: int = 0) -> list[Any]:
         known = recomputed(catalogue.board).get(name or "", {})
-        files = [(label, known[label]) for label in labels or () if label in known][:MOST]
+        files = [(label, known[label]) for label in known_once(labels, known, MOST)]
         hidden = [gr.update(visible=False)] * 2
         if not name or not files:
             return [gr.skip(), gr.skip(), note(_CHOOSE), *hidden, 0]
@@ -91,7 +91,7 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
 
     def on_task(name: str | None, labels: Sequence[str] | None, who: str) -> list[Any]:
         names = recomputed(catalogue.board).get(name or "", {})
-        kept = [label for label in labels or () if label in names] or list(names)[:1]
+        kept = known_once(labels, names, MOST) or list(names)[:1]
         return [gr.update(choices=list(names), value=kept), *draw(name, kept, who, "")]
 
     def on_page(step: int) -> Any:

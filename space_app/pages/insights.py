@@ -57,7 +57,7 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
         return [one, two, on_scores(one, two)]
 
     def on_scores(one: str | None, two: str | None) -> str:
-        columns = columns_of(catalogue.board, [one, two])
+        columns = [column for heading in (one, two) for column in columns_of(catalogue.board, [heading])]
         if len(columns) < 2:
             return note("Choose two scores.")
         return points_html(*map(catalogue.board.entries, columns))

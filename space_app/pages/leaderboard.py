@@ -246,5 +246,5 @@ def _sorts(shown: Sequence[Place]) -> list[str]:
 
 
 def _choice(search: str, chosen: Sequence[Sequence[str] | None]) -> Choice:
-    filters: Any = {name: values or None for name, values in zip(_FILTERS, chosen, strict=True)}
+    filters: Any = {name: frozenset(values or ()) or None for name, values in zip(_FILTERS, chosen, strict=True)}
     return Choice(search=search or "", **filters)

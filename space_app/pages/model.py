@@ -134,7 +134,7 @@ def alike_html(catalogue: Catalogue, name: str) -> Markup:
 
 
 def provenance_html(catalogue: Catalogue, name: str) -> Markup:
-    """Where each of a model's scores comes from."""
+    """Return the origin of each of a model's scores."""
     own = catalogue.board.of_model(name)
     recomputed = [entry for entry in own if entry.origin == RECOMPUTED]
     files = [catalogue.provenance(sha256) for sha256 in dict.fromkeys(entry.predictions for entry in recomputed)]

@@ -84,7 +84,7 @@ def pairs_of(across: Sequence[Entry], up: Sequence[Entry]) -> list[tuple[Entry, 
 
 
 def kind(entry: Entry) -> str:
-    """What a point of an entry shows: its origin; baselines are references."""
+    """The kind of an entry's point: its origin; baselines are references."""
     return REFERENCE if entry.is_reference else entry.origin
 
 
@@ -190,7 +190,7 @@ def _gaps(predictions: Predictions) -> np.ndarray:
 
 
 def _sides(x: float, y: float) -> str:
-    """Where the name of a point is: away from the edges."""
+    """Return the side on which the name of a point stands: away from the edges."""
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
 
 

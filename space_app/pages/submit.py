@@ -22,7 +22,7 @@ from ..storage.protocol import Storage
 from ..storage.records import submissions
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
-from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, upload_limit
+from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, known_examples, upload_limit
 from .common import QUIET, OnOpen, message, render
 from .leaderboard import Leaderboard
 
@@ -156,7 +156,7 @@ def _template_part() -> None:
         if reference not in tasks:
             return [unavailable, "", ""]
         try:
-            lines = list(template(reference))
+            lines = list(template(reference, [known_examples(reference)]))
         except (VLAssayError, OSError) as error:
             reason = f"The data of {reference} are not on this server: {str(error)[:300]}"
             return [unavailable, message(reason, is_error=True), ""]

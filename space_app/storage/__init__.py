@@ -1,4 +1,4 @@
-"""Where submissions are kept: a local folder, or two dataset repositories of the Hugging Face Hub.
+"""The storage of submissions: a local folder, or two dataset repositories of the Hugging Face Hub.
 
 `open_storage` opens either behind the interface `protocol.Storage`; `records` reads submissions back from it.
 """

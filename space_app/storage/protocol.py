@@ -48,7 +48,7 @@ class Storage(Protocol):
 
 
 def is_path(path: str) -> bool:
-    """Whether a file may be stored at `path`."""
+    """Return whether a file may be stored at `path`."""
     return len(path) <= MAX_PATH_LENGTH and _FILE.fullmatch(path) is not None
 
 

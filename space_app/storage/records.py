@@ -5,7 +5,7 @@ requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2,
                                   "model": {"name", "family", "parameters", "training_data", "link"},
                                   "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
                                   "flags": […], "sha256" of all else}
-requests/<id>/<sha256>.parquet   each predictions file, as it was uploaded
+requests/<id>/<sha256>.parquet   each predictions file as it was uploaded, with the benchmark's keys of the images
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
 requests/imports/…               published tables, see ``board.imports``

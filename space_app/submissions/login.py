@@ -17,7 +17,7 @@ from ...metrics.common.errors import StorageError, SubmissionError
 
 
 def is_offered() -> bool:
-    """Whether visitors can log in: on a Space whose card has ``hf_oauth: true``."""
+    """Return whether visitors can log in: on a Space whose card has ``hf_oauth: true``."""
     return get_space() is not None and bool(os.environ.get("OAUTH_CLIENT_ID") and os.environ.get("OAUTH_CLIENT_SECRET"))
 
 

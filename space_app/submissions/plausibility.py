@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...metrics.functional.boxes import box_iou
 from .copies import FEWEST_EXAMPLES, margins, numbers
 
 if TYPE_CHECKING:
     from ...hub_datasets import Example, TaskData
     from ...metrics.records.predictions import Predictions
+    from ...metrics.records.schema import DetectionRow
 
 MOST_AGREEMENT = 0.99
 # No released model comes near; who makes scores from the labels does.
 MOST_ACCURACY = 0.995
 # Of the size of the scores: what rounding leaves in single precision.
 ROUNDING = 1e-6
+# Intersection over union with a box of the labels; detectors reach it for a few boxes in a hundred.
+EXACT = 0.95
 
 # Properties of a caption that need neither the image nor the meaning.
 _RULES: dict[str, Callable[[str], float]] = {
@@ -39,8 +43,8 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
 
     Returns:
         A sentence for each finding: scores that are all equal, or equal within each example; choices that follow a rule
-        about the form of the captions; examples without scores; nearly all choices right; margins as small as
-        rounding errors.
+        about the form of the captions; examples without scores; nearly all choices or boxes right; margins as small
+        as rounding errors; boxes that are those of the labels.
     """
     name = f"{predictions.benchmark}/{predictions.task}"
     found = [*_constant(predictions), *_blind(predictions, data), *_labels(predictions)]
@@ -50,7 +54,7 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
 
 
 def _constant(predictions: Predictions) -> Iterator[str]:
-    per_row = [numbers(getattr(row, "score" if row.task_type == "vqa" else "scores")) for row in predictions.rows]
+    per_row = [numbers(_scores(row)) for row in predictions.rows]
     spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
     if not spans:
         yield "The model drew no box at all."
@@ -60,24 +64,51 @@ def _constant(predictions: Predictions) -> Iterator[str]:
         yield "In every example all captions have the same score, so that none is preferred."
 
 
+def _scores(row: Any) -> Any:
+    return row.score if row.task_type == "vqa" else row.scores
+
+
 def _labels(predictions: Predictions) -> Iterator[str]:
-    """Signs that the scores were made from the labels."""
+    """Signs that the scores or boxes were made from the labels."""
     rows: list[Any] = [row for row in predictions.rows if row.is_scored]
-    if len(rows) < FEWEST_EXAMPLES or predictions.task_type == "detection":
+    if len(rows) < FEWEST_EXAMPLES:
+        return
+    if predictions.task_type == "detection":
+        yield from _labels_of_boxes(rows)
         return
     values = margins(rows)
     if predictions.task_type == "vqa":
-        is_right = (values > 0.5) == np.array([row.correct for row in rows])
-        sizes, values = np.ones(len(rows)), values - 0.5
-    else:
-        is_right = values > 0
-        # Below the least size all is rounding.
-        sizes = np.array([np.abs(numbers(row.scores)).max(initial=1e-20) for row in rows])
-    if is_right.mean() >= MOST_ACCURACY:
-        yield f"{100 * is_right.mean():.1f} % of the {len(rows):,} examples are right, more than of any known model."
+        values *= [1 if row.correct else -1 for row in rows]
+    # Below the least size all is rounding.
+    sizes = np.array([np.abs(numbers(_scores(row))).max(initial=1e-20) for row in rows])
+    if (share := np.mean(values > 0)) >= MOST_ACCURACY:
+        yield f"{100 * share:.1f} % of the {len(rows):,} examples are right, more than of any known model."
     tiny = (np.abs(values) <= ROUNDING * sizes) & (values != 0)
     if tiny.mean() > 0.5:
         yield f"The correct captions differ from the others by no more than rounding in {tiny.sum():,} examples."
+
+
+def _labels_of_boxes(rows: Sequence[DetectionRow]) -> Iterator[str]:
+    """Signs in the best box of each phrase: where it lies, and whether it is surer if the phrase is in the image."""
+    overlaps: list[float] = []
+    surest: dict[tuple[Any, ...], dict[bool, float]] = {}
+    for row in rows:
+        for phrase, truth, boxes, scores in zip(row.phrases, row.truth, row.boxes or (), row.scores or (), strict=True):
+            best = int(np.argmax(scores)) if scores else None
+            sides = surest.setdefault((row.pair, phrase["start"], phrase["end"]), {})
+            sides[row.positive] = max(sides.get(row.positive, -np.inf), -np.inf if best is None else scores[best])
+            if truth:
+                found = 0.0 if best is None else box_iou(np.array([boxes[best]] * len(truth)), np.array(truth)).max()
+                overlaps.append(float(found))
+    pairs = [sides[True] > sides[False] for sides in surest.values() if len(sides) == 2]
+    for values, what in (
+        (np.array(overlaps) >= 0.5, "phrases' best boxes are right"),
+        (np.array(pairs, bool), "phrases have a surer box in the image that they are true of than in the others"),
+    ):
+        if len(values) >= FEWEST_EXAMPLES and values.mean() >= MOST_ACCURACY:
+            yield f"{100 * values.mean():.1f} % of the {len(values):,} {what}, more than of any known model."
+    if len(overlaps) >= FEWEST_EXAMPLES and (exact := np.mean(np.array(overlaps) >= EXACT)) > 0.5:
+        yield f"{100 * exact:.1f} % of the phrases' best boxes overlap those of the labels by {EXACT} or more."
 
 
 def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:

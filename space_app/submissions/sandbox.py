@@ -33,7 +33,7 @@ _SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH")
 
 
 class Footer(NamedTuple):
-    """What a Parquet file declares: number of rows, bytes of its columns before compression, metadata as JSON."""
+    """The declarations of a Parquet file: number of rows, bytes of its columns before compression, metadata as JSON."""
 
     rows: int
     size: int
@@ -59,7 +59,7 @@ class Sandbox:
         return self._process.pid if self._process else None
 
     def footer(self, content: bytes, name: str) -> Footer:
-        """What a Parquet file declares.
+        """Return the declarations of a Parquet file.
 
         Raises:
             PredictionsError: it cannot be read; likewise for all methods.

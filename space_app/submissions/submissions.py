@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ...metrics.common.errors import (
     PredictionsError,
@@ -27,8 +28,10 @@ from ...metrics.common.errors import (
 )
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.common.storage import json_hash
-from ...metrics.records.predictions import Predictions
+from ...metrics.records.predictions import Predictions, to_bytes
 from ...metrics.records.results import Result, parse_results
+from ..board.imports import imported_tables
+from ..board.launch import published_names
 from ..board.names import check_name, check_owner, is_same_name
 from ..storage.protocol import Storage
 from ..storage.records import (
@@ -43,13 +46,26 @@ from ..storage.records import (
 )
 from .copies import Source, copied_from_shipped, find_copied, scores_hash, sketch
 from .plausibility import find_flags
-from .uploads import SANDBOX, check_count, check_link, check_text, check_upload, expected, positive_setting
+from .uploads import (
+    SANDBOX,
+    check_count,
+    check_link,
+    check_text,
+    check_upload,
+    expected,
+    positive_setting,
+    with_known_images,
+)
 
 MODEL_FIELDS = ("name", "family", "parameters", "training_data", "link")
 # The defaults of `vl-assay report`, so that the leaderboard, the command line and model cards show the same digits.
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "seed": 0}
 _HOUR = timedelta(hours=1)
+# Of checks, a submission's own included, for each submission that is allowed.
+_CHECKS = 10
 _adding = threading.Lock()
+# When checks were made of each storage's submissions within the last hour, by user.
+_checks: WeakKeyDictionary[Storage, dict[str, list[datetime]]] = WeakKeyDictionary()
 _utc_now = partial(datetime.now, UTC)
 
 
@@ -77,8 +93,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been validated and evaluated, and is not stored."""
+    """A submission that has been validated and evaluated, and is not stored.
 
+    Its `contents` are the uploads, with the benchmark's images in place of other ones.
+    """
+
+    contents: list[bytes]
     model: dict[str, Any]
     predictions: tuple[dict[str, Any], ...]
     flags: tuple[str, ...]
@@ -108,15 +128,16 @@ def submit(
         PredictionsError: an upload or a typed field is refused; nothing is stored.
         SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
             nothing is stored.
-        RateLimitError: too many submissions in an hour; nothing is stored.
+        RateLimitError: too many submissions or checks in an hour; nothing is stored.
         StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results = _id(user, typed, uploads), None
     if not storage.paths(record_path(id)):
         _check_rate(submissions(storage), user, now())
+        _count_check(storage, user, now())
         draft = _draft(uploads, typed, names)
-        _store(storage, id, user, draft, uploads, now)
+        _store(storage, id, user, draft, now)
         results = draft.results
     found = get_submission(storage, id)
     if found.status == "damaged":
@@ -138,10 +159,11 @@ def preview(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
-    """The receipt that `submit` would return, with nothing stored; raises as `submit`, except for the rate limit."""
+    """The receipt that `submit` would return, with nothing stored; raises as `submit`, with a rate limit of its own."""
     typed, user = _typed(model), check_text(user, "the user's name")
+    _count_check(storage, user, now())
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
-    flags = (*draft.flags, *_compare(draft, user, submissions(storage)))
+    flags = (*draft.flags, *_compare(draft, user, storage, submissions(storage)))
     status = "flagged" if flags else "accepted"
     return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
 
@@ -221,7 +243,7 @@ def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
     check_count(len(uploads))
     labels = names or [f"file {number}" for number in range(1, len(uploads) + 1)]
-    own, files = "", dict[str, Predictions]()
+    own, files, contents, flags = "", dict[str, Predictions](), list[bytes](), list[str]()
     for number, (content, label) in enumerate(zip(uploads, labels, strict=True)):
         # Refused at the first that does not belong, since each takes seconds to read.
         if content in uploads[:number]:
@@ -234,27 +256,27 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
             )
         if task in files:
             raise SubmissionError(f"got 2 predictions files of {task}; keep one")
-        files[task] = predictions
+        data = expected(predictions.metadata)
+        files[task] = known = with_known_images(predictions, data)
+        contents.append(content if known is predictions else to_bytes(known))
+        flags += find_flags(known, data)
     model = {**typed, "name": typed["name"] or own}
-    check_name(model["name"])
-    flags = [flag for each in files.values() for flag in find_flags(each, expected(each.metadata))]
+    check_name(model["name"], published_names())
     if not is_same_name(model["name"], own):
         flags.append(f"The predictions were made by {own}, and not by a model of the name given.")
-    described = tuple(map(_describe, files.values(), uploads))
-    return _Draft(model, described, tuple(flags), SANDBOX.compute(uploads, "a predictions file", **OPTIONS))
+    described = tuple(map(_describe, files.values(), contents))
+    return _Draft(contents, model, described, tuple(flags), SANDBOX.compute(contents, "a predictions file", **OPTIONS))
 
 
-def _store(
-    storage: Storage, id: str, user: str, draft: _Draft, uploads: Sequence[bytes], now: Callable[[], datetime]
-) -> None:
+def _store(storage: Storage, id: str, user: str, draft: _Draft, now: Callable[[], datetime]) -> None:
     """Store a request, unless it was stored in the meantime or the rate limit was reached."""
-    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in uploads}
+    files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
             return
         earlier = submissions(storage)
         _check_rate(earlier, user, now())
-        flags = [*draft.flags, *_compare(draft, user, earlier)]
+        flags = [*draft.flags, *_compare(draft, user, storage, earlier)]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
         record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
         files[record_path(id)] = _to_bytes({**record, "sha256": json_hash(record)})
@@ -306,13 +328,15 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     }
 
 
-def _compare(draft: _Draft, user: str, stored: Sequence[Submission]) -> list[str]:
+def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submission]) -> list[str]:
     """Flags for scores that are copied from another user or model, or from what is withdrawn or waits for a person.
 
     Raises:
-        SubmissionError: the model's name is another user's.
+        SubmissionError: the model's name is another user's, or that of published values.
     """
     name = draft.model["name"]
+    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
+    check_name(name, imported)
     check_owner(name, user, stored)
     sources = []
     for submission in stored:
@@ -343,6 +367,21 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
         limit = positive_setting(name, most)
         if len(found) >= limit:
             raise RateLimitError(limit, found[-limit][0] + _HOUR, user if found is own else "")
+
+
+def _count_check(storage: Storage, user: str, now: datetime) -> None:
+    """Count a check; raise `RateLimitError` if a user, or all visitors without a login, made too many in an hour."""
+    limit = _CHECKS * positive_setting(*(("VL_ASSAY_USER_RATE_LIMIT", 10) if user else ("VL_ASSAY_RATE_LIMIT", 60)))
+    with _adding:
+        users = _checks.setdefault(storage, {})
+        for name, times in [*users.items()]:
+            users[name] = [time for time in times if _HOUR > now - time > -_HOUR]
+            if not users[name]:
+                del users[name]
+        made = users.setdefault(user, [])
+        if len(made) >= limit:
+            raise RateLimitError(limit, made[-limit] + _HOUR, user, "checks")
+        made.append(now)
 
 
 def _sha256(content: bytes) -> str:

@@ -1,6 +1,7 @@
-"""A limit on uploads over the network: how many at a time, how slow and how large they may be.
+"""A limit on what visitors send: how slow and how large it may be, and how many uploads there may be at a time.
 
-Without it some thousand visitors who send a byte a minute would keep everyone else from the page.
+Without it some thousand visitors who send a byte a minute would keep everyone else from the page, and a body in JSON
+would take fifty times its size in memory before anything looks at it.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
+from gradio.route_utils import API_PREFIX
 from starlette.requests import ClientDisconnect
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
+_UPLOAD = f"{API_PREFIX}/upload"
 
 
 class UploadLimit:
-    """ASGI middleware for the requests that upload files; others pass.
+    """ASGI middleware for the bodies of requests.
 
     Args:
         app: the application.
+        size: bytes of a request that uploads files (413).
+        body: bytes of any other request.
         at_once: uploads at the same time; others wait for a place.
         wait: seconds after which they are asked to come again (status 503).
-        patience: seconds that an upload has before it must have sent at `rate` (408).
+        patience: seconds that a body has before it must have been sent at `rate` (408).
         rate: bytes per second.
-        size: bytes of one request (413).
     """
 
     def __init__(
@@ -34,50 +38,60 @@ class UploadLimit:
         app: Any,
         *,
         size: int,
+        body: int = 1 << 18,
         at_once: int = 256,
         wait: float = 60.0,
         patience: float = 10.0,
         rate: float = 50_000.0,
     ) -> None:
-        self._app, self._size, self._wait, self._patience, self._rate = app, size, wait, patience, rate
+        self._app, self._wait, self._patience, self._rate = app, wait, patience, rate
+        self._size, self._body = size, body
         self._places = asyncio.Semaphore(at_once)
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].endswith("/upload"):
+        if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        if scope["path"] != _UPLOAD:
+            return await self._pass_on(scope, receive, send, self._body)
         try:
             await asyncio.wait_for(self._places.acquire(), self._wait)
         except TimeoutError:
             return await _refuse(send, 503, "too many uploads at the same time; send the same again in a minute")
         try:
-            await self._app(scope, self._limited(receive), send)
-        except ClientDisconnect:
-            pass  # nobody waits for an answer
-        except TimeoutError:
-            await _refuse(send, 408, f"the upload is slower than {self._rate / 1000:g} kB per second; send it again")
-        except _TooLargeError:
-            await _refuse(send, 413, f"the files have more than {self._size / (1 << 20):,.0f} MB together; send fewer")
+            await self._pass_on(scope, receive, send, self._size)
         finally:
             self._places.release()
 
-    def _limited(self, receive: _Receive) -> _Receive:
-        start, size = asyncio.get_running_loop().time(), 0
+    async def _pass_on(self, scope: _Message, receive: _Receive, send: _Send, most: int) -> None:
+        start, size, is_whole = asyncio.get_running_loop().time(), 0, False
+        refusal: tuple[int, str] | None = None
 
         async def limited() -> _Message:
-            nonlocal size
-            async with asyncio.timeout_at(start + self._patience + size / self._rate):
-                message = await receive()
+            nonlocal size, is_whole, refusal
+            if is_whole:  # only the end of the connection comes
+                return await receive()
+            try:
+                async with asyncio.timeout_at(start + self._patience + size / self._rate):
+                    message = await receive()
+            except TimeoutError:
+                refusal = 408, f"the request is slower than {self._rate / 1000:g} kB per second; send it again"
+                raise ClientDisconnect from None
             size += len(message.get("body", b""))
-            if size > self._size:
-                raise _TooLargeError
+            is_whole = not message.get("more_body", False)
+            if size > most:
+                refusal = 413, f"the request has more than {most / (1 << 20):,.2f} MB; send fewer or smaller files"
+                raise ClientDisconnect
             return message
 
-        return limited
+        async def send_unless_refused(message: _Message) -> None:
+            if refusal is None:  # else what the application makes of a body that is cut off
+                await send(message)
 
-
-class _TooLargeError(Exception):
-    pass
+        with suppress(ClientDisconnect):
+            await self._app(scope, limited, send_unless_refused)
+        if refusal:
+            await _refuse(send, *refusal)
 
 
 async def _refuse(send: _Send, status: int, reason: str) -> None:

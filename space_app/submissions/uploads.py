@@ -9,13 +9,16 @@ import json
 import os
 import re
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import comb
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
 from ...metrics.common.errors import PredictionsError, SubmissionError, UnknownNameError, VLAssayError
 from ...metrics.records.predictions import check_format
 from .sandbox import Footer, Sandbox, readable
@@ -110,16 +113,35 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
     return predictions
 
 
-def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
-    """The data of the task that a predictions file's metadata name; kept in memory.
+def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
+    """Predictions with the benchmark's images in place of their own keys, by which rows are clustered.
 
-    ``VL_ASSAY_DATA_DIR`` names a folder with the sources of benchmarks that are not downloaded, one folder for each.
+    Args:
+        predictions: as `check_upload` returned them.
+        data: the examples of their task.
+
+    Returns:
+        `predictions` if their keys are the same. A missing image stays missing, and an image that the benchmark's data
+        do not identify belongs to its example alone.
+    """
+    known = {
+        example.id: [key or f"file:{example.id}#{number}" for number, key in enumerate(example.images)]
+        for example in data.examples
+    }
+    rows = [
+        replace(row, images=[ours if theirs else "" for ours, theirs in zip(known[row.id], row.images, strict=True)])
+        for row in predictions.rows
+    ]
+    is_same = [row.images for row in rows] == [row.images for row in predictions.rows]
+    return predictions if is_same else replace(predictions, rows=rows)
+
+
+def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
+    """The data of the task that a predictions file's metadata name, see `known_examples`.
 
     Raises:
         PredictionsError: there is no such task, its task type is another, or its data are not on this server.
     """
-    from ...hub_datasets.core.benchmarks import get_task
-
     section = metadata.get("benchmark")
     section = section if isinstance(section, dict) else {}
     name, task_name, task_type = section.get("name"), section.get("task"), metadata.get("task_type")
@@ -145,8 +167,7 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
             f"all of {', '.join(task.configs)}, or one of them"
         )
     try:
-        with _loading:
-            data = _load(f"{name}/{part}", os.environ.get("VL_ASSAY_CACHE"), os.environ.get("VL_ASSAY_DATA_DIR"))
+        data = known_examples(f"{name}/{part}")
     except (VLAssayError, OSError) as error:
         raise PredictionsError(
             f"{label} cannot be checked: the data of {name}/{part} are not on this server "
@@ -157,14 +178,46 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
     return data
 
 
+def known_examples(reference: str) -> TaskData:
+    """The examples of a task or configuration, without their images, as `prepare` built them; kept in memory.
+
+    Raises:
+        UnknownNameError, DataError: as `load_examples`; nothing is downloaded or built for a visitor's request.
+    """
+    with _loading:
+        return _load(reference, os.environ.get("VL_ASSAY_CACHE"), os.environ.get("VL_ASSAY_DATA_DIR"))
+
+
+def prepare() -> None:
+    """Build the datasets that uploads are compared with, and warn of those that cannot be built.
+
+    These are the ones that are generated, those with a folder of sources in ``VL_ASSAY_DATA_DIR``, and those that
+    ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
+    """
+    folder = os.environ.get("VL_ASSAY_DATA_DIR")
+    named = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
+    for name in named.difference(benchmark_names()):
+        warnings.warn(str(UnknownNameError("benchmark in VL_ASSAY_BENCHMARKS", name, benchmark_names())), stacklevel=2)
+    for name in benchmark_names():
+        benchmark = get_benchmark(name)
+        has_sources = name in named or bool(folder and (Path(folder) / name).is_dir())
+        for task in benchmark.tasks:
+            if not (has_sources or not benchmark.source or set(task.configs) <= set(benchmark.generated)):
+                continue
+            try:
+                _load.__wrapped__(f"{name}/{task.name}", None, folder, may_build=True)
+            except (VLAssayError, OSError) as error:
+                warnings.warn(f"predictions of {name}/{task.name} cannot be submitted: {error}", stacklevel=2)
+
+
 @lru_cache(maxsize=64)
-def _load(reference: str, cache: str | None, folder: str | None) -> TaskData:
+def _load(reference: str, cache: str | None, folder: str | None, may_build: bool = False) -> TaskData:
     """The data of a task by name, and by the environment that says where they are."""
     from ...hub_datasets import load_examples
     from ...hub_datasets.core.build import sources_folder
 
     sources = sources_folder(reference.partition("/")[0], folder or None)
-    return load_examples(reference, data_dir=sources, needs_images=False)[0]
+    return load_examples(reference, data_dir=sources, needs_images=False, may_build=may_build)[0]
 
 
 def positive_setting(name: str, default: int) -> int:
@@ -291,6 +344,7 @@ def _most_size(data: TaskData) -> int:
 def _check_benchmark(predictions: Predictions, data: TaskData, label: str) -> None:
     section, name = predictions.metadata["benchmark"], f"{data.benchmark}/{data.task.name}"
     ours = {"split": data.split, "fingerprint": data.fingerprint, "metrics": json.loads(json.dumps(data.task.metrics))}
+    ours["limit"] = None
     for key, value in ours.items():
         if section.get(key) != value:
             raise PredictionsError(
@@ -320,10 +374,9 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
         )
     rows = [by_id[example.id] for example in data.examples]
     correct, columns = _retrieval_set(data, rows) if data.task.task_type == "retrieval" else ({}, 0)
-    images: dict[str, str] = {}
     for example, row in zip(data.examples, rows, strict=True):
         problem = _other_values(example, row, correct) or _other_shape(row, example, columns)
-        problem = problem or _other_images(example, row, images)
+        problem = problem or _other_images(example, row)
         if problem:
             raise PredictionsError(f"{label}: the example {_shown(row.id)}: {problem}")
 
@@ -362,17 +415,11 @@ def _other_shape(row: Any, example: Example, columns: int) -> str | None:
     return None
 
 
-def _other_images(example: Example, row: Row, seen: dict[str, str]) -> str | None:
-    """Images need valid keys, and one key per image of the dataset, because rows are clustered by key."""
+def _other_images(example: Example, row: Row) -> str | None:
     if len(row.images) != len(example.images):
         return f"{len(row.images)} images; it has {len(example.images)}"
-    for ours, theirs in zip(example.images, row.images, strict=True):
-        if theirs and not _IMAGE_KEY.fullmatch(theirs):
-            return f"the image key {_shown(theirs)}; a key has 32 hexadecimal digits"
-        # A file name is no key: two crops of one photograph share it.
-        if theirs and ours and not ours.startswith("file:") and seen.setdefault(ours, theirs) != theirs:
-            return f"the image key {_shown(theirs)}, but another row with the same image has {_shown(seen[ours])}"
-    return None
+    strange = next((key for key in row.images if key and not _IMAGE_KEY.fullmatch(key)), None)
+    return strange and f"the image key {_shown(strange)}; a key has 32 hexadecimal digits"
 
 
 def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:

@@ -177,9 +177,9 @@ def small_server():
     async def upload(request):
         return PlainTextResponse(str(len(await request.body())))
 
-    limits = Middleware(UploadLimit, size=1000, at_once=2, wait=0.3, patience=1.0, rate=100.0)
+    limits = Middleware(UploadLimit, size=1000, body=500, at_once=2, wait=0.3, patience=1.0, rate=100.0)
     config = uvicorn.Config(
-        Starlette(routes=[Route("/gradio_api/upload", upload, methods=["POST"])], middleware=[limits]),
+        Starlette(routes=[Route("/{path:path}", upload, methods=["GET", "POST", "PUT"])], middleware=[limits]),
         port=0,
         log_level="error",
     )
@@ -198,6 +198,17 @@ def test_uploads_are_limited_in_size_in_time_and_in_number(small_server):
     assert httpx.post(small_server, content=b"x" * 1000).text == "1000"
     large = httpx.post(small_server, content=b"x" * 1001)
     assert (large.status_code, "send fewer" in large.text) == (413, True)
+    for method, path in (
+        ("POST", "run/predict"),
+        ("POST", "call/upload"),
+        ("PUT", "x"),
+        ("GET", "queue/data"),
+        ("POST", ""),
+    ):
+        address = small_server.replace("upload", path)
+        assert httpx.request(method, address, content=b"x" * 500).text == "500"
+        for content in (b"x" * 501, iter([b"x"] * 501)):  # in one piece, and without a length
+            assert httpx.request(method, address, content=content).status_code == 413
 
     address, start = urlsplit(small_server), time.monotonic()
     with ExitStack() as stack:
@@ -209,6 +220,21 @@ def test_uploads_are_limited_in_size_in_time_and_in_number(small_server):
     assert [answer.split()[1] for answer in answers] == [b"408", b"408"]
     assert time.monotonic() - start < 4
     assert httpx.post(small_server, content=b"x").text == "1"
+
+
+@pytest.mark.parametrize(
+    "path", ["run/predict", "queue/join", "call/submit", "run/upload", "call/v2/submit", "api/predict"]
+)
+def test_a_large_body_takes_no_memory_whatever_page_it_is_for(path, shared_space):
+    body = b'{"data": [' + b"{}," * (6 << 20) + b"{}]}"
+    with memory_below(60):
+        answer = httpx.post(
+            f"{shared_space.address}/gradio_api/{path}",
+            content=body,
+            headers={"content-type": "application/json"},
+            timeout=60,
+        )
+    assert answer.status_code == 413
 
 
 def test_files_are_refused_before_they_are_read(tmp_path):

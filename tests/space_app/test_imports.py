@@ -125,19 +125,17 @@ def test_a_wrong_line_is_refused_by_its_number_with_a_right_line(cells, message)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has the columns '', but the columns are model,"),
+        ("", "has no values: the columns are model,"),
+        ("model,value\nViT,1", "has the columns 'model,value', but the columns are model,"),
         (f"{HEAD},notes\n{MACRO},", "has the columns '.*notes'"),
-        (HEAD.replace("task", "model"), "has the columns"),
         (HEAD, "has no values"),
-        (f"{HEAD}\n{MACRO},more", "line 2 has 9 cells"),
-        (f'{HEAD}\n"', "line 2 is not CSV"),
-        (f"{HEAD}\n{'x' * 200_000}", "is not CSV"),
+        (f"{HEAD}\n{MACRO},more", "line 2 has 9 cells, not 8"),
+        (f"{HEAD}\n{'x' * 200_000}", "line 2: field larger"),
         (f"{HEAD}\n{MACRO}\n{CIFAR}\n{MACRO}", "lines 2 and 4 give 'ViT' the same score; keep one of them"),
         (f"{HEAD}\n" + f"{CIFAR}\n" * 3, "lines 2 and 3"),
-        (f"{HEAD}\né".encode("latin-1"), "is not UTF-8"),
         (b"a" * (2**24 + 1), "is larger than 16 MB"),
     ],
-    ids=range(11),
+    ids=range(9),
 )
 def test_a_file_that_is_not_such_a_table_is_refused(text, message):
     with pytest.raises(DataError, match=message):

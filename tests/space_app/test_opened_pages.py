@@ -13,6 +13,8 @@ from submission_support import MemoryStorage
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.pages import gallery
 from vl_assay.space_app.pages.address import MOST_CHARACTERS, MOST_TEXT, View, parse_query
+from vl_assay.space_app.pages.compare import compare_tab
+from vl_assay.space_app.pages.leaderboard import Leaderboard
 from vl_assay.space_app.pages.model import model_tab
 
 
@@ -50,6 +52,14 @@ def events(page):
     with gr.Blocks() as blocks, gr.Tab() as tab:
         opened = page(Catalogue(MemoryStorage(), many_models(3, 1)), tab)
     return {function.name: function.fn for function in blocks.fns.values()}, opened
+
+
+def leaderboard_tab(catalogue, tab):
+    return Leaderboard(catalogue)
+
+
+def compare_page(catalogue, tab):
+    return compare_tab(catalogue)
 
 
 @pytest.fixture
@@ -96,3 +106,32 @@ def test_errors_are_drawn_whichever_event_comes_first_and_only_where_they_are_se
     assert first[:2] == later[:2]
     assert "Examples 1 to 12 of" in later[4]
     assert functions["on_select"]("toy_scenes/itm", [two], "any", "", 0, request()) == [gr.skip()] * len(outputs)
+
+
+BOARD = Catalogue(MemoryStorage()).board
+SCORES = [column.heading for column in BOARD.columns if column.benchmark == "toy_scenes"][:2]
+MODELS = ["demo-clip (recomputed)", "mock:bag-of-words (recomputed)"]
+
+
+def shown(n):
+    """The values of the Leaderboard page, as a request may hold them."""
+    return ["Overview", SCORES * n, "", None, None, None, ["recomputed"] * n, False, False, ""]
+
+
+EVENTS = {
+    "leaderboard": (leaderboard_tab, "_draw", shown),
+    "download": (leaderboard_tab, "write", shown),
+    "compare": (compare_page, "draw", lambda n: [SCORES[0], MODELS * n]),
+    "errors": (
+        gallery.gallery_tab,
+        "draw",
+        lambda n: ["toy_scenes/order", ["demo-clip", "mock:bag-of-words"] * n, "any", ""],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_known_name_that_a_request_repeats_without_end_counts_once(name):
+    page, event, values = EVENTS[name]
+    functions, _ = events(page)
+    assert functions[event](*values(1)) == functions[event](*values(2_000))

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from pages_support import DRAWN, choices, choose, open_tab, serious
 
+from vl_assay.hub_datasets import load_examples
+
 
 @pytest.mark.parametrize("tab", DRAWN)
 def test_each_page_opens_with_something_fits_the_window_and_can_be_used_by_everyone(visit, tab):
@@ -97,6 +99,7 @@ def test_a_point_is_named_when_it_is_pointed_at_or_tapped(visit, width):
 
 
 def test_a_template_is_downloaded_for_the_task_that_is_chosen(visit, tmp_path):
+    load_examples("toy_scenes/vqa")
     page = visit("submit")
     page.get_by_text("From a file of your own").click()
     choose(page, "#template-task", "toy_scenes/vqa")

@@ -140,6 +140,52 @@ def test_huge_scores_are_compared_without_overflow():
         scores_hash(predictions(examples, lambda n, i, t: 1.7e308 * (-1) ** len(t)))
 
 
+LABELLED = {
+    "the boxes themselves": {},
+    "boxes a little off": {"off": 0.2},
+    "boxes clearly off": {"off": 1.5},
+    "the boxes, of half of the phrases": {"found": 0.6},
+    "the boxes, unsure": {"surer": 0},
+    "other boxes, surer where the caption is true": {"off": 30},
+}
+
+
+@pytest.mark.parametrize("how", LABELLED)
+def test_detections_that_were_made_from_the_labels_are_told(how):
+    assert any("labels" in flag or "more than of any known model" in flag for flag in flags_of_boxes(**LABELLED[how]))
+
+
+def test_detections_of_a_detector_are_not_flagged():
+    assert flags_of_boxes(off=2.5, found=0.9, surer=0.3) == []
+
+
+def flags_of_boxes(off=0.0, found=1.0, surer=9.0):
+    """The flags for boxes moved by `off` of 20 pixels, for a share of the phrases, surer where true."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in range(200):
+        true = n % 2 == 0
+        box = [*(corner := rng.integers(0, 99, 2)), *(corner + 20)]
+        boxes = [[float(each) for each in np.array(box) + rng.choice([-1, 1]) * off]] * bool(rng.random() < found)
+        phrases = [{"text": "cat", "start": 0, "end": 3}]
+        scores = [float(rng.random() + surer * true)] * len(boxes)
+        row = DetectionRow(
+            f"{n}", "c", "x", [f"i{n}"], true, f"p{n // 2}", phrases, [[box]] if true else [[]], [boxes], [scores]
+        )
+        rows.append(row)
+    made = Predictions(rows, {"benchmark": {"name": "toy_scenes", "task": "detection"}, "model": {"name": "m"}})
+    return find_flags(made, data(rows=0))
+
+
+@pytest.mark.parametrize("size", [1.0, 0.3, 1e-3, 40.0])
+def test_answers_that_were_made_from_the_labels_are_told_whatever_their_size(size):
+    rows = [
+        VQARow(f"{n}", "c", "x", [f"i{n}"], "is it", n % 3 == 0, size * (1 if n % 3 == 0 else -1)) for n in range(90)
+    ]
+    made = Predictions(rows, {"benchmark": {"name": "toy_scenes", "task": "vqa"}, "model": {"name": "m"}})
+    assert any("100.0 % of the 90 examples are right" in flag for flag in find_flags(made, data(rows=0)))
+
+
 def test_missing_examples_are_told():
     examples = data()
     made = predictions(examples, lambda n, i, t: hash((n, t)) % 1000)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from report_support import declared
 
 from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets.core.benchmarks import get_task
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.evaluation import lines
 from vl_assay.metrics.modules.discovery import get_spec
@@ -44,7 +45,7 @@ def matching_predictions(benchmark, task, categories, shape, seed, n=120, tags=(
         )
         for number in range(n)
     ]
-    return predictions_of(rows, benchmark, task, [task])
+    return predictions_of(rows, benchmark, task, list(get_task(benchmark, task).configs))
 
 
 def answer_predictions(seed, n=120):

@@ -20,6 +20,7 @@ from vl_assay.metrics.common.errors import (
     UnknownNameError,
 )
 from vl_assay.metrics.common.storage import json_hash
+from vl_assay.space_app.board.imports import parse_table, store_table
 from vl_assay.space_app.storage import records
 from vl_assay.space_app.storage.records import metrics_version, results_of, submissions
 from vl_assay.space_app.submissions.submissions import OPTIONS, finish, preview, review, submit, withdraw
@@ -152,7 +153,9 @@ def test_a_name_that_the_predictions_do_not_have_is_flagged(toy, storage):
 @pytest.mark.parametrize(
     "name",
     ["Human", "hum\u0430n", "H\u00fcman", "\uff28uman", "CHANCE", "Random  Chance", "\u3164", "\u2800\u2800", "- -",
-     "best\ufe0f", "demo-clip, shipped with VL-Assay"],
+     "best\ufe0f", "demo-clip, shipped with VL-Assay", "NegCLIP", "negclip", "neg_clip", "N e g - C L I P", "Neg.CLlP",
+     "\u0274egCLIP", "\U0001f17degCLIP", "N\u0435gCLIP", "\uff2eegCLIP", "\u0272egCLIP", "GPT-4V", "gpt4v",
+     "GPT\u20144V", "clip vit b/32", "CLIP Vi\u1d1b-B/32"],
 )  # fmt: skip
 def test_reserved_and_invisible_names_are_refused_typed_and_in_the_metadata(name, toy, storage):
     renamed = changed(of_model(toy, 1), metadata=lambda metadata: metadata["model"].update(name=name))
@@ -162,7 +165,22 @@ def test_reserved_and_invisible_names_are_refused_typed_and_in_the_metadata(name
     assert storage.files == {}
 
 
-@pytest.mark.parametrize("name", ["model 1", "Model-1", "M\u043edel 1", "model l", "rnodel I", "\uff4dodel 1"])
+def test_a_name_of_imported_values_is_refused_as_well(toy, storage):
+    table = (
+        "model,benchmark,task,category,metric,score,value,source\nModel One,sugarcrepe,itm,,sugarcrepe_itm,accuracy,1,x"
+    )
+    store_table(storage, parse_table(table.encode(), "a.csv"))
+    for call in (submit, preview):
+        with pytest.raises(
+            SubmissionError, match="looks like 'Model One', which stands on the leaderboard for published"
+        ):
+            call(storage, [of_model(toy, 1)], {"name": "model_\u1d0fne"}, "someone", now=at(0))
+    assert submit(storage, [of_model(toy, 1)], {"name": "NegCLIP of mine"}, "someone", now=at(0)).id
+
+
+@pytest.mark.parametrize(
+    "name", ["model 1", "Model-1", "model1", "M\u043edel 1", "model l", "rnodel I", "\uff4dodel 1"]
+)
 def test_a_name_belongs_to_its_first_user_until_a_maintainer_withdraws_it(name, toy, storage):
     first = submit(storage, [of_model(toy, 1)], {}, "someone", now=at(0))
     for call in (submit, preview):

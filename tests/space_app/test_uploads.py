@@ -18,9 +18,10 @@ from vl_assay.metrics.common.errors import PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.submissions import uploads
 from vl_assay.space_app.submissions.sandbox import Sandbox
 from vl_assay.space_app.submissions.submissions import OPTIONS, submit
-from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected
+from vl_assay.space_app.submissions.uploads import check_link, check_text, check_upload, expected, prepare
 
 TASKS = ("order", "paraphrases", "groups", "detection", "vqa", "retrieval")
 SCRIPT = "<script>alert(1)</script>"
@@ -84,17 +85,6 @@ def widened(rows):
         row["scores"] = [[*scores, 0.0] for scores in row["scores"]]
 
 
-def split_images(rows):
-    """Give an image that two rows share a key of its own in one of them, which would narrow intervals."""
-    seen = {}
-    for row in rows:
-        if row["images"][0] in seen:
-            row["images"] = ["0" * 32]
-            return
-        seen[row["images"][0]] = row
-    raise AssertionError("no image is shared")
-
-
 BAD = {
     "another version": ("order", {"metadata": lambda m: m.update(version=2)}, r"mine\.parquet was written by vl-assay"),
     "unknown benchmark": ("order", {"metadata": said("benchmark", name="aro2")}, "unknown benchmark 'aro2'; known"),
@@ -136,7 +126,7 @@ BAD = {
     "infinity": ("order", {"rows": first(scores=[[math.inf, 0.0, 0.0, 0.0, 0.0]])}, "NaN, infinite or missing"),
     "no scores": ("vqa", {"rows": first(score=None)}, "no scores, though no image is missing"),
     "a strange image key": ("vqa", {"rows": first(images=["../x"])}, "the image key '../x'; a key has 32"),
-    "an image of its own": ("hard_positives", {"rows": split_images}, "but another row with the same image has"),
+    "a limit": ("order", {"metadata": said("benchmark", limit=9)}, "its limit is 9, that of .* None"),
     "an image too many": ("order", {"rows": first(images=["0" * 32] * 2, correct=[0, 1])}, "1 rows of scores for 2"),
     "an infinite number": ("order", {"metadata": lambda m: json.dumps(m | {"x": 7}).replace(": 7", ": 1e999")}, "inf;"),
     "a huge number": ("order", {"metadata": said("run", seconds=10**400)}, "a number is finite and below"),
@@ -238,6 +228,11 @@ def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(below, tmp_p
     sources.mkdir(parents=True)
     sources_vl_checklist.make(sources)
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
+    monkeypatch.setenv("VL_ASSAY_BENCHMARKS", "vl_checklist" if below == "." else "")
+    with pytest.raises(PredictionsError, match=r"the data of vl_checklist/itm are not on this server .*was not built"):
+        expected(metadata)
+    monkeypatch.setattr(uploads, "benchmark_names", lambda: ["vl_checklist"])
+    prepare()
     data = expected(metadata)
     [own] = load_examples("vl_checklist/itm", data_dir=sources, needs_images=False)
     assert len(data.examples) > 10
@@ -284,6 +279,7 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
 def classified(tmp_path_factory):
     """Predictions of zero-shot classification by a mock on the images that are drawn."""
     [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
+    load_examples("zero_shot/shapes", needs_images=False)  # as the server prepares them
     return path
 
 

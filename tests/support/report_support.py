@@ -14,13 +14,13 @@ def declared(benchmark, task):
     return dict(get_task(benchmark, task).metrics) if benchmark in benchmark_names() else {}
 
 
-def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None, **facts):
+def write(path, rows, benchmark="toy_scenes", task="itm", model="a", about=None, run=None, **facts):
     """A file of predictions; `about` describes the model further, `facts` the benchmark."""
     if "metrics" not in facts:
         facts["metrics"] = declared(benchmark, task)
     missing = [row.id for row in rows if not row.is_scored]
     described = {"name": benchmark, "task": task, "rows": len(rows), "missing": missing, "fingerprint": "f" * 64}
-    metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts}
+    metadata = {"model": {"name": model} | (about or {}), "benchmark": described | facts, "run": run or {}}
     write_predictions(path, Predictions(rows, metadata))
     return path
 

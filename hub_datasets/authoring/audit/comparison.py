@@ -22,7 +22,7 @@ from .audit import RULES, blind_predictions
 from .probes import group_pairs
 from .report import as_json, write_forms
 
-SCHEMA = "vl-assay/comparison"
+SCHEMA = "vl-assay/set-comparison"
 VERSION = 1
 COMPARISON_FILE = "comparison"
 _RESAMPLES = 2_000

@@ -28,7 +28,7 @@ _NO_PAIRS = "no pairs of a caption and a hard negative of one image"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `audit_all` found out about a benchmark, or one of its tasks.
+    """The audit of a benchmark, or of one of its tasks.
 
     Args:
         part: the benchmark, or ``benchmark/task`` where several tasks have pairs.

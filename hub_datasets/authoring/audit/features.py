@@ -37,7 +37,7 @@ class Features(NamedTuple):
 
 
 def formatting(captions: Sequence[str]) -> Features:
-    """How a caption is typed, and how long it is."""
+    """Return features of a caption's typing and length."""
     rows = [[float(measure(caption)) for measure in _FORMATS.values()] for caption in captions]
     return Features(list(_FORMATS), sparse.csr_matrix(rows), scaled=True)
 
@@ -61,7 +61,7 @@ def tag_counts(captions: Sequence[str]) -> Features:
 
 
 class Rarity:
-    """How common the words of captions are in the captions of other folds.
+    """The frequency of a caption's words in the captions of other folds.
 
     With fold k held out, the words of fold j are counted in the folds other than j and k, and those of fold k in the
     folds other than k and the next, so that training and held-out captions are compared with equally many others, and

@@ -87,7 +87,7 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
 
 
 def has_pairs(task: Task) -> bool:
-    """Whether the rows of a task have one image, positive captions and negatives."""
+    """Return whether the rows of a task have one image, positive captions and negatives."""
     return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
 
 
@@ -97,7 +97,7 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
 
 
 def count_positives(task: Task) -> int:
-    """How many columns of a matching task hold positive captions, whose names lack "negative"; 0 for other tasks."""
+    """Return the number of columns with positive captions, whose names lack "negative"; 0 unless it is matching."""
     if task.task_type != "matching":
         return 0
     return sum("negative" not in column for column in task.captions)

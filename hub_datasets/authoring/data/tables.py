@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import functools
 import json
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_origin, get_type_hints
 
 from ....metrics.common.errors import DataError, check_known, similar
 from ....metrics.common.storage import write_text
+from ....metrics.common.user_files import list_files, read_values
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
@@ -185,7 +185,7 @@ def _find_tables(path: Path) -> list[Path]:
             + (f". Did you mean {close[0]!r}?" if close else "")
         )
     found = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
-    found = found or sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    found = found or [file for file in list_files(path) if file.suffix.lower() in SUFFIXES]
     if not found:
         raise DataError(
             f"the folder {path} has no {', '.join(METADATA_FILES)} for its images and no other table "
@@ -201,30 +201,18 @@ def read_rows(path: Path) -> list[Keyed]:
         path: ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of rows by key.
 
     Raises:
-        DataError: the file cannot be read or has another suffix, a key comes twice, a row is not an object of columns
-            or has more cells than the table has columns.
+        DataError: the file cannot be read or has another suffix, or a row is not an object of columns or has more or
+            fewer cells than the first line.
     """
-    if path.suffix not in SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
     try:
-        if path.suffix == ".parquet":
+        if suffix == ".parquet":
             rows: Any = open_parquet(path).read().to_pylist()
-        elif path.suffix in (".csv", ".tsv"):
-            rows = _read_cells(path)
-        elif path.suffix == ".jsonl":
-            # Not splitlines, which would also break a line at separators inside a caption.
-            lines = path.read_text("utf-8-sig").split("\n")
-            rows = []
-            for number, line in enumerate(lines, 1):
-                try:
-                    rows += [json.loads(line)] if line.strip() else []
-                except ValueError as error:
-                    raise ValueError(f"line {number} is not JSON ({error}); mend or remove it") from error
         else:
-            rows = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=unique_keys)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} cannot be read as UTF-8 ({error}); save it in that encoding") from error
-    except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's errors are among these
+            rows = read_values(path, suffix)
+    except (OSError, ValueError) as error:  # pyarrow's errors are among these
         raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(rows, list | dict):
         raise DataError(f"{path} holds a {type(rows).__name__} at the top; give a list of rows, or an object of them")
@@ -369,38 +357,3 @@ def _hub_table(
             yield from ((str(number), row) for number, row in enumerate(loaded))
 
     return Table(reference, config or repo.partition("/")[2], streamed(), chosen)
-
-
-def _read_cells(path: Path) -> list[dict[str | None, Any]]:
-    separator = "\t" if path.suffix == ".tsv" else ","
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter=separator, strict=True)
-        try:
-            names = list(reader.fieldnames or ())
-            rows: list[dict[str | None, Any]] = list(reader)
-        except csv.Error as error:
-            raise ValueError(
-                f"{error}, after line {reader.line_num}; close the quotation mark that is open there, or shorten the "
-                "text"
-            ) from error
-    if len(names) == 1 and (others := [other for other in ",;\t|" if other in names[0]]):
-        raise ValueError(f"{others[0]!r} is between its columns; a {path.suffix} file has {separator!r} there")
-    if len(set(names)) < len(names):
-        [(name, count)] = Counter(names).most_common(1)
-        raise ValueError(f"{count} columns are called {name!r}; give each a name of its own")
-    for number, row in enumerate(rows):
-        if None in row:
-            raise ValueError(
-                f"row {number} has more cells than there are columns ({row[None][0]!r} is beyond them); put a text "
-                "with the separator in it in quotation marks"
-            )
-    return rows
-
-
-def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object from its items, as `object_pairs_hook`; raise `ValueError` if a key comes twice."""
-    content = dict(items)
-    if len(content) < len(items):
-        [(key, _)] = Counter(key for key, _ in items).most_common(1)
-        raise ValueError(f"the key {key!r} comes twice")
-    return content

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ....metrics.common.errors import ModelError
+from ....metrics.common.user_files import list_files
 from ...chat.client import KEY_VARIABLE, Completion, Endpoint, Refused
 from ...core.pretrained import load_part
 
@@ -87,7 +88,7 @@ class LocalModel:
         self._limit = getattr(self._model.config, "max_position_embeddings", None) or 1 << 30
         self._lock = threading.Lock()
         # Answers of another checkpoint in the same folder are not reused.
-        files = sorted((file.name, file.stat()) for file in path.iterdir() if file.is_file())
+        files = sorted((file.name, file.stat()) for file in list_files(path) if file.is_file())
         identity = repr([(name, stat.st_size, stat.st_mtime_ns) for name, stat in files])
         self.name = f"{LOCAL}{path.resolve()}@{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 

@@ -111,7 +111,7 @@ def _shots(kind: str) -> list[str]:
 
 
 def _first_line(text: str, label: str) -> str:
-    """What stands after a label, in a line with it or else in the first line that is not empty and no preface."""
+    """Return the text after a label, on its line or else on the first line that is neither empty nor a preface."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     labelled = [line for line in lines if line.lower().startswith(f"{label.lower()}:")]
     # Llama 2 often begins with "Sure! Here is the sentence:".

@@ -65,7 +65,7 @@ class _Words(NamedTuple):
     lower: list[str]
 
     def matches(self, at: int, items: str) -> bool:
-        """Whether the word at a place is one of a guard's items."""
+        """Return whether the word at a place is one of a guard's items."""
         if not 0 <= at < len(self.lower):
             return False
         word, tag = self.lower[at], self.tagged.tags[at]
@@ -87,7 +87,7 @@ class _Words(NamedTuple):
         return next((end - 1 for first, end in self.tagged.noun_phrases if first <= at < end), -1)
 
     def is_name(self, start: int, end: int) -> bool:
-        """Whether a capital within the caption marks one of the words, or the first together with the next one."""
+        """Return whether a capital within the caption marks one of the words, or the first and the next one."""
         words = self.tagged.words
         if self.tagged.text.upper() == self.tagged.text:
             return False

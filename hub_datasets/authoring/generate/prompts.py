@@ -57,7 +57,7 @@ for _part in ("obj", "att"):
 
 
 class JsonPrompts:
-    """How a model is asked for candidates, in JSON; `paper_prompts.PaperPrompts` asks as the papers do."""
+    """Prompts that ask a model for candidates in JSON; `paper_prompts.PaperPrompts` asks as the papers do."""
 
     def steps(self, kind: str) -> tuple[str, ...]:
         """Return the steps of a kind: one that writes the candidate, or three that locate, think and compose."""

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, VLAssayError
+from ....metrics.common.user_files import list_files
 from ....metrics.records.predictions import file_hash
 from ...core.benchmarks import benchmark_names, code_hash
 from ...core.repository import BUILD_FILE
@@ -100,7 +101,7 @@ def _content_hash(settings: Settings) -> str:
         return file_hash(path)
     digest = hashlib.sha256(code_hash(name).encode() if is_ours else b"")
     if path.is_dir() and (data_dir or not is_ours):
-        for file in sorted(path.rglob("*")):
+        for file in list_files(path, "**/*"):
             if file.is_file() and not file.resolve().is_relative_to(settings.work.resolve()):
                 state = file.stat()
                 digest.update(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())

@@ -284,7 +284,7 @@ def _why_ended(probes: Mapping[str, Any], refining: Sequence[str], done: int, mo
 def _accuracy(
     gaps: NDArray[np.float64], categories: Sequence[str], groups: NDArray[np.intp], confidence: float
 ) -> dict[str, Any]:
-    """How often gaps are above 0, with ties counting half: `accuracy`, its interval from resampling the groups,
+    """Return how often gaps are above 0, with ties counting half: `accuracy`, its interval from resampling the groups,
     `tie_rate`, `mean_gap`, `n`, and the same by category."""
     values, tied = match_scores(np.column_stack([gaps, np.zeros(len(gaps))]), np.zeros(len(gaps)), "half")
     examples = make_examples({"accuracy": values}, tied, categories=categories, clusters=groups)

@@ -108,7 +108,7 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
 
 
 def _verdict(record: Mapping[str, Any]) -> str:
-    """How many pairs are kept, and what scorers reached on all of them and reach on those."""
+    """Return the number of pairs that are kept, and the scores of the probes before and after."""
     reached = {
         words(name): [percent(part[when]["accuracy"]) for when in Gaps._fields]
         for name, part in record["scorers"].items()

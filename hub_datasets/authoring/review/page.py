@@ -51,7 +51,7 @@ class Question:
 
 
 class Shown(NamedTuple):
-    """What the page shows of an item.
+    """The content of an item that the page shows.
 
     Attributes:
         texts: each with a heading, and as segments with their mark: "" for none, "old" or "new".

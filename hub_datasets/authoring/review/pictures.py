@@ -11,6 +11,7 @@ from typing import TypeVar
 from PIL import Image
 
 from ....metrics.common.errors import DataError
+from ....metrics.common.user_files import list_files
 from ...core.images import DECODING_ERRORS, decode, portable, thumbnail
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
@@ -52,8 +53,8 @@ class Pictures:
 
     def names(self) -> list[str]:
         """Return the names of all images below the folder, sorted, without hidden ones."""
-        found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-        return sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+        found = (path for path in list_files(self.folder, "**/*") if path.suffix.lower() in SUFFIXES)
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
 
     def load(self, image: str) -> Image.Image:
         """Load an image as models see it, see ``core.images``; raise `DataError` if it is missing or invalid."""

@@ -32,7 +32,7 @@ RESAMPLES = 2_000
 
 @dataclass(frozen=True, repr=False)
 class ErrorAnalysis(Document):
-    """What one or more models get wrong, in one or more tasks.
+    """The errors of one or more models, in one or more tasks.
 
     Args:
         tasks: the errors by task.
@@ -82,7 +82,7 @@ class ErrorAnalysis(Document):
         return pandas.DataFrame([line for task in self.tasks for line in _lines(task)])
 
     def summary(self) -> pandas.DataFrame:
-        """What goes with errors, a row for each task, model and feature that was tested.
+        """Return the features associated with errors, a row for each task, model and tested feature.
 
         Returns:
             The columns benchmark, task, model, kind, name, n, clusters (images), rate (the share of errors), low,

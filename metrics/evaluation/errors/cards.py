@@ -52,7 +52,7 @@ _Image = dict[str, Any]
 
 
 def _card(task: TaskErrors, number: int) -> dict[str, Any]:
-    """What the template shows of an example; `heads` are the headings of the columns of scores."""
+    """Return the fields of an example that the template shows; `heads` are the headings of the columns of scores."""
     id, part = task.keys[number]
     row = task.rows[number]
     keys = task.image_keys(row)

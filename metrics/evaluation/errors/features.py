@@ -1,4 +1,4 @@
-"""What goes with errors: categories, words, lengths and positions of examples, and how often each model errs there."""
+"""Features of examples, such as categories, words and lengths, and how often each model errs on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORD_KINDS = (_POSITIVE, _NEGATIVE, _BOTH, _ANY, _PHRASE)
 
 
 class Feature(NamedTuple):
-    """What some examples have in common, such as a word: its kind, and its name within that."""
+    """A property that some examples share, such as a word: its kind, and its name within that."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Feature(NamedTuple):
 
 
 class Association(NamedTuple):
-    """How often a model errs on the examples that have a feature.
+    """The error rate of a model on the examples that have a feature.
 
     Attributes:
         feature: the feature.
@@ -64,7 +64,7 @@ class Association(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """How far the rate is from what is expected, more for more examples; what is shown first has most."""
+        """The distance of the rate to its expectation, larger for more examples; the order of display."""
         return abs(self.rate - self.expected) * self.n**0.5
 
 
@@ -177,7 +177,7 @@ def _of_phrases(row: DetectionRow, part: str) -> Iterator[Feature]:
 
 
 def _of_differences(positives: Sequence[str], negatives: Sequence[str]) -> Iterator[Feature]:
-    """How the negative captions differ from the first positive one."""
+    """Yield the differences of the negative captions from the first positive one."""
     pairs = [marked(positives[0], negative) for negative in negatives]
     own, others = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
     yield from (Feature(_POSITIVE, word) for word in own)

@@ -1,4 +1,4 @@
-"""What several models did on the examples of one task: right, tied or wrong, by which margin, and how confidently."""
+"""The outcomes of several models on the examples of one task: right, tied or wrong, margin and confidence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class ExampleData:
-    """What is known of a task's examples besides predictions; all of it may be missing.
+    """Captions, images and labels of a task's examples; all of them may be missing.
 
     Args:
         captions: those of each row, or its question, by its id.
@@ -75,7 +75,7 @@ class ExampleData:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What one model did; arrays of shape (n,), NaN where it has no predictions.
+    """The outcomes of one model: arrays of shape (n,), NaN where it has no predictions.
 
     Args:
         label: the model.
@@ -96,7 +96,7 @@ class Outcomes:
 
     @property
     def errs(self) -> Flags:
-        """Where the model errs, by the tie policy of the metric."""
+        """The mask of the examples on which the model errs, by the tie policy of the metric."""
         return self.losses > 0
 
     @cached_property
@@ -162,7 +162,7 @@ class TaskErrors:
 
     @cached_property
     def positive_captions(self) -> int:
-        """How many captions of a row, from the first, are true of its image."""
+        """Return the number of captions of a row, from the first, that are true of its image."""
         return get_spec(self.metric).positive_captions
 
     @cached_property

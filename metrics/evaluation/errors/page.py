@@ -86,7 +86,7 @@ class _Images:
 
 
 def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mapping[str, Picture]) -> dict[str, Any]:
-    """What the script needs of a task: names, the cards compressed, and for each what is filtered and sorted by."""
+    """Return the data of a task for the page's script: names, compressed cards, and their keys to filter and sort."""
     severity = np.stack([model.severity[numbers] for model in task.models], axis=1)
     places = {name: place for place, name in enumerate(task.category_names)}
     cards = json.dumps(list(cards_html(task, numbers, pictures, is_lazy=True)), ensure_ascii=False)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ...common.formatting import MISSING, interval, p_value, percent, words
-from ...statistics.association import wilson_interval
-from ...statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_totals
+from ...statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_totals, wilson_interval
 from .features import CATEGORY, LEAST_CLUSTERS, Association, Feature, find_associations
 from .outcomes import TaskErrors
 
@@ -197,7 +196,7 @@ def _agreement(
         share=float((first == second).mean()),
         share_interval=cluster_bootstrap(first == second, clusters, None, confidence, resamples, seed).micro,
         kappa=float(_kappa(counts[np.newaxis])[0]),
-        kappa_interval=percentile_interval(kappas, confidence) if spread else None,
+        kappa_interval=percentile_interval(kappas, confidence, clusters) if spread else None,
     )
 
 

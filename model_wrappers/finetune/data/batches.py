@@ -21,7 +21,7 @@ _CACHED_IMAGES = 1000
 
 
 class Drawn(NamedTuple):
-    """What a step sees of a sample: one of its negatives and one of its positives, None where it has none."""
+    """A sample in a step, with one of its negatives and one of its positives; None if it has none."""
 
     image: str
     caption: str

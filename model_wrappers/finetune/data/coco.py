@@ -10,12 +10,12 @@ Karpathy's split, such as NegCLIP, has seen some of their images.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, check_known
+from ....metrics.common.user_files import read_values
 from .samples import FileImages, Images, Sample
 
 # Karpathy's names of what others call the splits.
@@ -26,12 +26,12 @@ def open_coco(path: Path) -> Mapping[str, Any] | None:
     """The content of a JSON file in the layout of COCO's annotations or of Karpathy's splits; None for other files.
 
     Raises:
-        DataError: it is no JSON.
+        DataError: it is not JSON, or a key comes twice.
     """
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = read_values(path, ".json")
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     return content if isinstance(content, dict) and isinstance(content.get("images"), list) else None

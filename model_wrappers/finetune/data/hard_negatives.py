@@ -213,7 +213,7 @@ def _with(statement: Statement, changed: Mapping[int, Phrase]) -> Statement:
 
 
 def _is_plausible(statement: Statement) -> bool:
-    """Whether the named sizes allow the relation; otherwise the text alone would show that it is false."""
+    """Return whether the named sizes allow the relation; otherwise the text alone would show that it is false."""
     relation = MEANING[statement.relation] if statement.relation else ""
     never = {"inside": ("big", "small"), "larger than": ("small", "big")}.get(relation, ())
     named = (MEANING[phrase.word("size") or ""] if phrase.word("size") else "" for phrase in statement.phrases)

@@ -30,7 +30,7 @@ _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
 
 @dataclass
 class Position:
-    """How far a run has come: optimiser steps, finished epochs, batches of the current epoch, and evaluations.
+    """The progress of a run: optimiser steps, finished epochs, batches of the current epoch, and evaluations.
 
     ``history`` has an entry for each evaluation: ``{"epoch": 1, "step": 500, "scores": {…}}``. ``log_bytes`` is the
     length of the log.

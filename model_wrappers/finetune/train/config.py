@@ -1,4 +1,4 @@
-"""How a recipe is run: precision, memory, checkpoints, trackers, validation."""
+"""The configuration of a training run: precision, memory, checkpoints, trackers, validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRECISIONS = {"float32": "no", "bfloat16": "bf16"}
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a recipe is run. Only the precision changes the result beyond rounding.
+    """The configuration of a training run. Only the precision changes the result beyond rounding.
 
     Models with dropout are an exception: what is dropped depends on `micro_batch` and the number of processes. The
     card names both.

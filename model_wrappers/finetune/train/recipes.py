@@ -91,12 +91,12 @@ class Recipe:
 
     @property
     def uses_negatives(self) -> bool:
-        """Whether a loss uses hard negatives."""
+        """Return whether a loss uses hard negatives."""
         return bool(self.weights.negclip or self.weights.hard_negative)
 
     @property
     def uses_positives(self) -> bool:
-        """Whether a loss uses hard positives."""
+        """Return whether a loss uses hard positives."""
         return bool(self.weights.hard_positive)
 
     def as_json(self) -> dict[str, Any]:

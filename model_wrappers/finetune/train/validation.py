@@ -34,7 +34,13 @@ class Evaluation:
         return bool(self.benchmarks)
 
     def measure(
-        self, model: Any, out: Path, processes: Processes, *, settings: Mapping[str, str] | None = None
+        self,
+        model: Any,
+        out: Path,
+        processes: Processes,
+        *,
+        settings: Mapping[str, str] | None = None,
+        workers: int | None = None,
     ) -> tuple[dict[str, float], list[Result]]:
         """Measure a model.
 
@@ -43,6 +49,7 @@ class Evaluation:
             out: the folder of its predictions.
             processes: those of the run, which share the work.
             settings: of the family of a model given by its name.
+            workers: processes that prepare images, as for `predict`.
 
         Returns:
             Scores by name, those that tables show, such as ``toy_scenes/itm/accuracy``; and the results of the
@@ -51,6 +58,7 @@ class Evaluation:
         if not self.benchmarks:
             return {}, []
         sources: dict[str, Any] = {"data_dir": self.data_dir, "options": self.options, "settings": settings}
+        sources["workers"] = workers
         files = predict(model, self.benchmarks, out=out, cache=False, progress=False, **sources)
         processes.wait()  # until the main process has written them
         results = list(report(files, parts=False))

@@ -32,7 +32,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", "line 2 is not JSON"),
+        ("{", "line 2: it is not JSON"),
         ("[]", "row 1 is .* expected an object"),
         (json.dumps(ONE._asdict() | {"is_positive": 0}), "row 1 has 0 in 'is_positive'; expected a bool"),
         (json.dumps({k: v for k, v in ONE._asdict().items() if k != "kind"}), "row 1 has None in 'kind'"),

@@ -12,6 +12,7 @@ from console import invoke
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.authoring.refine.refine import WATCHING, BlindScores, refine
 from vl_assay.hub_datasets.authoring.refine.report import write_refinement
+from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import DataError, VLAssayError
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
@@ -113,11 +114,14 @@ def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_p
         raise invoke("refine", *options, "--predictions", tmp_path / "few.parquet").exception
 
 
-def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatch):
+def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     sources_toy_scenes.shrink(monkeypatch, 10)
-    found = invoke("refine", "toy_scenes", "--out", tmp_path / "out", "--scorer", "words")
-    assert found.stderr.startswith("note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n")
+    words = ["vl-assay", "refine", "toy_scenes", "--out", str(tmp_path / "out"), "--scorer", "words"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert "note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dataset", ["pairs.jsonl", ""])

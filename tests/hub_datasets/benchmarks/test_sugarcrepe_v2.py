@@ -12,6 +12,7 @@ from sources_sugarcrepe import CATEGORIES, make_sugarcrepe
 from vl_assay.hub_datasets import compare, report
 from vl_assay.hub_datasets.core.benchmarks import get_card, get_task
 from vl_assay.hub_datasets.sugarcrepe.v2 import IDS, TEXTS, texts_hash
+from vl_assay.metrics import evaluation
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.records.schema import MatchingRow
@@ -94,6 +95,17 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     compared = compare(path, other, resamples=100, permutations=100)
     assert {each.task for each in compared.differences} == {"itm", "v2"}
     assert [len(files) for files in compared.files.values()] == [1, 1]
+
+
+def test_what_is_known_of_the_whole_alone_is_not_said_of_the_part(tmp_path):
+    rows = itm_rows(np.random.default_rng(0), sorted(IDS))
+    paths = [write_itm(tmp_path / f"{n}.parquet", rows, model=n, run={"truncated_captions": 1_597}) for n in "ab"]
+    whole, part = found = report(paths[0], resamples=100)
+    assert (whole.run, part.run) == ({"truncated_captions": 1_597}, {})
+    assert [("1,597" in text) for text in found.to_markdown().split("### a on sugarcrepe (")[1:]] == [True, False]
+    compared = compare(*paths, resamples=100, permutations=100)
+    assert all("(Holm, 2 comparisons)" in verdict for verdict in compared.verdicts)
+    assert "Holm" not in evaluation.compare(*paths, resamples=100, permutations=100).verdict
 
 
 def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):

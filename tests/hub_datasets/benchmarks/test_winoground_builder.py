@@ -89,7 +89,6 @@ def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revis
     ("change", "found"),
     [
         ({"id": "1"}, "id is '1'"),
-        ({"id": 0}, "id 0 occurs twice"),
         ({"image_0": "../ex_1_img_0"}, "image_0 '../ex_1_img_0' names no file"),
     ],
 )

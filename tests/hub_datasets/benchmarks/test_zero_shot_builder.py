@@ -132,7 +132,10 @@ def test_synsets_without_names_say_where_names_are(images, built):
         (("cat", "dog"), "cat\tx\ncow\ty\n", "the label 'dog', which its list"),
         (("cat", "dog"), "x\ny\nz\n", "3 lines, and there are 2 labels"),
         (("cat", "dog"), "cat\tx\ncat\ty\n", "each label once"),
-        (("cat", "dog"), b"\xff\n", "not a text in UTF-8"),
+        (("cat", "dog"), b"\xff\n", "not text in UTF-8"),
+        (("b2", "b10"), "x\ny\n", "if that is clear, as it is for 0, 1, 2"),
+        (("1_2", "1_10"), "x\ny\n", "if that is clear"),
+        (("-10", "-9"), "x\ny\n", "if that is clear"),
     ],
 )
 def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed, message):
@@ -141,6 +144,33 @@ def test_names_that_no_prompt_can_use_are_refused(images, built, labels, listed,
         (folder / "classnames.txt").write_bytes(listed if isinstance(listed, bytes) else listed.encode())
     with pytest.raises(DataError, match=message):
         built("pets", data_dir=folder)
+
+
+@pytest.mark.parametrize("labels", ["0 1 2 10", "1 2 03 11", "0.5 1 1.25 10", "b02 b10 c3", "a cat dog"])
+def test_names_alone_are_in_the_order_of_numbers_or_texts(images, built, labels):
+    folder = images(*labels.split())
+    (folder / "classnames.txt").write_text("".join(f"name {label}\n" for label in labels.split()))
+    found = {row["filename"].partition("/")[0]: row["caption"] for row in built(data_dir=folder)}
+    assert found == {label: f"name {label}" for label in labels.split()}
+
+
+def test_files_that_systems_leave_behind_are_no_images_and_no_classes(images, built):
+    folder = images("cat", "dog")
+    left = ("._metadata.csv", "cat/._0.png", "cat/.DS_Store", "__MACOSX/._0.png", "__MACOSX/0.png", "@eaDir/0.png")
+    for name in (*left, "._x.parquet", "__MACOSX/x.parquet", "dog/Thumbs.db", ".ipynb_checkpoints/0.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"\0\5\x16\7")
+    rows = built(data_dir=folder)
+    assert (names(rows), len(rows)) == (["cat", "dog"], 4)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_names_and_templates_may_begin_with_a_byte_order_mark(images, built, encoding):
+    folder = images("cat", "dog")
+    (folder / "classnames.txt").write_bytes("cat\ttabby cat\r\ndog\tdog\r\n".encode(encoding))
+    (folder / "templates.txt").write_bytes("a {}\r\n".encode(encoding))
+    rows = built(data_dir=folder)
+    assert (names(rows), templates(rows)) == (["tabby cat", "dog"], ["a {}"])
 
 
 # Templates

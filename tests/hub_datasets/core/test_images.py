@@ -1,6 +1,8 @@
 """Decoding: one rule for all, and nothing that takes the machine's memory or starts another program."""
 
 import io
+import struct
+import zlib
 from contextlib import suppress
 
 import numpy as np
@@ -52,6 +54,41 @@ def test_the_orientation_of_a_camera_is_not_applied():
 def test_images_that_would_take_gigabytes_are_refused_before_they_are_decoded(size, message):
     with pytest.raises(ValueError, match=message):
         decode(file_of(Image.new("1", size)))
+
+
+def tiled(tile, kind="I", size=16):
+    """A TIFF of 16 × 16 pixels in one compressed tile of that width and length."""
+    content = zlib.compress(bytes(1000))
+    code = {"H": 3, "I": 4, "f": 11}[kind]
+    tags = [
+        (256, 4, "I", size),
+        (257, 4, "I", size),
+        (258, 3, "H", 8),
+        (259, 3, "H", 8),
+        (262, 3, "H", 1),
+        (277, 3, "H", 1),
+    ]
+    tags += [(322, code, kind, tile[0]), (323, code, kind, tile[1]), (324, 4, "I", 8), (325, 4, "I", len(content))]
+    entries = b"".join(
+        struct.pack("<HHI", tag, type_, 1) + struct.pack(f"<{code}", value).ljust(4, b"\0")
+        for tag, type_, code, value in tags
+    )
+    return b"II*\0" + struct.pack("<I", 8 + len(content)) + content + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+@pytest.mark.parametrize(
+    "tile",
+    [(16384, 16384), (16, 1 << 20), (1 << 31, 16), (2048, 16), (16, 1040), (65520, 65520), (4294967280, 4294967280)],
+)
+def test_small_images_in_huge_tiles_are_refused_before_they_are_decoded(tile):
+    with pytest.raises(ValueError, match=r"16 × 16 pixels in a tile .* pixels long; a tile may have 1,024"):
+        decode(tiled(tile))
+
+
+@pytest.mark.parametrize(("tile", "kind"), [((2048.0, 2048.0), "f"), ((1024, 1024), "H")])
+def test_tiles_of_other_types_end_in_an_error_of_those_that_are_expected(tile, kind):
+    with pytest.raises(DECODING_ERRORS):  # its tile is cut off
+        decode(tiled(tile, kind))
 
 
 def test_other_formats_are_refused():

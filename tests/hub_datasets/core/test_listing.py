@@ -18,6 +18,8 @@ from vl_assay.hub_datasets.core.examples import cached_build
 from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.metrics.common.errors import UnknownNameError
+from vl_assay.metrics.modules.discovery import metric_names
+from vl_assay.model_wrappers import family_names
 
 
 def entry(name, **options):
@@ -133,6 +135,14 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
     assert "RAIVNLab" not in output
     with pytest.raises(UnknownNameError, match="unknown thing to list 'sugarcrep'"):
         raise invoke("list", "sugarcrep").exception
+
+
+def test_the_whole_list_fits_a_screen_and_names_everything():
+    lines = invoke("list", width=80).output.splitlines()
+    assert len(lines) <= 80
+    assert max(map(len, lines)) <= 80
+    for name in (*benchmark_names(), *metric_names(), *family_names()):
+        assert any(re.search(rf"\b{name}\b", line) for line in lines), name
 
 
 def test_the_list_imports_nothing_heavy():

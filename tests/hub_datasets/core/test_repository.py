@@ -1,12 +1,15 @@
 """Dataset repositories: portable, deterministic, atomic, and opened by load_dataset, also by bare name."""
 
+import errno
 import hashlib
+import os
 import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import datasets
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sources_toy_scenes
@@ -14,7 +17,8 @@ from console import invoke
 from support import UNVERIFIED
 
 from vl_assay.hub_datasets import build, load_examples
-from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.build import data_errors
+from vl_assay.hub_datasets.core.examples import build_folder, cached_build
 from vl_assay.hub_datasets.core.repository import compare_with_card, read_build, shipped_build
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError
 
@@ -180,3 +184,99 @@ def test_a_build_is_compared_with_its_card(coco, tmp_path):
     assert result.exit_code == 1
     assert "swap_obj, test: 24 rows, but the card says 245" in result.output
     assert compare_with_card(shipped_build("toy_scenes")) == ([], [])
+
+
+def _predictions(folder):
+    table = pa.table({"id": ["a"]}).replace_schema_metadata({"vl_assay": "{}"})
+    pq.write_table(table, folder / "sugarcrepe.itm.parquet")
+
+
+def _replaced(path, content, like=None):
+    path.write_bytes(content)
+    if like is not None:
+        os.utime(path, ns=(like.st_atime_ns, like.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_new"),
+    [
+        pytest.param(lambda at: _replaced(at / "test-0.parquet", b"other"), True, id="a Parquet file of the same size"),
+        pytest.param(
+            lambda at: _replaced(at / "test-0.parquet", b"other", (at / "test-0.parquet").stat()),
+            True,
+            id="and of the same time",
+        ),
+        pytest.param(lambda at: _replaced(at / "inner" / "test-0.parquet", b"other"), True, id="deeper"),
+        pytest.param(lambda at: _replaced(at / "linked" / "x.parquet", b"other"), True, id="behind a link"),
+        pytest.param(lambda at: _replaced(at / "test-1.parquet", b"more"), True, id="a new one"),
+        pytest.param(lambda at: (at / "test-0.parquet").unlink(), True, id="one less"),
+        pytest.param(lambda at: _replaced(at / "rows.json", b"[1]"), True, id="another file"),
+        pytest.param(lambda at: os.utime(at / "test-0.parquet"), False, id="its time alone"),
+        pytest.param(_predictions, False, id="predictions"),
+        pytest.param(lambda at: _replaced(at / "report.md", b"#"), False, id="a report"),
+        pytest.param(lambda at: _replaced(at / "built" / "more.parquet", b"x"), False, id="in a build"),
+        pytest.param(lambda at: _replaced(at / ".DS_Store", b"x"), False, id="a hidden file"),
+    ],
+)
+def test_the_key_of_a_build_covers_what_is_read_and_nothing_else(change, is_new, tmp_path):
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    for each in (folder / "inner", folder / "built", elsewhere):
+        each.mkdir(parents=True)
+    for path in (folder / "test-0.parquet", folder / "inner" / "test-0.parquet", elsewhere / "x.parquet"):
+        path.write_bytes(b"first")
+    (folder / "rows.json").write_text("[]")
+    (folder / "built" / "build.json").write_text("{}")
+    (folder / "linked").symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(folder)
+
+    def key():
+        return build_folder("sugarcrepe", "swap_obj", folder, {}, None)
+
+    first = key()
+    assert key() == first
+    change(folder)
+    assert (key() != first) is is_new
+
+
+@pytest.fixture
+def unreadable():
+    """A function that makes a file or folder unreadable for this process, which is nobody's until the test ends."""
+    is_root = os.geteuid() == 0
+    changed = []
+
+    def forbid(path):
+        for each in path.parents[:-1]:
+            if each.stat().st_mode & 0o055 != 0o055 and each.stat().st_uid == 0 and is_root:
+                changed.append((each, each.stat().st_mode))
+                each.chmod(0o755)
+        changed.append((path, path.stat().st_mode))
+        path.chmod(0)
+        os.seteuid(65534) if is_root else None
+
+    yield forbid
+    os.seteuid(0) if is_root else None
+    for path, mode in reversed(changed):
+        path.chmod(mode)
+
+
+@pytest.mark.parametrize("inner", ["", "data", "data/swap_obj.json", "val2017", "rows.parquet"])
+def test_a_source_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
+    inner, coco, unreadable, tmp_path, monkeypatch
+):
+    folder = coco(rows=4, images=2)
+    (folder / "rows.parquet").write_bytes(b"rows")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(cache))
+    unreadable(folder / inner)
+    with pytest.raises(DataError, match=re.escape(f"cannot read {folder / inner}: Permission denied; allow")):
+        cached_build("sugarcrepe", "swap_obj", folder, UNVERIFIED)
+
+
+def test_a_folder_that_cannot_be_written_is_still_told_as_such(tmp_path):
+    with (
+        pytest.raises(StorageError, match="cannot write the dataset out: Permission denied"),
+        data_errors("the dataset out"),
+    ):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "new"))

@@ -54,9 +54,9 @@ def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors(
 @pytest.mark.parametrize(
     ("payload", "kind", "found"),
     [
-        (b"", list, "not valid JSON"),
-        (b"\xff", list, "not valid JSON"),
-        (b"[", list, "not valid JSON"),
+        (b"", list, "not JSON"),
+        (b"\xff", list, "not text"),
+        (b"[", list, "not JSON"),
         (b"{}", list, "holds nothing. Expected a list"),
         (b'{"a": 1}', list, "holds dict at the top level. Expected a list"),
         (b"[]", dict, "holds nothing. Expected an object"),
@@ -123,6 +123,15 @@ def test_a_file_of_github_that_cannot_be_had_there_is_taken_from_copies_of_it_wi
     unverified = SourceFile("a.json", url=url)  # a copy could be another file
     with pytest.raises(DownloadError, match=f"^Could not download {url}"):
         unverified.read(None, Downloads(jsdelivr=released))
+
+
+def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in_it(tmp_path):
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "a.json").write_text("[]")
+    named = rf"^{tmp_path} has none of data/a.json, a.json. It has annotations/a.json: move or link that folder. "
+    for url, error in (("https://a.org/a.json", "Could not download"), ("", "data/a.json is missing")):
+        with pytest.raises(MissingSourceError, match=named + error):
+            SourceFile("data/a.json", ("a.json",), url=url).read(tmp_path, None)
 
 
 def test_images_are_taken_from_the_first_folder_that_has_them_and_empty_files_are_missing(tmp_path):

@@ -13,7 +13,8 @@ from console import invoke
 from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.authoring.generate.rules import make_by_rule
-from vl_assay.hub_datasets.corpora.contamination import SimilarTexts
+from vl_assay.hub_datasets.corpora.contamination import SimilarTexts, search_step, summarise
+from vl_assay.hub_datasets.corpora.shards import find_shards, run
 from vl_assay.metrics.common.errors import ScoresError
 
 
@@ -94,6 +95,42 @@ def test_copies_are_found_at_their_rows_and_counted_by_example(planted, tmp_path
     assert part["negative caption"] == sum(bool(own["negative"]) for own in record["found"]) > 0
     line = next(line for line in result.output.splitlines() if "toy_scenes/itm" in line)
     assert [cell.strip() for cell in line.split("│")[2:-1]] == [str(number) for number in part.values()]
+
+
+@pytest.mark.parametrize(
+    ("part", "true", "false"),
+    [
+        ("itm", [0], [1]),
+        ("hard_positives", [0, 1], [2]),
+        ("paraphrases", [0, 1], [2]),
+        ("groups", [0, 1], []),
+        ("order", [0], [1, 2, 3, 4]),
+        ("retrieval", [0], []),
+        ("vqa", [0], []),
+    ],
+)
+def test_a_true_caption_is_no_negative_and_a_false_one_no_positive(part, true, false, toy, tmp_path):
+    [data] = load_examples(f"toy_scenes/{part}", needs_images=False)
+    example = data.examples[0]
+    assert len(example.captions) == len(true) + len(false) or part == "retrieval"
+    for number in (*true, *false):
+        step = search_step([data], 1.0, "caption", None)
+        pq.write_table(pa.table({"caption": [example.captions[number]]}), tmp_path / "corpus.parquet")
+        outcomes = list(run(find_shards([str(tmp_path / "corpus.parquet")]), step, tmp_path / f"out {number}"))
+        [found] = [each for each in summarise([data], outcomes)["found"] if each["example"] == example.id]
+        assert (bool(found["caption_exact"]), bool(found["negative"])) == (number in true, number in false)
+
+
+@pytest.mark.parametrize("is_true", [True, False])
+def test_the_caption_of_a_negative_detection_row_is_a_negative(is_true, toy, tmp_path):
+    [data] = load_examples("toy_scenes/detection", needs_images=False)
+    example = next(each for each in data.examples if each.positive is is_true)
+    data.examples[:] = [example]
+    pq.write_table(pa.table({"caption": [example.captions[0]]}), tmp_path / "corpus.parquet")
+    step = search_step([data], 1.0, "caption", None)
+    outcomes = list(run(find_shards([str(tmp_path / "corpus.parquet")]), step, tmp_path / "out"))
+    numbers = summarise([data], outcomes)["examples"]["toy_scenes/detection"]
+    assert (numbers["same caption"], numbers["negative caption"]) == (is_true, not is_true)
 
 
 def test_candidates_are_those_of_the_rules(tmp_path):

@@ -1,6 +1,8 @@
 """Results in a model's repository: readable by the Hub's own reader, and nothing else in the card touched."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
 from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.model_wrappers import predict
 
 MODEL, DATE, COMMIT = "some/model", "2026-11-25T10:00:00+00:00", "c" * 40
 # The last line of front matter, as the Hub reads it, is "---" on a line of its own.
@@ -314,6 +317,23 @@ def test_the_command_writes_the_card_next_to_the_report(predictions, tmp_path, m
         assert result.exit_code == 0
         assert f"model card {path}: {outcome}" in result.output
     assert entries_of(path) == eval_results(report(predictions / "sugarcrepe.parquet"), "me")
+
+
+def test_predictions_of_two_models_are_refused_before_anything_is_computed(predictions, tmp_path):
+    [other] = predict("mock:shuffled", "toy_scenes/itm", limit=3, out=tmp_path / "other", progress=False)
+    card = str(tmp_path / "README.md")
+    result = invoke("report", str(predictions), str(other), "--out", str(tmp_path / "out"), "--model-card", card)
+    assert "results of 2 models" in str(result.exception)
+    assert not (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_report_whose_reader_leaves_early_is_written_whole(predictions, tmp_path):
+    command = [sys.executable, "-m", "vl_assay.metrics.common.command_line", "report", str(predictions)]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as report:
+        report.stdout.close()
+    assert {"results.json", "report.md", "report.tex"} <= {path.name for path in tmp_path.iterdir()}
 
 
 # What a text file can hold, with the characters that YAML and Markdown care about made frequent.

@@ -47,6 +47,7 @@ def test_settings_of_the_file_replace_the_defaults(tmp_path):
         ("rate: null", "rate in .* is None; give a number"),
         ("- workers", "has no settings; write lines such as `workers: VALUE`"),
         ("", "has no settings"),
+        ("workers: 1\nrate: 2\nworkers: 2", "a setting comes twice"),
         ("workers: [1", "cannot read --config .*run.yaml"),
     ],
 )

@@ -330,6 +330,27 @@ def run(command, monkeypatch):
     return left.value.code or 0
 
 
+def test_what_was_drawn_is_what_is_reported(tmp_path):
+    paths = random_predictions(tmp_path, "toy_scenes", "detection")
+    found = compare(*paths, resamples=1_100, permutations=1_200)
+    drawn = {each.score: (each.result["resamples"], each.result["permutations"]) for each in found.differences}
+    assert drawn["ap"] == (1_000, 1_000)
+    assert drawn["recall_at_1"] == (1_100, 1_200)
+    assert "(1,000 resamples)" in found.to_markdown()
+    frame = found.to_pandas().set_index("score")
+    assert frame.loc["ap"]["resamples"].max() == 1_000
+
+
+def test_each_kind_of_document_has_a_schema_of_its_own():
+    package, places = Path(sys.modules[Comparison.__module__].__file__).parents[2], {}
+    for path in package.rglob("*.py"):
+        if "tests" not in path.relative_to(package).parts:
+            for kind in re.findall(r'(?:SCHEMA = "vl-assay/|to_json\(")([\w-]+)"', path.read_text(encoding="utf-8")):
+                places.setdefault(kind, set()).add(path)
+    assert len(places) > 8
+    assert {kind: files for kind, files in places.items() if len(files) > 1} == {}
+
+
 def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     paths = random_predictions(tmp_path, "toy_scenes", "itm")

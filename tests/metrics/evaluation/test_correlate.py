@@ -96,6 +96,9 @@ def test_groups_are_sizes_families_or_a_column_of_the_users(tmp_path):
     facts.write_text("model,data\nother,laion\n", encoding="utf-8")
     with pytest.raises(DataError, match="the predictions are of m0"):
         correlate(*models, **SCORES, by="data", facts=facts, **FAST)
+    facts.write_text("model,data\nm0,laion\nm0,own\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has the model 'm0' twice"):
+        correlate(*models, **SCORES, by="data", facts=facts, **FAST)
 
 
 def test_baselines_count_only_when_asked_for(tmp_path):
@@ -106,6 +109,15 @@ def test_baselines_count_only_when_asked_for(tmp_path):
     paths = [*models, *sorted(tmp_path.glob("mock-*.parquet"))]
     assert correlate(*paths, **SCORES, **FAST).found[0].result["n"] == 6
     assert correlate(*paths, **SCORES, with_baselines=True, **FAST).found[0].result["n"] == 7
+
+
+def test_the_intervals_of_points_are_of_as_many_resamples(tmp_path):
+    models = folders(tmp_path, ACROSS, UP)
+    scores = {"across": "toy_scenes/vqa:macro_f1", "up": "toy_scenes/vqa:accuracy"}
+    for resamples in (100, 150):
+        [own] = [each for each in correlate(*models, **scores, resamples=resamples).points if each.model == "m0"]
+        [result] = report(models[0] / "vqa.parquet", resamples=resamples)
+        assert list(own.values[0].interval) == result.scores["macro_f1_interval"]
 
 
 def test_models_without_a_score_are_named(tmp_path):

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from intervals import expanded_tails
 from report_support import HERE, detections, matching, write
 
 from vl_assay.hub_datasets import get_benchmark, report
@@ -127,7 +128,7 @@ def test_intervals_and_changes_are_those_of_resampling_whole_pairs(rows):
         chosen = [row for pair in numbers for row in (rows[2 * pair], rows[2 * pair + 1])]
         drawn.append((ap(chosen), ap([row for row in chosen if row.positive])))
     every, alone = np.array(drawn).T
-    bounds = [0.025, 0.975]
+    bounds = expanded_tails([2] * 20, 0.95)
     assert found["as predicted"].interval == pytest.approx(np.quantile(every, bounds))
     assert found["positive rows alone"].change_interval == pytest.approx(np.quantile(alone - every, bounds))
 

@@ -177,6 +177,7 @@ def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, ca
     assert chosen["augmented_accuracy"] == 0.5
     assert chosen["brittleness"] == 0.25
     assert frame[frame["model"] == "text model"]["blind"].isna().all()
+    assert "sees only the text, of rules that with the best augmented accuracy." in found.to_markdown()
     assert re.search(r"│ +blind 75\.0 │ +blind 50\.0 │", printed(found, capsys, monkeypatch))
 
 
@@ -194,6 +195,15 @@ def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path, cap
     assert re.search(r"│ c>c_p>c_n │ 33\.3 % │ [^│]* │ 66\.7 % │ +0\.0 % │", output)
     figure = found.plot()
     assert "swap: c>c_p>c_n" in [text.get_text() for text in figure.axes[2].get_xticklabels()]
+
+
+@pytest.mark.parametrize("scale", [1, 100])
+def test_means_of_a_softmax_are_no_shares_though_they_sum_to_one(scale, tmp_path):
+    scores = np.random.default_rng(0).dirichlet([1, 1, 1], 7) * scale
+    found = report(write(tmp_path / "s.parquet", matching(scores.tolist()), task="hard_positives"), **QUICK)
+    means = found.to_markdown().partition("#### mean scores")[2].partition("\n\n")[2]
+    assert "%" not in means.partition("\n\n")[0]
+    assert [text.get_ylabel() for text in found.plot().axes].count("mean scores") == 1
 
 
 def test_averages_of_groups_of_categories_have_a_table(tmp_path):

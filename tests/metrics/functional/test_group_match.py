@@ -147,3 +147,10 @@ REMEDY = r"; pass a 2×2 matrix for each group: rows images, columns captions, t
 def test_unusable_scores_are_rejected_with_a_remedy(scores, message):
     with pytest.raises(ScoresError, match=message):
         group_match(scores)
+
+
+def test_a_tie_decides_nothing_where_the_other_comparison_is_lost():
+    # Text: 1 = 1 ties for the first image, and 0 < 2 is lost for the second; image: 1 < 2 and 0 < 1 are lost.
+    for ties in ("wrong", "half", "right"):
+        assert group_match([[[1, 1], [2, 0]]], ties=ties)["tie_rate"] == 0
+    assert group_match([[[1, 1], [0, 2]]])["tie_rate"] == 1

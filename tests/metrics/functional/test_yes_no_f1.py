@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from intervals import expanded_tails
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.functional.vqa import yes_no_f1
@@ -131,7 +132,7 @@ def bootstrap_by_hand(said, right, clusters, resamples, confidence):
         truth = [int(right[row]) for row in rows]
         if len(set(truth)) == 2:
             drawn.append(macro_f1_by_hand([int(said[row]) for row in rows], truth))
-    return np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+    return np.quantile(drawn, expanded_tails([len(rows) for rows in members.values()], confidence)).tolist()
 
 
 def test_intervals_are_those_of_a_bootstrap_written_out():

@@ -20,6 +20,7 @@ from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssa
 from vl_assay.metrics.contract.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.modules.page import tabulate
+from vl_assay.metrics.statistics import bootstrap
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}
 # Answers are no scores: they have no ties and no scale.
@@ -319,7 +320,8 @@ def test_a_flat_result_has_every_number_on_one_level(name):
 
 
 @EVERY
-def test_every_option_reaches_the_intervals_of_all_parts(name):
+def test_every_option_reaches_the_intervals_of_all_parts(name, monkeypatch):
+    monkeypatch.setattr(bootstrap, "FEW_CLUSTERS", 0)  # so that 100 clusters are resampled
     inputs = rows_of(name, seed=7, n=300) | INTERVALS
     expected = compute(name, inputs)
     for change in ({"clusters": None}, {"confidence": 0.5}, {"resamples": 100}, {"seed": 1}):
@@ -396,3 +398,35 @@ def test_inputs_that_are_missing_are_named(name):
     for column in input_names(name):
         with pytest.raises(ScoresError, match=f"{column} are missing; pass one for each example"):
             compute(name, {key: rows for key, rows in inputs.items() if key != column})
+
+
+def masked(rows, mask=True):
+    """The rows as an array whose first value is masked; rows that are mappings with their first field so."""
+    if isinstance(rows[0], dict):
+        key = "boxes" if "boxes" in rows[0] else next(iter(rows[0]))
+        place = next(place for place, row in enumerate(rows) if len(row[key]))
+        return [row | {key: masked(row[key], mask)} if at == place else row for at, row in enumerate(rows)]
+    if len({np.shape(row) for row in rows}) > 1:
+        return [masked(rows[0], mask), *rows[1:]]
+    values = np.ma.array(rows, mask=False)
+    values[(0,) * values.ndim] = np.ma.masked if mask else values[(0,) * values.ndim]
+    return values
+
+
+@EVERY
+@pytest.mark.parametrize("way", ["module", "function"])
+def test_a_masked_value_is_rejected_in_every_input(name, way):
+    module, inputs = load_metric(name), rows_of(name)
+    settings = CASES[name].settings
+
+    def run(rows):
+        if way == "module":
+            return module.compute(**rows, **settings)
+        columns = [rows[key] for key in input_names(name)]
+        return module.function(*columns, **{k: v for k, v in rows.items() if k not in input_names(name)}, **settings)
+
+    for key in inputs:
+        with pytest.raises(ScoresError, match=r"mask 1 of [\d,]+ values; leave these examples out"):
+            run(inputs | {key: masked(inputs[key])})
+    unmasked = {key: masked(rows, mask=False) for key, rows in inputs.items() if key in input_names(name)}
+    assert_same(run(inputs | unmasked), run(inputs))

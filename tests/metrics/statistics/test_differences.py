@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from box_rows import HERE, boxes_of, truth_of
+from intervals import expanded_tails
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.contract.aggregate import aggregate
@@ -59,7 +60,9 @@ def test_a_paired_difference_in_ap_is_that_of_resampling_written_out():
     for _ in range(QUICK.resamples):
         rows = [row for pair in generator.integers(6, size=6) for row in (2 * pair, 2 * pair + 1)]
         drawn.append(ap_of([first[row] for row in rows]) - ap_of([second[row] for row in rows]))
-    assert result["difference_interval"] == pytest.approx(np.quantile(drawn, [0.025, 0.975]).tolist(), abs=1e-12)
+    assert result["difference_interval"] == pytest.approx(
+        np.quantile(drawn, expanded_tails([2] * 6, 0.95)).tolist(), abs=1e-12
+    )
     assert result["standard_error"] == pytest.approx(np.std(drawn, ddof=1))
 
 
@@ -80,9 +83,9 @@ def test_the_p_value_of_ap_counts_exchanges_of_whole_clusters():
 
 def test_a_macro_average_is_compared_with_each_category_weighing_alike():
     rng = np.random.default_rng(2)
-    categories = ["a"] * 60 + ["b"] * 6
-    values = [rng.integers(0, 2, 66).astype(float) for _ in range(2)]
-    examples = [make_examples({"accuracy": each}, np.zeros(66), categories=categories) for each in values]
+    categories = ["a"] * 900 + ["b"] * 600
+    values = [rng.integers(0, 2, 1_500).astype(float) for _ in range(2)]
+    examples = [make_examples({"accuracy": each}, np.zeros(1_500), categories=categories) for each in values]
     macro = differences(*examples, Resampling(resamples=2_000))["accuracy"]["macro"]
     means = [aggregate(each)["macro_accuracy"] for each in examples]
     assert (macro["score1"], macro["score2"]) == pytest.approx(tuple(means))
@@ -90,11 +93,11 @@ def test_a_macro_average_is_compared_with_each_category_weighing_alike():
     low, high = macro["difference_interval"]
     # Two independent means: their variances add, each a quarter of its category's.
     gaps = values[0] - values[1]
-    expected = np.sqrt(sum(gaps[part].var() / len(gaps[part]) for part in (slice(60), slice(60, 66))) / 4)
+    expected = np.sqrt(sum(gaps[part].var() / len(gaps[part]) for part in (slice(900), slice(900, 1_500))) / 4)
     assert macro["standard_error"] == pytest.approx(expected, rel=0.02)
     assert (high - low) / 2 == pytest.approx(1.96 * expected, rel=0.15)
-    weighted = [[*(gaps[:60] / 60), *(gaps[60:] / 6)]]
-    flips = rng.choice([-1, 1], (4_000, 66)) @ np.array(weighted).T
+    weighted = [[*(gaps[:900] / 900), *(gaps[900:] / 600)]]
+    flips = rng.choice([-1, 1], (4_000, 1_500)) @ np.array(weighted).T
     share = np.mean(np.abs(flips) >= abs(np.sum(weighted)) - 1e-12)
     assert p_value(*examples, "macro_accuracy", permutations=4_000) == pytest.approx(share, abs=0.04)
 

@@ -8,20 +8,20 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.statistics import bootstrap as stats
 
 
-def example_set(seed, images=60, per_image=5):
+def example_set(seed, images=1_200, per_image=2):
     """Credits of 0, 1/2 and 1 that depend on the image, with images and categories of unequal size."""
     rng = np.random.default_rng(seed)
     clusters = rng.integers(0, images, images * per_image)
     ability = rng.beta(2, 1, images)
     values = (rng.random(len(clusters)) < ability[clusters]).astype(float)
     values[rng.random(len(values)) < 0.1] = 0.5
-    return values, clusters, rng.choice(["swap", "add", "replace"], len(values), p=[0.1, 0.3, 0.6])
+    return values, clusters, rng.choice(["swap", "add", "replace"], len(values), p=[0.3, 0.3, 0.4])
 
 
 def by_hand(values, clusters, categories, resamples, seed):
@@ -107,19 +107,24 @@ def test_clusters_of_one_mean_leave_room_for_others():
 
 
 def test_a_resample_without_a_category_averages_the_others():
-    # "rare" is in two of 100 images, so (1 - 2/100) ** 100 = 13 % of the resamples lack it. Their macro mean is
-    # that of "common", 0.5 with sd 0.05, not half of it; the others' is near (1 + 0.5) / 2 = 0.75.
-    values = [1, 1] + [1] * 49 + [0] * 49
-    low, high = stats.cluster_bootstrap(values, categories=["rare"] * 2 + ["common"] * 98).macro
-    assert 0.4 < low < 0.5
-    assert 0.75 < high < 0.85
+    # One row of resamples without "rare": its mean over categories is that of "common", not half of it.
+    totals = stats.resampled_totals([[1, 0], [0, 1]], ["a", "b"], resamples=100)
+    assert (totals == [2, 0]).all(axis=1).any()
+    low, high = stats.cluster_bootstrap([1, 1] + [1, 0] * 400, categories=["rare"] * 2 + ["common"] * 800).macro
+    # No wider than the mean of both intervals: 0.025 ** (1 / 2) = 0.158 to 1, and 0.465 to 0.535.
+    assert (low, high) == pytest.approx(((0.158 + 0.465) / 2, (1 + 0.535) / 2), abs=0.003)
 
 
-def test_the_interval_of_a_category_skips_resamples_without_it():
-    # Where they are drawn, one right and one wrong image have a mean of 0, 1/2 or 1.
-    values = [1, 0] + [1] * 49 + [0] * 49
-    intervals = stats.cluster_bootstrap(values, categories=["rare"] * 2 + ["common"] * 98)
-    assert intervals.categories["rare"] == (0.0, 1.0)
+def test_few_clusters_get_wilsons_interval_with_students_quantile():
+    """Four images of two examples, right 2, 2, 1 and 0 times: 5 of 8."""
+    low, high = stats.cluster_bootstrap([1, 1, 1, 1, 1, 0, 0, 0], np.repeat(np.arange(4), 2)).micro
+    # Left out, an image changes the mean by (s - 2 m) / 6: squares (.75² + .75² + .25² + 1.25²) / 36, times 3 / 4.
+    jackknife = (0.5625 + 0.5625 + 0.0625 + 1.5625) / 36 * 3 / 4
+    mean = (0.625 * 4 + 2) / 8  # with two more images of 1, and of 0
+    variance = jackknife + max(mean * (1 - mean) / 4 - jackknife, 0) / 4
+    n, z = 0.625 * 0.375 / variance, t.ppf(0.975, 3)
+    roots = np.roots([1 + z**2 / n, -2 * 0.625 - z**2 / n, 0.625**2])  # (p - 0.625)² = z² p (1 - p) / n
+    assert (low, high) == pytest.approx(tuple(sorted(roots)))
 
 
 def test_memory_stays_flat_at_the_size_of_sugarcrepe():

@@ -122,7 +122,7 @@ def test_two_models_are_compared_and_their_errors_listed(data, tmp_path):
 def test_the_commands_run_on_a_folder_of_labelled_images(images, tmp_path):
     out, other = tmp_path / "out", tmp_path / "other"
     named = ("zero_shot/folder", "--data-dir", images, "-o", "templates=a {}|one {}")
-    assert "zero_shot_accuracy" in invoke("run", "demo-clip", *named, "--out", out).output
+    assert "demo-clip: main scores" in invoke("run", "demo-clip", *named, "--out", out).output
     assert invoke("predict", "mock:shuffled", *named, "--out", other).exit_code == 0
     assert "acc" in invoke("report", other / "zero_shot.folder.parquet").output
     assert "demo-clip and mock:shuffled" in invoke("compare", out, other).output.replace("\n", " ")

@@ -12,8 +12,7 @@ from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.hub_datasets.zero_shot.labelled_sets import VTAB
 from vl_assay.model_wrappers import predict
-from vl_assay.model_wrappers.reproduce.comparing import compare
-from vl_assay.model_wrappers.reproduce.report import to_markdown
+from vl_assay.model_wrappers.reproduce.comparison import compare
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 SETS = {"pets": 7, "dtd": 6, "kitti": 3}
@@ -62,7 +61,7 @@ def test_table_10_of_sets_in_one_folder_shows_the_mean_and_compares_it_only_of_a
     assert cells["VTAB Acc@1"].inside is None
     assert cells["VTAB Acc@1"].difference is None
     assert cells["ImageNet1k Acc@1"].difference is not None
-    text = to_markdown(made)
+    text = made.to_markdown()
     assert f"{label}: mean over 3 of 20 sets of zero_shot/vtab, without cifar10, cifar100," in text
     # With all twenty, whose results are those of one here, it is compared.
     table = get_table("hard-positives-10")

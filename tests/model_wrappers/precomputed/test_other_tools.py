@@ -43,7 +43,9 @@ def write_eval(path, found, letters):
 
 
 def write_lm_eval(path, found, letters):
-    lines = ({"doc": row, "filtered_resps": [letter]} for row, letter in zip(found, letters, strict=True))
+    lines = (
+        {"doc": row, "resps": [[letter]], "filtered_resps": ["I"]} for row, letter in zip(found, letters, strict=True)
+    )
     path.write_text("\n".join(map(json.dumps, lines)))
 
 
@@ -108,7 +110,7 @@ def test_a_log_takes_the_place_of_no_other_file(tmp_path):
 
 def test_what_is_no_letter_is_no_answer_and_a_sample_without_score_is_missing(exported, tmp_path):
     found = exported["itm"]
-    write_json(tmp_path / "a.json", found, ["A, B", None, "", "7", "Z", "A"])
+    write_json(tmp_path / "a.json", found, ["A, B", None, "", "7", "Z", "The answer is (A)."])
     assert [record.fields["answer"] is None for record in read_records(tmp_path / "a.json")] == [True] * 5 + [False]
     samples = inspect_samples(found, "A" * LIMIT)
     samples[2] |= {"scores": None, "error": {"message": "out of memory"}}

@@ -20,25 +20,16 @@ from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
 @pytest.mark.parametrize(
     ("ending", "text", "message"),
     [
-        (".csv", "", "its first line must name the columns"),
+        (".csv", "", "has no records"),
+        (".csv", "\nid,answer", "its first line must name the columns"),
         (".csv", "id,answer\n\n", "has no records"),
-        (".csv", "id,id\na,b", "must name the columns, each once"),
-        (".csv", "id,answer\na,b\nc", "line 3 has 1 cells, not 2"),
-        (".csv", "id,answer\na,b\nc,d,e", "line 3 has 3 cells, not 2"),
-        (".csv", 'id,answer\na,"b', "line 2: unexpected end of data"),
-        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*long cells are for JSON lines"),
-        (".jsonl", '{"id": 1, "answer": 0}\n{"id"', "line 2: Expecting"),
+        (".csv", f"id,answer\na,{'b' * 200_000}", "line 2: field larger.*write long texts as JSON lines"),
         (".jsonl", '{"id": 1, "answer": 0}\n[1]', r"line 2: \[1\] is not a record"),
-        (".jsonl", '{"id": 1, "answer": 0}\n{"id": 1, "id": 2, "answer": 0}', "line 2: the key 'id' comes twice"),
-        (".json", '{"1": {"answer": 0}, "1": {"answer": 1}}', "the key '1' comes twice"),
         (".json", '[{"id": 1, "answer": 0}]', 'JSON lines \\(.jsonl\\), such as {"id": "swap_obj/13"'),
         (".json", "id,answer", "Expecting value"),
-        (".csv", "id;answer\na;0", "its columns are not separated by commas: 'id;answer'"),
         (".parquet", "id,answer\na,0", "magic bytes"),
-        (".xlsx", "PK", "it is a spreadsheet; save it as CSV"),
+        (".xlsx", "PK\3\4", "a spreadsheet .*save a table as CSV"),
         (".npy", "x", r"expected .jsonl, .csv or .parquet with id and scores, .*such as {"),
-        (".json", "[" * 100_000, "too deeply nested"),
-        (".jsonl", '{"id": ' + "[" * 100_000, "too deeply nested"),
         (".jsonl", '{"id": 1, "answer": ' + "9" * 5000 + "}", "line 1: Exceeds the limit"),
     ],
 )  # fmt: skip
@@ -48,14 +39,9 @@ def test_files_that_are_not_what_they_say_are_refused(ending, text, message, tmp
         _ = load_model(f"precomputed:{tmp_path}/a{ending}"), list(read_records(tmp_path / f"a{ending}"))
 
 
-def test_other_encodings_folders_and_endless_files_are_refused(tmp_path):
-    (tmp_path / "a.csv").write_bytes("id,answer\nä,0".encode("latin-1"))
-    with pytest.raises(ModelError, match=r"a\.csv cannot be read: 'utf-8' codec"):
-        load_model(f"precomputed:{tmp_path}/a.csv")
-    (tmp_path / "b.csv").write_bytes("id,answer".encode("utf-16"))
+def test_folders_and_endless_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, message in (
-        (f"{tmp_path}/b.csv", "it is UTF-16; save it as UTF-8"),
         (f"{tmp_path}/empty", "is a folder without released answers of GPT-4V; name a file"),
         ("/dev/zero", "no such file"),
     ):
@@ -94,6 +80,24 @@ def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
 
 
 TEXTS = ("red cat", "blue cat", "cat")
+# Forms in which models give a letter, each with the second; and replies that choose none.
+REPLIES = (
+    "b", "B)", "B:", "[B]", "{B}", "<B>", "`B`", "'B'", "“B”", "(B)\n", "B - blue cat", "**B.** blue cat",
+    "[B] blue cat", "B, because it is blue", "B because it is blue", "B is the right caption",
+    "Option (B) is correct", "Caption B: blue", "**Answer:** B", "Answer = B", "My answer is B.",
+    "I would choose option (B).", "Final answer: B", '{"answer": "B"}', 'The correct caption is: "blue cat".',
+    "The answer is B because it is blue, not A.", "The answer is blue cat.",
+    "It is blue. Therefore, the answer is B.", "A. red cat is wrong. So the answer is B.", "It is blue.\n\nB",
+    "A. red cat: no\nB. blue cat: yes\n\nB", "B\n\nThe cat is blue, so A is wrong.", "x " * 9_999 + "Answer: B",
+    "<think>Is the answer A?</think>B", "The answer is A?</think>\n\nThe answer is **B**.", "<answer> (B) </answer>",
+    r"\boxed{B}", r"So $\boxed{\text{B}}$.", r"\boxed{blue cat}", "The answer is A. No, the answer is B.",
+)  # fmt: skip
+UNREAD = (
+    "A and B", "A or B", "A, B", "A is wrong.", "The answer is not A.", "The answer is A or B.",
+    "The wrong answer is A", "I cannot decide between A and B.", "The correct answer is neither.",
+    "<think>Perhaps the answer", "A dog sits here.", "The answer is a dog", "A. red cat: no\nB. blue cat: yes",
+    "A) is wrong. B) is right.", "(A) red cat (B) blue cat",
+)  # fmt: skip
 ONE = Example("e", "c", "c", ("i",), TEXTS)
 TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
 
@@ -103,8 +107,8 @@ TWO = Example("e", "c", "c", ("i", "j"), TEXTS[:2])
     [
         (0, 0), (2, 2), ("1", 1), ("A", 0), ("b", 1), ("(C)", 2), ("Answer: C", 2), ("The correct answer is B.", 1),
         ("B. blue cat", 1), ("(B) blue cat", 1), (" red cat ", 0), ("cat", 2), ("RED CAT", 0),
-        ('"Red cat."', 0), ("**B**", 1),
-        ("Both", None), ("Neither A nor B", None),
+        ('"Red cat."', 0), ("**B**", 1), *((reply, 1) for reply in REPLIES),
+        ("Both", None), ("Neither A nor B", None), *((reply, None) for reply in UNREAD),
         ("", None), (None, None), ("Neither caption is right.", None), ("A cat", None), ("D", None), ("(2) cat", None),
     ],
 )  # fmt: skip
@@ -138,6 +142,8 @@ def test_what_can_be_no_choice_is_refused(answer):
     [
         ("yes", 1), ("Yes.", 1), (" YES, there are zebras.", 1), ("Yes - two of them", 1), (True, 1), (1, 1), ("1", 1),
         ("true", 1), ("no", -1), ("No!", -1), ("No: there is a cat.\nA dog too.", -1), (False, -1), ("0", -1), (0, -1),
+        ("The answer is yes.", 1), ("<think>No.</think>Yes", 1), (r"\boxed{No}", -1), ("It is left.\n\nYes", 1),
+        ("**Answer**: no, it is not", -1), ('{"answer": "yes"}', 1), ("The answer is yes and no", 0), ("Not yes.", 0),
         ("False", -1), ("", 0), (None, 0), ("not sure", 0), ("no answer", 0), ("I say yes", 0), ("yesterday", 0),
         ("none", 0), (2, 0), (["yes"], 0), ("yes and no", 0),
     ],

@@ -1,23 +1,20 @@
-"""Reproducing the papers' tables: each published value is compared with the right one of ours."""
+"""Each published value is compared with the right one of ours, from predictions or from data."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-import sources_sugarcrepe
-from report_support import declared
+from console import invoke
+from reproduce_support import cells_of, matching, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import all_tables, get_table
 from vl_assay.metrics.common.errors import ModelError, PredictionsError, UnknownNameError
-from vl_assay.metrics.records.predictions import Predictions, write_predictions
-from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.model_wrappers.engine.families import FamilyConstants
-from vl_assay.model_wrappers.reproduce import plans as module
-from vl_assay.model_wrappers.reproduce.plans import plan, status
-from vl_assay.model_wrappers.reproduce.report import Comparison, as_json, to_markdown
-from vl_assay.model_wrappers.reproduce.reproduce import reproduce
+from vl_assay.model_wrappers.reproduce import reproduce as module
+from vl_assay.model_wrappers.reproduce.comparison import compare_value
+from vl_assay.model_wrappers.reproduce.reproduce import plan_rows, reproduce, status
 
 
 def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
@@ -27,62 +24,18 @@ def test_the_tables_of_the_papers_are_there_and_others_are_refused_by_name():
         *(f"sugarcrepe-{number}" for number in (2, 4, 5, 6, 8, 9, 10)),
         *(f"tricd-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8)),
     ]
-    with pytest.raises(
-        UnknownNameError, match=r"unknown table 'sugarcrepe-7'; known: aro-2, aro-3, aro-4, aro-5, aro-6, hard-pos"
-    ):
+    with pytest.raises(UnknownNameError, match=r"unknown table 'sugarcrepe-7'; known: aro-2, aro-3, aro-4, aro-5, aro"):
         reproduce("sugarcrepe-7")
 
 
-CATEGORIES = sources_sugarcrepe.CATEGORIES
-# Correct examples of four in each category, one image each.
-RIGHT = {"replace_obj": 4, "replace_att": 3, "replace_rel": 2, "swap_obj": 2, "swap_att": 0, "add_obj": 3, "add_att": 3}
-
-
-def sugarcrepe_predictions(path, right=RIGHT, tied=(), lost=(), **model):
-    """Predictions for four examples of each category, of which the first `right` are correct."""
-    rows = [
-        MatchingRow(
-            f"{category}/{n}",
-            category,
-            category,
-            [f"{category}{n}"],
-            [0],
-            [[0.5, 0.5] if (category, n) in tied else [0.9, 0.1] if n < count else [0.1, 0.9]],
-        )
-        for category, count in right.items()
-        for n in range(4)
-    ]
-    rows = [MatchingRow(row.id, row.config, row.category, [""], [0], None) if row.id in lost else row for row in rows]
-    write(path, rows, "sugarcrepe/itm", **{"name": "some model", "family": "clip", "checkpoint": "some/model"} | model)
-
-
-def write(path, rows, task, seed=None, **model):
-    """Write predictions of all configurations that the rows have, of data with a seed or not."""
-    benchmark, _, task = task.partition("/")
-    configs = list(dict.fromkeys(row.config for row in rows))
-    missing = [row.id for row in rows if row.scores is None]
-    described = {"name": benchmark, "task": task, "configs": configs, "split": "test", "fingerprint": "f"}
-    described["metrics"] = declared(benchmark, task)
-    if seed is not None:
-        described |= {"fingerprint": f"f{seed}", "options": {"seed": seed}}
-    metadata = {"benchmark": {**described, "rows": len(rows), "missing": missing}, "model": model, "run": {}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_predictions(path, Predictions(rows, metadata))
-
-
-def cells_of(result):
-    return {(one.row.name, one.column.name): one for one in result.comparisons}
-
-
-def test_predictions_are_compared_as_worked_out_by_hand(tmp_path):
+def test_predictions_are_compared_as_worked_out_by_hand_and_every_number_has_its_source(tmp_path):
     sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
-    result = reproduce("sugarcrepe-6", predictions=tmp_path)
+    result = reproduce("sugarcrepe-6", predictions=tmp_path, out=tmp_path / "out")
     assert {one.row.name for one in result.comparisons} == {"ViT-B-32"}
-    cells = {column: one for (_, column), one in cells_of(result).items()}
+    cells = cells_of(result)
     relation = cells["REPLACE Relation"]
     assert (relation.printed, relation.ours, relation.n) == ("69.20", 2 / 4, 4)
-    assert (relation.published, relation.rounding) == (pytest.approx(0.692), pytest.approx(0.00005))
-    assert relation.difference == pytest.approx(0.5 - 0.692)
+    assert (relation.published, relation.difference) == pytest.approx((0.692, 0.5 - 0.692))
     # All of 4 images right: at least 0.025 ** (1 / 4) = .3976 of all would be; none right: at most .6024.
     assert cells["REPLACE Object"].interval == pytest.approx((0.3976, 1), abs=1e-4)
     assert cells["SWAP Attribute"].interval == pytest.approx((0, 0.6024), abs=1e-4)
@@ -90,20 +43,15 @@ def test_predictions_are_compared_as_worked_out_by_hand(tmp_path):
     assert cells["SWAP Attribute"].inside is False  # .6396
     # (4 + 3 + 2 + 2 + 0 + 3 + 3) / 4 / 7 = 17 / 28
     assert cells["Average"].ours == pytest.approx(17 / 28)
-    assert cells["Average"].difference == pytest.approx(17 / 28 - 0.7308)
     assert "SWAP Object: 4 examples here, 246 in the paper." in result.remarks
     assert result.not_run["RN50"] == "no predictions"
     assert "Human" not in result.not_run
-
-
-def test_the_files_name_the_source_of_every_number(tmp_path):
-    sugarcrepe_predictions(tmp_path / "ViT-B-32" / "any.parquet")
-    result = reproduce("sugarcrepe-6", predictions=tmp_path, out=tmp_path / "out")
+    # The files.
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["sugarcrepe-6.json", "sugarcrepe-6.md"]
     document = json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
-    assert document == json.loads(as_json(result))
-    entry = document["comparisons"][2]
+    assert document == json.loads(result.to_json())
     assert document["table"]["paper"].startswith("SugarCrepe: Fixing")
+    entry = document["comparisons"][2]
     assert entry["paper"] == {
         "table": "Table 6", "row": "OpenAI [36] / ViT-B-32", "column": "REPLACE Relation", "printed": "69.20",
     }  # fmt: skip
@@ -112,7 +60,6 @@ def test_the_files_name_the_source_of_every_number(tmp_path):
     [predictions] = report([tmp_path / "ViT-B-32" / "any.parquet"])
     assert entry["predictions"] == [predictions.predictions]
     text = (tmp_path / "out" / "sugarcrepe-6.md").read_text()
-    assert text == to_markdown(result).rstrip() + "\n"
     assert "| SWAP Attribute | 63.96 | 0.000 | 0.000 – 60.236 | -63.960 | no |" in text
     inside = sum(bool(one.inside) for one in result.comparisons)
     assert f"{inside} of 8 published values lie inside our intervals (95 %, over images)." in text
@@ -121,50 +68,42 @@ def test_the_files_name_the_source_of_every_number(tmp_path):
 
 
 def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):
-    rows = [
-        MatchingRow(f"r/{n}", "vg_relation", name, [f"i{n}"], [0], [[1.0, 0.0] if right else [0.0, 1.0]])
-        for n, (name, right) in enumerate([("on", 1), ("on", 0), ("on", 0), ("on", 0), ("riding", 1), ("near", 0)])
-    ]
+    right = [("on", 1), ("on", 0), ("on", 0), ("on", 0), ("riding", 1), ("near", 0)]
+    rows = [matching("vg_relation", [is_right, 0.5], str(n), name) for n, (name, is_right) in enumerate(right)]
     model = "openai/clip-vit-base-patch32"
     write(tmp_path / "a.parquet", rows, "aro/relation", name=model, family="clip", checkpoint=model)
     result = reproduce("aro-2", predictions=tmp_path)
-    cells = {column: one for (_, column), one in cells_of(result).items()}
+    cells = cells_of(result)
     # on 1 of 4, riding 1 of 1; "near" is symmetric and in no average. Spatial: on; verbs: riding.
-    assert cells["on"].ours == 1 / 4
-    assert cells["Accuracy"].ours == pytest.approx((1 / 4 + 1) / 2)
-    assert cells["Spatial Relationships Accuracy"].ours == pytest.approx(1 / 4)
-    assert cells["Verbs Accuracy"].ours == 1
-    assert cells["wearing"].ours is None
+    names = ("on", "Accuracy", "Spatial Relationships Accuracy", "Verbs Accuracy", "wearing")
+    assert [cells[name].ours for name in names] == [1 / 4, (1 / 4 + 1) / 2, 1 / 4, 1, None]
     assert cells["wearing"].why == "the predictions have no such examples"
-    # The table prints fractions: .52 is known to .005.
-    assert (cells["on"].published, cells["on"].rounding) == (0.52, pytest.approx(0.005))
-    entry = next(e for e in json.loads(as_json(result))["comparisons"] if e["score"][1:2] == ["on"])
+    entry = next(e for e in json.loads(result.to_json())["comparisons"] if e["score"][1:2] == ["on"])
     assert (entry["paper"]["row"], entry["paper"]["column"], entry["published_n"]) == ("on", "CLIP", 1684)
-    assert "| on | 0.52 | 0.250 |" in to_markdown(result)
+    assert "| on | 0.52 | 0.250 |" in result.to_markdown()
 
 
 @pytest.mark.parametrize(
-    ("interval", "inside"),
+    ("ours", "equal", "interval", "inside"),
     [
-        ((0.595, 0.62), True),  # .59 may be .595
-        ((0.5952, 0.62), False),
-        ((0.5, 0.585), True),  # or .585
-        ((0.5, 0.5848), False),
-        ((0.58, 0.6), True),
-        (None, None),
+        (0.594, True, (0.595, 0.62), True),  # .59 may be .595
+        (0.596, False, (0.5952, 0.62), False),
+        (0.586, True, (0.5, 0.585), True),  # or .585
+        (0.584, False, (0.5, 0.5848), False),
+        (0.59, True, None, None),
+        (None, None, None, None),
     ],
 )
-def test_a_published_value_stands_for_all_that_round_to_it(interval, inside):
+def test_a_published_value_stands_for_all_that_round_to_it(ours, equal, interval, inside):
     table = get_table("aro-2")
-    cell = Comparison(table.rows[0], table.columns[0], "0.59", 0.59, 0.005, ours=0.6, interval=interval)
-    assert cell.inside is inside
+    cell = compare_value(table, table.rows[0], table.columns[0], "0.59", ours=ours, interval=interval)
+    assert (cell.equal, cell.inside) == (equal, inside)
 
 
 def test_the_average_of_a_part_is_not_compared_with_that_of_the_whole(tmp_path):
     sugarcrepe_predictions(tmp_path / "RN50" / "part.parquet", {"swap_obj": 2, "add_att": 4})
-    cells = {column: one for (_, column), one in cells_of(reproduce("sugarcrepe-6", predictions=tmp_path)).items()}
+    cells = cells_of(reproduce("sugarcrepe-6", predictions=tmp_path))
     assert cells["SWAP Object"].ours == 0.5
-    assert cells["Average"].ours is None
     assert cells["Average"].why == "the predictions lack add_obj, replace_att, replace_obj, replace_rel, swap_att"
     assert cells["ADD Object"].why == "the predictions have no such examples"
 
@@ -177,27 +116,23 @@ def test_remarks_tell_ties_missing_images_precision_and_activation(tmp_path):
         dtype="float16",
         settings={"activation_mismatch": "yes", "activation": "gelu"},
     )
-    [remark] = [
-        remark for remark in reproduce("sugarcrepe-6", predictions=tmp_path).remarks if remark.startswith("RN50")
-    ]
+    result = reproduce("sugarcrepe-6", predictions=tmp_path)
     # 2 of 27 examples
-    assert remark == (
+    assert [remark for remark in result.remarks if remark.startswith("RN50")] == [
         "RN50: 1 of 28 examples of sugarcrepe/itm lack their image; ties decide 7.4 % of sugarcrepe/itm and count as "
         "wrong (sugarcrepe_itm); scored in float16; computed with gelu, which its weights were not trained with."
-    )
+    ]
+    assert cells_of(result)["ADD Attribute"].ours == 1 / 4
     half = reproduce("sugarcrepe-6", predictions=tmp_path, ties="right")
-    assert cells_of(half)["RN50", "ADD Attribute"].ours == 3 / 4
-    assert cells_of(reproduce("sugarcrepe-6", predictions=tmp_path))["RN50", "ADD Attribute"].ours == 1 / 4
+    assert cells_of(half)["ADD Attribute"].ours == 3 / 4
 
 
 def test_predictions_are_known_by_folder_then_by_name_or_model(tmp_path):
     sugarcrepe_predictions(tmp_path / "GPT-4V-33" / "x.parquet", name="precomputed")  # the folder of its row
+    open_clip = {"RN101-quickgelu/openai": "b", "ViT-B-32 (pretrained=negclip.pth)": "c", "RN101/openai": "of no row"}
+    for checkpoint, name in open_clip.items():
+        sugarcrepe_predictions(tmp_path / "runs" / f"{name}.parquet", family="open_clip", checkpoint=checkpoint)
     sugarcrepe_predictions(tmp_path / "runs" / "a.parquet", name="Vera [27]", family="precomputed")
-    sugarcrepe_predictions(tmp_path / "runs" / "b.parquet", family="open_clip", checkpoint="RN101-quickgelu/openai")
-    sugarcrepe_predictions(
-        tmp_path / "runs" / "c.parquet", family="open_clip", checkpoint="ViT-B-32 (pretrained=negclip.pth)"
-    )
-    sugarcrepe_predictions(tmp_path / "runs" / "d.parquet", family="open_clip", checkpoint="RN101/openai")  # of no row
     # In the folder of another row: of that row, whatever its model.
     sugarcrepe_predictions(tmp_path / "RN50" / "e.parquet", family="open_clip", checkpoint="ViT-H-14/laion2b_s32b_b79k")
     result = reproduce("sugarcrepe-6", predictions=tmp_path)
@@ -211,23 +146,48 @@ def test_predictions_are_known_by_folder_then_by_name_or_model(tmp_path):
         reproduce("sugarcrepe-6", predictions=tmp_path / "nowhere")
 
 
+def order(right, of=4):
+    """Rows of ARO's COCO-PRC, of which the first `right` are correct."""
+    return [matching("coco_order", [float(n < right), 0.5, 0.5, 0.5, 0.5], str(n)) for n in range(of)]
+
+
 def test_settings_tell_rows_of_one_checkpoint_apart(tmp_path):
-    rows = [MatchingRow("r/0", "coco_order", "coco_order", ["i"], [0], [[1.0, 0.0, 0.0, 0.0, 0.0]])]
     model = {"name": "blip", "family": "blip", "checkpoint": "Salesforce/blip-itm-base-coco"}
-    write(tmp_path / "a.parquet", rows, "aro/coco_order", **model, settings={"head": "itm"})
+    write(tmp_path / "a.parquet", order(4), "aro/coco_order", **model, settings={"head": "itm"})
     with pytest.raises(ModelError, match=r"no model of aro-5 to compare with\. BLIP \(Flickr30k-PRC\): no predictions"):
         reproduce("aro-5", predictions=tmp_path)
-    write(tmp_path / "a.parquet", rows, "aro/coco_order", **model, settings={"head": "aro", "first": "enc"})
+    write(tmp_path / "a.parquet", order(4), "aro/coco_order", **model, settings={"head": "aro", "first": "enc"})
     result = reproduce("aro-5", predictions=tmp_path)
     [cell] = result.comparisons
     assert (cell.row.name, cell.printed, cell.published, cell.ours) == ("BLIP (COCO-PRC)", "0.321±0.001", 0.321, 1.0)
-    [entry] = json.loads(as_json(result))["comparisons"]
-    assert entry["paper"]["column"] == "Accuracy"
+    assert json.loads(result.to_json())["comparisons"][0]["paper"]["column"] == "Accuracy"
+
+
+def test_seeds_of_the_data_are_averaged_with_their_deviation(tmp_path):
+    for seed, right in ((0, 2), (1, 3), (2, 4)):
+        path = tmp_path / "CLIP-COCO-PRC" / f"{seed}.parquet"
+        write(path, order(right), "aro/coco_order", name="clip", seed=seed)
+    result = reproduce("aro-5", predictions=tmp_path)
+    [cell] = result.comparisons
+    # 2, 3 and 4 of 4: mean .75, deviation sqrt((.0625 + 0 + .0625) / 2) = .25
+    assert (cell.printed, cell.ours, cell.deviation, cell.interval) == ("0.460±0.001", 0.75, 0.25, None)
+    assert len(cell.predictions) == 3
+    assert "| COCO-PRC | 0.460±0.001 | 0.7500 ± 0.2500 | none | +0.2900 |" in result.to_markdown()
+
+
+def test_mean_scores_are_compared_on_the_scale_of_the_scores(tmp_path):
+    rows = [matching("replace_relations", [0.3, 0.1 * n, 0.2], f"r{n}") for n in range(3)]
+    rows.append(matching("replace_attributes", [0.1, 0.1, 0.2], "a"))
+    write(tmp_path / "DAC-LLM" / "a.parquet", rows, "hard_positives/replace", name="dac")
+    cells = cells_of(reproduce("hard-positives-2", predictions=tmp_path))
+    # c: (3 × .3 + .1) / 4; c_p: (0 + .1 + .2 + .1) / 4; c_n: .2
+    assert [cells[name].ours for name in ("c", "c_p", "c_n")] == pytest.approx([0.25, 0.1, 0.2])
+    assert (cells["c"].n, cells["c"].printed) == (4, "0.160")
 
 
 def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
-    plans = plan(get_table("aro-2"), weights=tmp_path)
-    assert {name: each[:2] for name, each in plans.items() if each.model} == {
+    plans = plan_rows(get_table("aro-2"), weights=tmp_path)
+    assert {name: plan[:2] for name, plan in plans.items() if plan.model} == {
         "CLIP": ("clip:openai/clip-vit-base-patch32", {}),
         "BLIP": ("blip:Salesforce/blip-itm-base-coco", {"head": "aro"}),
         "Flava": ("flava:facebook/flava-full", {"head": "itm"}),
@@ -235,18 +195,15 @@ def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
         "XVLM": (f"xvlm:{tmp_path / 'xvlm-coco.pth'}", {}),
     }
     # Rows of two data sets are run separately.
-    rows = {row.name: row for row in get_table("aro-5").rows}
-    chosen = plan(get_table("aro-5"), ["blip", "Flava (COCO-PRC)"], use={"Flava (COCO-PRC)": "flava:mine"})
-    assert [(each.model, get_table("aro-5").tasks(rows[name])) for name, each in chosen.items()] == [
+    table = get_table("aro-5")
+    rows = {row.name: row for row in table.rows}
+    chosen = plan_rows(table, ["blip", "Flava (COCO-PRC)"], use={"Flava (COCO-PRC)": "flava:mine"})
+    assert [(plan.model, table.tasks(rows[name])) for name, plan in chosen.items()] == [
         ("blip:Salesforce/blip-itm-base-flickr", ["aro/flickr30k_order"]),
         ("blip:Salesforce/blip-itm-base-coco", ["aro/coco_order"]),
         ("flava:mine", ["aro/coco_order"]),
     ]
     assert chosen["Flava (COCO-PRC)"].settings == {"head": "itm"}  # of the row, as the family is the same
-    [(name, each), *_] = plan(get_table("hard-positives-8"), ["OpenCLIP ViT-g/14"]).items()
-    [row] = [row for row in get_table("hard-positives-8").rows if row.name == name]
-    assert each.model == "open_clip:ViT-g-14/laion2b_s34b_b88k"
-    assert get_table("hard-positives-8").tasks(row) == ["hard_positives/replace", "hard_positives/swap"]
 
 
 @pytest.mark.parametrize(
@@ -259,33 +216,70 @@ def test_every_row_is_run_with_its_model_settings_and_tasks(tmp_path):
         ("hard-positives-1", "Our HN", r"download coco_crepe_negs\.pt \(the authors' code .* ask them\)"),
         ("sugarcrepe-6", "Human", "Human of sugarcrepe-6 cannot be run: people, not a model"),
         ("hard-positives-1", "Random Chance", "chance, not a model"),
+        ("sugarcrepe-9", None, "no value of sugarcrepe-9 can be computed here: a count of people's judgements"),
+        ("tricd-2", None, "no value of tricd-2 can be computed here: what the models' authors state"),
     ],
 )
-def test_a_row_that_cannot_be_run_says_why(table, model, message, tmp_path):
+def test_a_row_or_table_that_cannot_be_computed_says_why(table, model, message, tmp_path):
     with pytest.raises(ModelError, match=message):
-        reproduce(table, models=[model], weights=tmp_path, out=tmp_path)
+        reproduce(table, models=model and [model], weights=tmp_path, out=tmp_path)
 
 
-def test_unknown_rows_are_refused_with_those_that_there_are(tmp_path):
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
     for arguments in ({"models": ["RN51"]}, {"use": {"RN51": "demo-clip"}}):
         with pytest.raises(UnknownNameError, match=r"unknown model of sugarcrepe-6 'RN51'; known: Human, Vera \[27\]"):
             reproduce("sugarcrepe-6", out=tmp_path, **arguments)
     with pytest.raises(UnknownNameError, match="tie policy 'maybe'"):
         reproduce("sugarcrepe-6", ties="maybe")
+    error = invoke("reproduce", "sugarcrepe-6", "--use", "RN50").exception
+    assert "--use 'RN50' names no model for a row; write LABEL=MODEL" in str(error)
 
 
-def test_status_sorts_all_models_by_what_they_need(monkeypatch, tmp_path):
+def test_the_command_lists_the_models_of_all_tables_by_what_they_need(monkeypatch, tmp_path):
     def family_constants(name):
         return FamilyConstants(problem="no module named open_clip" if name == "open_clip" else "")
 
     monkeypatch.setattr(module, "family_constants", family_constants)
-    found = status(tmp_path)
-    assert list(found) == list(all_tables())
-    assert found["aro-2"] == {
+    listed = json.loads(invoke("reproduce", "--json", "--weights", tmp_path).output)
+    assert list(listed) == list(all_tables())
+    assert listed["aro-2"] == {
         "nothing": ["CLIP", "BLIP", "Flava"], "a library": [], "weights": ["NegCLIP", "XVLM"],
         "predictions": ["CLIP-FT"],
     }  # fmt: skip
-    assert found["sugarcrepe-6"]["nothing"] == ["Vera [27]", "Grammar [31]", "ViT-B-32", "ViT-L-14"]
-    assert len(found["sugarcrepe-6"]["a library"]) == 15
+    assert listed["sugarcrepe-6"]["nothing"] == ["Vera [27]", "Grammar [31]", "ViT-B-32", "ViT-L-14"]
+    assert len(listed["sugarcrepe-6"]["a library"]) == 15
     (tmp_path / "negclip.pth").write_bytes(b"")
     assert status(tmp_path)["aro-2"]["a library"] == ["NegCLIP"]
+    assert all(name in invoke("reproduce").output for name in all_tables())
+
+
+def test_micro_means_of_table_6_are_what_table_5_prints_of_vit_b_32():
+    [printed] = [row.printed[-3:] for row in get_table("sugarcrepe-5").rows if row.label == "Pretrained"]
+    [row] = [row for row in get_table("sugarcrepe-6").rows if row.label == "ViT-B-32"]
+    cells = [(column, float(text)) for column, text in get_table("sugarcrepe-6").cells(row) if column.n]
+    for form, expected in zip(("REPLACE", "SWAP", "ADD"), printed, strict=True):
+        values = [(value, column.n) for column, value in cells if column.name.startswith(form)]
+        mean = sum(value * n for value, n in values) / sum(n for _, n in values)
+        assert mean == pytest.approx(float(expected), abs=0.01)  # the values of Table 6 are rounded, too
+
+
+def test_statistics_of_datasets_are_those_of_the_papers(shared_data, tmp_path):
+    counted = {
+        name: reproduce(name, data_dir=shared_data / "data", out=tmp_path)
+        for name in ("tricd-1", "tricd-7", "sugarcrepe-2")
+    }
+    assert [one.equal for one in counted["tricd-7"].comparisons] == [True] * 24
+    words = {one.row.name: one.ours for one in counted["tricd-7"].comparisons if one.column.name == "Unique words"}
+    assert words == {"Coco obj": 64, "Coco relation": 131, "Overall": 188}
+    counts = {one.row.name: (one.printed, one.ours) for one in counted["sugarcrepe-2"].comparisons if not one.equal}
+    assert counts == {"SWAP Object": ("246", 245)}  # the release lacks key 108
+    assert len(counted["sugarcrepe-2"].comparisons) == 7
+    text = (tmp_path / "tricd-7.md").read_text()
+    assert "| average phrase/img, Coco relation | 2.0 | 2.05 | yes |" in text
+    assert "24 of 24 published values equal ours to the last printed digit." in text
+    # Of the test set, which is not public: next to the validation set's, and never compared.
+    assert {(one.equal, one.difference) for one in counted["tricd-1"].comparisons} == {(None, None)}
+    text = (tmp_path / "tricd-1.md").read_text()
+    assert "Not comparable: the paper's values are of other data. None is counted." in text
+    assert "| # Boxes, Coco Rel | 779 | 232 |" in text
+    assert "| # Boxes, Wino | 4365 | the data have no winoground part |" in text

@@ -1,0 +1,49 @@
+"""Imports of large libraries."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from vl_assay.metrics.common.imports import extra_with, gc_paused
+
+
+def fails():
+    with gc_paused():
+        raise ImportError(gc.isenabled())
+
+
+def test_collections_rest_and_go_on_whatever_an_import_raises():
+    with pytest.raises(ImportError, match="False"):
+        fails()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with gc_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        *(("torch", "models"), ("google.protobuf", "models"), ("matplotlib.figure", "plots"), ("gradio", "space")),
+        *(("sklearn.linear_model", "authoring"), ("open_clip", "open_clip"), ("numpy", ""), ("no_such_library", "")),
+        ("sentence_transformers", "sentence_transformers"),
+    ],
+)
+def test_a_module_is_found_in_the_extra_that_brings_it(module, extra):
+    assert extra_with(module) == extra
+
+
+def test_a_command_without_its_library_names_the_extra_that_brings_it(tmp_path):
+    (tmp_path / "pairs.csv").write_text("positive,negative\n" + "a red circle,a blue circle\n" * 40)
+    code = "import sys; sys.modules['sklearn'] = None\nfrom vl_assay.metrics.common.command_line import main; main()"
+    command = [sys.executable, "-c", code, "audit", str(tmp_path / "pairs.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: this needs sklearn")
+    assert done.stderr.endswith("pip install 'vl-assay[authoring]'\n")

@@ -1,0 +1,82 @@
+"""Copies of scores: found whatever part of the ids is changed and under noise; models trained apart are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vl_assay.metrics.records.predictions import Predictions
+from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.space_app.submissions.copies import Source, find_copied, scores_hash, sketch
+
+ROWS = 1_200
+ABOUT = {"benchmark": {"name": "b", "task": "t"}, "model": {"name": "m"}}
+
+
+def described(gaps):
+    """What is recorded of predictions whose margins are `gaps`."""
+    rows = [MatchingRow(f"{n:05d}", "c", "c", [f"i{n}"], [0], [[float(gap), 0.0]]) for n, gap in enumerate(gaps)]
+    found = Predictions(rows, ABOUT)
+    return {"benchmark": "b", "task": "t", "scores": scores_hash(found), "sketch": sketch(found)}
+
+
+def flags(gaps, others):
+    return [*find_copied(described(others), [Source("another", "b", "t", *list(described(gaps).values())[2:])])]
+
+
+def every(step, first=0):
+    """Change every so manieth id, at one end of the scores."""
+    return lambda gaps, rng: np.where((np.arange(len(gaps)) - first) % step, gaps, 5 + rng.random(len(gaps)))
+
+
+def noise(size, changed=0.0):
+    """Add noise of so many standard deviations, and draw a share of the scores anew."""
+
+    def change(gaps, rng):
+        others = rng.permutation(gaps)
+        return np.where(rng.random(len(gaps)) < changed, others, gaps + size * gaps.std() * rng.normal(size=len(gaps)))
+
+    return change
+
+
+COPIES = {
+    **{f"every {step} ids from {first}": every(step, first) for step, first in ((3, 0), (3, 1), (8, 0), (8, 5))},
+    **{f"noise of {size}": noise(size) for size in (0.05, 0.1, 0.15, 0.2, 0.25)},
+    "noise, and others for a sixth": noise(0.15, 1 / 6),
+    "others for a quarter": noise(0, 0.25),
+    "a block": lambda gaps, rng: np.where(np.arange(len(gaps)) < len(gaps) // 4, -gaps, gaps),
+    "another scale": lambda gaps, rng: np.arctan(3 * gaps) + 0.1 * noise(0.1)(gaps, rng),
+    "signs alone": lambda gaps, rng: np.sign(gaps),
+    "a scale for each row": lambda gaps, rng: noise(0.1)(gaps, rng) * rng.lognormal(0, 2, len(gaps)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("seed", range(2))
+def test_copies_are_found_wherever_and_however_little_they_differ(how, seed):
+    rng = np.random.default_rng(seed)
+    gaps = rng.normal(0.5, 1, ROWS)
+    assert flags(gaps, COPIES[how](gaps, rng))
+
+
+@pytest.mark.parametrize("alike", [0, 0.5, 0.8, 0.9, 0.93])
+@pytest.mark.parametrize("rows", [60, 204, 600])
+def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        gaps = rng.normal(0.5, 1, rows)
+        others = alike * gaps + np.sqrt(1 - alike**2) * rng.normal(0, 1, rows) + (1 - alike) * 0.5
+        assert flags(gaps, others) == []
+        assert flags(np.sign(gaps), np.sign(others)) == []  # models that answer yes or no
+        assert flags(np.round(gaps), np.round(others)) == []
+
+
+def test_a_sketch_is_of_all_ids_and_small():
+    gaps = np.random.default_rng(0).normal(size=3_000)
+    for n in (0, 1, 2_999):
+        assert sketch_of(gaps) != sketch_of(np.where(np.arange(3_000) == n, 9, gaps))
+    assert len(sketch_of(gaps)) < 4_100
+
+
+def sketch_of(gaps):
+    return described(gaps)["sketch"]

@@ -1,0 +1,148 @@
+"""The leaderboard takes from the benchmark what that knows: which images rows share, and what a whole task is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from report_support import declared
+from submission_support import MemoryStorage, changed, of_model
+
+from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
+from vl_assay.metrics.common.errors import DataError, PredictionsError, RateLimitError
+from vl_assay.metrics.evaluation import compute
+from vl_assay.metrics.records.predictions import Predictions, write_predictions
+from vl_assay.metrics.records.schema import MatchingRow, TextSimilarityRow
+from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.board.entries import Column, chance_levels, of_results
+from vl_assay.space_app.pages import cards
+from vl_assay.space_app.submissions.submissions import preview, submit
+from vl_assay.space_app.submissions.uploads import expected, known_examples
+
+
+def said(name, task, *configs):
+    return {"task_type": "matching", "benchmark": {"name": name, "task": task, "configs": list(configs)}}
+
+
+NOT_BUILT = {
+    "an upload": lambda: expected(said("toy_order", "order", "order")),
+    "a part": lambda: expected(said("sugarcrepe", "itm", "swap_obj")),
+    "the examples of a card": lambda: known_examples("toy_order/order"),
+}
+
+
+@pytest.mark.parametrize("request_", NOT_BUILT)
+def test_no_request_of_a_visitor_downloads_or_builds(request_, tmp_path, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+    with pytest.raises((PredictionsError, DataError), match="was not built here"):
+        NOT_BUILT[request_]()
+    assert "are not on this server" in cards.examples_html("toy_order")
+    assert [*tmp_path.rglob("*")] == []
+
+
+def test_checks_have_a_limit_in_an_hour_for_each_user_and_for_all_without_a_login(toy, monkeypatch):
+    monkeypatch.setenv("VL_ASSAY_RATE_LIMIT", "1")
+    monkeypatch.setenv("VL_ASSAY_USER_RATE_LIMIT", "1")
+    noon, storage = datetime(2026, 1, 2, 12, tzinfo=UTC), MemoryStorage()
+
+    def check(user, minute):
+        with pytest.raises(PredictionsError):
+            preview(storage, [b"damaged"], {}, user, now=lambda: noon + timedelta(minutes=minute))
+
+    for user in ("", "ada"):
+        for minute in range(10):
+            check(user, minute)
+    for user in ("", "ada"):
+        with pytest.raises(RateLimitError, match=r"there have been 10 checks .* after 13:00:00 UTC"):
+            preview(storage, [toy.predictions("vqa")], {}, user, now=lambda: noon + timedelta(minutes=59))
+        with pytest.raises(RateLimitError, match="10 checks"):  # refused files cost as much
+            submit(storage, [b"damaged"], {}, user, now=lambda: noon + timedelta(minutes=59))
+    for user, minute in (("bob", 59), ("", 60), ("ada", 60)):
+        check(user, minute)
+
+
+KEYS = {
+    "one key for all rows": lambda n, side: "0" * 32,
+    "a key for each row": lambda n, side: f"{n:031x}{side}",
+    "two keys": lambda n, side: f"{n % 2:032x}",
+    "names of files": lambda n, side: f"file:{n}-{side}.jpg",
+}
+
+
+def submitted(*contents):
+    """The scores of the first of some submissions, and its paired difference to the second in what was stored."""
+    storage = MemoryStorage()
+    receipts = [submit(storage, [content], {}) for content in contents]
+    catalogue, files = Catalogue(storage), [each.predictions[0]["sha256"] for each in receipts]
+    result = receipts[0].results[0]
+    column = Column(result.benchmark["name"], result.benchmark["task"], result.metric, result.main_score)
+    return [each.scores for each in receipts[0].results], catalogue.paired.difference(*files, column)
+
+
+@pytest.mark.parametrize("task", ["hard_positives", "groups", "vqa"])
+@pytest.mark.parametrize("how", KEYS)
+def test_intervals_and_tests_do_not_depend_on_the_submitters_keys_of_images(how, task, toy):
+    def rekey(rows):
+        for n, row in enumerate(rows):
+            row["images"] = [KEYS[how](n, side) for side, _ in enumerate(row["images"])]
+
+    honest, other = of_model(toy, 1, task), of_model(toy, 2, task)
+    assert submitted(changed(honest, rows=rekey), other) == submitted(honest, other)
+
+
+def several():
+    for name in benchmark_names():
+        for task in get_benchmark(name).tasks:
+            if len(task.configs) > 1:
+                yield name, task.name
+
+
+def results_of(benchmark, task, configs, path):
+    """The results of predictions of some configurations, whose examples are right."""
+    declaration = get_task(benchmark, task)
+    images, captions = len(declaration.images), max(len(declaration.captions), 2)
+    rows = []
+    for config in configs:
+        category = config.removeprefix("unrefined_")
+        for n in range(40):
+            if declaration.task_type == "text_similarity":
+                rows.append(TextSimilarityRow(f"{config}/{n}", config, category, [], [0], [[1.0, 0.0, 0.0]]))
+                continue
+            scores = [[float(image == caption) for caption in range(captions)] for image in range(images)]
+            keys = [f"{config}-{n}-{image}" for image in range(images)]
+            rows.append(MatchingRow(f"{config}/{n}", config, category, keys, [*range(images)], scores))
+    about = {"name": benchmark, "task": task, "configs": [*configs], "rows": len(rows), "missing": []}
+    write_predictions(
+        path, Predictions(rows, {"model": {"name": "m"}, "benchmark": about | {"metrics": declared(benchmark, task)}})
+    )
+    return compute(path)
+
+
+@pytest.mark.parametrize(("benchmark", "task"), several())
+def test_one_of_several_configurations_fills_the_columns_of_its_category_alone(benchmark, task, tmp_path):
+    configs = get_task(benchmark, task).configs
+    whole, part = (results_of(benchmark, task, some, tmp_path / "a.parquet") for some in (configs, configs[:1]))
+    columns = {entry.column for entry in of_results(whole)}
+    first = configs[0].removeprefix("unrefined_")
+    assert len({column.category for column in columns}) == 1 + len(configs)
+    assert {entry.column for entry in of_results(part)} == {each for each in columns if each.category == first}
+    assert (chance_levels(part), bool(chance_levels(whole))) == ([], True)
+
+
+def test_a_part_of_a_part_fills_no_column_of_the_whole_part(tmp_path):
+    from vl_assay.hub_datasets.core.evaluation import parts_in
+    from vl_assay.hub_datasets.sugarcrepe.v2 import IDS
+
+    rows = [
+        MatchingRow(id, "swap_obj", "swap_obj", [id], [0], [[1.0, 0.0]])
+        for id in sorted(IDS)
+        if id.startswith("swap_obj")
+    ]
+    about = {"name": "sugarcrepe", "task": "itm", "configs": ["swap_obj"], "rows": len(rows), "missing": []}
+    write_predictions(
+        tmp_path / "a.parquet",
+        Predictions(rows, {"model": {"name": "m"}, "benchmark": about | {"metrics": declared("sugarcrepe", "itm")}}),
+    )
+    entries = of_results(compute(tmp_path / "a.parquet", parts=parts_in))
+    assert {(entry.task, entry.category) for entry in entries} == {("itm", "swap_obj"), ("v2", "swap_obj")}
+    assert Column("sugarcrepe", "v2", "sugarcrepe_itm", "accuracy") not in {entry.column for entry in entries}
