@@ -26,7 +26,7 @@ DataDir = Annotated[
 ]
 AllowMissing = Annotated[
     bool,
-    data_option("--allow-missing", help="Keep examples whose image is missing; they are counted and listed."),
+    data_option("--allow-missing", help="Keep examples whose image is missing or damaged, and count and list them."),
 ]
 Ties = Annotated[
     str | None,

@@ -189,12 +189,13 @@ class EndpointModel:
             self._logprobs = 0
         if score == "auto":
             score = "logprobs" if answer.logprobs else "answers"
+        asked = str(self._logprobs or self.info.settings["top_logprobs"])
         described = self._description or {}
         names = [answer.served, *(str(described[key]) for key in ("root", "model_sha") if key in described)]
         self.info = replace(
             self.info,
             revision=", ".join(dict.fromkeys(names)) or self.info.revision,
-            settings={**self.info.settings, "score": score, "top_logprobs": str(self._logprobs)},
+            settings={**self.info.settings, "score": score, "top_logprobs": asked},
             preprocessing={**self.info.preprocessing, "server": described},
         )
 

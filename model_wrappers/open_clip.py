@@ -328,7 +328,7 @@ def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
 
 
 def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
-    """Return the model's activation, and whether its weights were trained with another; warn unless they were not."""
+    """Return the model's activation, and whether its weights were trained with another one; warn if that may be."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
     if source.tag:

@@ -45,6 +45,8 @@ _LONG, _LIMITLESS = 2048, 1 << 30
 # A row of the table that `transformers` logs; a terminal's colours may stand before the word.
 _MISSING = re.compile(r"^(\S+) *\| *\S*MISSING\b", re.MULTILINE)
 _ROWS = ("input_ids", "attention_mask")
+# Modules that choose among further modules, whose folders and arguments they name.
+_ROUTERS = ("Router", "Asym")
 # The library finds arguments of `from_pretrained` in these entries of these files; harmless ones are allowed.
 _SETTINGS_FILES = tuple(
     f"sentence_{name}_config.json"
@@ -142,7 +144,7 @@ class SentenceEmbedder(DualEncoderMixin):
 
 
 def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
-    """Load a model of the library; the settings in the predictions hold the prompts that were used.
+    """Load a model of the library; the preprocessing in the predictions holds the prompts that were used.
 
     Raises:
         ModelError: not a model of the library, one that needs code of its own, whose weights are incomplete, which does
@@ -170,8 +172,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     model = files.ready(model.to(torch_dtype(options)))
     prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
-    preprocessing = _prepare_with_pillow(model.processor)
-    info = files.info(model, chosen | used, preprocessing)
+    info = files.info(model, chosen, _prepare_with_pillow(model.processor) | used)
     loaded = SentenceEmbedder(model, info, prompts)
     loaded.check(_TWO)
     if (model.max_seq_length or _LONG) < _LONG:
@@ -183,6 +184,8 @@ def _check_modules(files: CheckpointFiles) -> None:
     """Raise `ModelError` if modules are in hidden folders or elsewhere, or pass other arguments than `_ARGUMENTS`."""
     for module in json.loads((files.file("modules.json") or Path()).read_text(encoding="utf-8")):
         place = module["path"]
+        if module["type"].rpartition(".")[2] in _ROUTERS:
+            raise ModelError("its modules depend on the input (Router), which is not supported; use its own script")
         if place.startswith(".") or Path(place).is_absolute() or ".." in Path(place).parts:
             raise ModelError(f"modules.json names {place!r}, which is hidden or outside the folder; move it")
         settings = next(filter(None, (files.file(f"{place}/{name}".lstrip("/")) for name in _SETTINGS_FILES)), None)

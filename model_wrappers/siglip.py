@@ -61,7 +61,7 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         """Return the token ids of each caption, with the end token and no padding."""
         lower = self.info.settings["lower_case"] == "yes"
         rows = super().prepare_captions([caption.lower() if lower else caption for caption in captions])
-        end = [self._tokenizer.eos_token_id] if self.info.settings["end_token"] == "added" else []
+        end = [self._tokenizer.eos_token_id] if self.info.preprocessing["end_token"] == "added" else []
         return [[*ids, *end] for ids in rows]
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
@@ -96,5 +96,6 @@ def load(checkpoint: str, options: LoadOptions) -> Siglip:
         second = isinstance(loaded.model, Siglip2Model) or type(tokenizer).__name__.startswith(("Gemma", "Siglip2"))
         lower = "yes" if second else "no"
     ends = tokenizer("one")["input_ids"][-1] == tokenizer.eos_token_id
-    settings = {**settings, "lower_case": lower, "end_token": "by the tokenizer" if ends else "added"}
-    return Siglip(loaded._replace(info=replace(loaded.info, settings=settings)))
+    preprocessing = {**loaded.info.preprocessing, "end_token": "by the tokenizer" if ends else "added"}
+    info = replace(loaded.info, settings={**settings, "lower_case": lower}, preprocessing=preprocessing)
+    return Siglip(loaded._replace(info=info))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 
 import datasets
@@ -87,7 +86,7 @@ def test_a_damaged_image_is_named_whether_it_is_shuffled_or_not(small):
     for config in ("coco_shuffle_rows_4", "coco"):
         with pytest.raises(datasets.exceptions.DatasetGenerationError) as caught:
             small.builder(config).download_and_prepare()
-        assert re.search(f"1 images are damaged: {IMAGE}", str(caught.value.__cause__))
+        assert "1 images are damaged: COCO_val2014_000000000000.jpg (for " in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("shuffle", TEXT_SHUFFLES)

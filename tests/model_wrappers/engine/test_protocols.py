@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pytest
 import sources_tricd
+import torch
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.hub_datasets import load_examples
@@ -276,3 +277,124 @@ def test_no_more_than_three_batches_are_in_memory_and_a_log_tells_each_stage(coc
     assert (ours == all_scores(run_quietly(Recorder(), folder, tmp_path / "all", ["sugarcrepe/swap_obj"]))).all()
     with pytest.raises(RuntimeError, match="shapes do not agree"):  # which is not taken for a lack of memory
         run_quietly(Counting(RuntimeError("shapes do not agree")), folder, tmp_path / "failed")
+
+
+class Choice(Cross):
+    prepare_choices = Reader.prepare_captions
+
+    def choose(self, features, images, choices, *, exact=False):
+        return [
+            features[image] + np.array([text_value(ids) for ids in choice])
+            for image, choice in zip(images, choices, strict=True)
+        ]
+
+    match = answer = None
+
+
+class Remote:
+    info, task_types, compares_texts, threads = INFO, ("matching", "vqa"), False, 2
+
+    def plan(self, items):
+        return "nothing"
+
+    def connect(self):
+        pass
+
+    def ask(self, item):
+        return [text_value(text) for text in item.texts]
+
+    def facts(self, items):
+        return {}
+
+    stop = connect
+
+
+# What a forward pass may give in place of arrays of float64.
+FORMS = {
+    "a parameter in bfloat16": lambda values: torch.nn.Parameter(torch.from_numpy(values).bfloat16()),
+    "a list of tensors with gradients": lambda values: list(torch.from_numpy(values).requires_grad_()),
+    "half": lambda values: torch.from_numpy(values).half(),
+    "a sparse tensor": lambda values: torch.from_numpy(values).to_sparse(),
+    "a list of arrays in float16": lambda values: list(values.astype(np.float16)),
+}
+PROTOCOLS = {
+    (Dual, "itm"): ("encode_images", "encode_captions"),
+    (Dual, "paraphrases"): ("encode_images", "encode_captions"),
+    (Cross, "groups"): ("match",),
+    (Cross, "vqa"): ("answer",),
+    (Choice, "itm"): ("choose",),
+    (Pairwise, "itm"): ("score",),
+    (TextOnly, "itm"): ("score_captions",),
+    (TextPairs, "paraphrases"): ("score_texts",),
+    (Boxes, "detection"): ("draw",),
+    (Remote, "itm"): ("ask",),
+    (Remote, "vqa"): ("ask",),
+}
+
+
+def returning(form, kind, methods):
+    """A model of a kind whose methods return their results in another form."""
+
+    def changed(method):
+        def call(self, *given, **options):
+            found = method(self, *given, **options)
+            if isinstance(found, Detections):
+                return Detections(*(form(np.asarray(part, np.float64)) for part in found))
+            return form(np.asarray(found, np.float64))
+
+        return call
+
+    return type("Mine", (kind,), {name: changed(getattr(kind, name)) for name in methods})()
+
+
+def results(model, part, out):
+    [file] = predict(model, f"toy_scenes/{part}", out=out, limit=7, progress=False)
+    rows = read_predictions(file).rows
+    return np.array(
+        [np.ravel(getattr(row, name)) for row in rows for name in ("scores", "score") if hasattr(row, name)]
+    )
+
+
+@pytest.mark.parametrize(("kind", "part"), PROTOCOLS)
+def test_results_may_be_of_any_library_and_dtype_and_have_gradients(kind, part, toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(Boxes, "draw", lambda self, text: Detections(np.array([[0, 0, 9, 9]]), np.array([0.25])))
+    expected = results(kind(), part, tmp_path / "float64")
+    assert expected.size
+    for name in FORMS if kind in (Dual, Pairwise) else list(FORMS)[:2]:
+        model = returning(FORMS[name], kind, PROTOCOLS[kind, part])
+        np.testing.assert_allclose(results(model, part, tmp_path / name), expected, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "form", "message"),
+    [
+        (Pairwise, "itm", lambda values: ["high", "low"], "fake gave something else than rows of numbers .*of NumPy"),
+        (Pairwise, "itm", lambda values: values + 1j, "something else than rows of numbers .*complex"),
+        (Pairwise, "itm", lambda values: torch.from_numpy(values) + 1j, "something else .*complex numbers"),
+        (Pairwise, "itm", lambda values: values[:, None], r"of the shape \((\d+), 1\) for \1 texts; expected \(\1,\)"),
+        (Pairwise, "itm", lambda values: values * np.nan, "NaN or infinity"),
+        (Choice, "itm", lambda values: values[:, :-1], r"of the shape \(1,\) for 2 texts"),
+        (Dual, "itm", lambda rows: rows * np.nan, "NaN or infinity"),
+        (Dual, "itm", lambda rows: rows * 2, "embeddings of images of length 2 to 2; .*divide each by its norm"),
+        (Dual, "itm", lambda rows: rows * 0, "of length 0 to 0"),
+        (Dual, "itm", lambda rows: rows[:, None], "expected one row of numbers for each item"),
+        (Dual, "itm", lambda rows: np.eye(9 + len(rows))[: len(rows)], "gave arrays of the shapes .*expected one row"),
+        (Dual, "itm", lambda rows: list(rows)[:-1], "gave .* results for .* items"),
+        (
+            Boxes,
+            "detection",
+            lambda values: values.ravel() + 0.0,
+            r"boxes of the shape .* expected \(k, 4\) and \(k,\)",
+        ),
+    ],
+)
+def test_other_results_are_refused(kind, part, form, message, toy, tmp_path):
+    model = returning(form, kind, PROTOCOLS[kind, part])
+    with pytest.raises(ModelError, match=message):
+        predict(model, f"toy_scenes/{part}", out=tmp_path, limit=24, batch_size=5, progress=False)
+
+
+def test_images_and_captions_have_embeddings_of_one_size(toy, tmp_path):
+    model = returning(lambda rows: np.eye(9)[[0] * len(rows)], Dual, ["encode_captions"])
+    with pytest.raises(ModelError, match="embeds images in 4 dimensions and captions in 9"):
+        results(model, "itm", tmp_path)

@@ -54,14 +54,14 @@ def test_siglip_2_is_lower_cased_as_in_training_unless_told_otherwise(folders):
 def test_siglip_with_a_tokenizer_of_its_own_is_left_to_it(tmp_path):
     folder = tiny_models.tiny_siglip(tmp_path / "one", tiny_models.xlmr_words())
     model = load_model(str(folder))
-    assert model.info.settings == {"lower_case": "no", "end_token": "by the tokenizer"}
+    assert (model.info.settings, model.info.preprocessing["end_token"]) == ({"lower_case": "no"}, "by the tokenizer")
     assert load_model(str(folder), LoadOptions(settings={"lower_case": "yes"})).info.settings["lower_case"] == "yes"
 
 
 def test_siglip_captions_end_with_the_end_token_even_where_the_tokenizer_puts_none(tmp_path):
     tokenizer = tiny_models.gemma_words("GemmaTokenizer", add_eos_token=False)
     model = load_model(str(tiny_models.tiny_siglip(tmp_path / "endless", tokenizer)))
-    assert model.info.settings["end_token"] == "added"
+    assert model.info.preprocessing["end_token"] == "added"
     [ids] = model.prepare_captions(["a cat"])
     assert ids == [*tokenizer("a cat")["input_ids"], tokenizer.eos_token_id]
 

@@ -280,6 +280,7 @@ def test_the_revision_of_a_folder_of_open_clip_covers_its_configuration(open_cli
     assert load_model(f"open_clip:local-dir:{open_clip}").info.revision != before
 
 
+@pytest.mark.parametrize("is_routed", [False, True])
 @pytest.mark.parametrize(
     ("file", "changes", "message"),
     [
@@ -294,7 +295,7 @@ def test_the_revision_of_a_folder_of_open_clip_covers_its_configuration(open_cli
         ("processor_config.json", NAMING_CODE["processor_config.json"], ""),
     ],
 )
-def test_sentence_transformers_runs_no_code(file, changes, message, evil, tmp_path):
+def test_sentence_transformers_runs_no_code(file, changes, message, is_routed, evil, tmp_path):
     library = pytest.importorskip("sentence_transformers", reason="needs vl-assay[sentence_transformers]")
     from sentence_transformers.base.modules import Transformer
 
@@ -314,6 +315,17 @@ def test_sentence_transformers_runs_no_code(file, changes, message, evil, tmp_pa
     if "weights_only" in str(changes):
         (folder / "model.safetensors").unlink()
         torch.save({"evil": Evil()}, folder / "pytorch_model.bin")
+    if is_routed and file != "modules.json":
+        folder.rename(tmp_path / "inner")
+        folder.mkdir()
+        (tmp_path / "inner").rename(folder / "query")
+        kind = "sentence_transformers.base.modules"
+        module = {"idx": 0, "name": "0", "path": "", "type": f"{kind}.router.Router"}
+        types, routes = {"query": f"{kind}.transformer.Transformer"}, {"query": ["query"], "document": ["query"]}
+        router = {"types": types, "structure": routes, "parameters": {"default_route": "query"}}
+        rewrite(folder / "router_config.json", **router)
+        (folder / "modules.json").write_text(json.dumps([module]))
+        message = "its modules depend on the input"
     found = outcome(load_model, f"sentence_transformers:{folder}")
     assert message in found
 

@@ -46,6 +46,9 @@ def test_a_model_that_sees_everything_is_always_right(benchmark, score, tmp_path
         settings = {"base_url": server.url, "score": score}
         report = run("endpoint:tiny", benchmark, out=tmp_path, limit=20, settings=settings, progress=False)
         assert len(server.asked) == server.asked.total() == len(server.requests)
+    [file] = tmp_path.glob("*.parquet")
+    recorded = read_predictions(file).metadata["model"]["settings"]
+    assert load_model("endpoint:tiny", LoadOptions(settings=recorded)).info.settings == recorded
     assert {result.scores.get("accuracy", result.scores.get("group_score")) for result in report} == {1.0}
 
 

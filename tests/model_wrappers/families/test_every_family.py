@@ -127,6 +127,13 @@ def test_a_score_is_the_same_alone_and_among_others(name, settings, folders, ima
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
+def test_recorded_settings_can_be_given_again(name, folders):
+    recorded = load(name, folders[name]).info.settings
+    assert load(name, folders[name], settings=recorded).info.settings == recorded
+    assert recorded.keys() == getattr(get_family(CHECKPOINTS[name].family), "SETTINGS", {}).keys()
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_model_follows_its_protocols_and_says_what_it_is(name, folders):
     tiny, model = CHECKPOINTS[name], load(name, folders[name])
     assert abilities(model) == tiny.abilities

@@ -100,7 +100,9 @@ def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(places):
 
 def test_prompts_are_recorded_and_can_be_left_out(places, library, images):
     model, without = load(places / "llava"), load(places / "llava", settings={"caption": "none"})
-    assert model.info.settings == {"caption": "query", "image": "document", "caption_prompt": PROMPT}
+    assert model.info.settings == {"caption": "query", "image": "document"}
+    assert model.info.preprocessing["caption_prompt"] == PROMPT
+    assert load(places / "llava", settings=model.info.settings).info.settings == model.info.settings
     assert without.info.settings == {"caption": "none", "image": "document"}
     assert without.info.name == "llava (caption=none)"
     theirs = library.SentenceTransformer(str(places / "llava"))
