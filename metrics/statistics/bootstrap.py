@@ -133,7 +133,7 @@ def cluster_bootstrap(
 
     sums, counts = _totals(values, cluster, category)
     drawn = np.hsplit(_draw(np.hstack([sums, counts]), resamples, seed), 2)
-    every = _Totals(sums, counts, np.bincount(category, values**2), drawn[0], drawn[1])
+    every = _Totals(sums, counts, np.bincount(category, values**2).astype(np.float64), drawn[0], drawn[1])
     columns, macro = _intervals(every, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
