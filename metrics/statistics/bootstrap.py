@@ -131,9 +131,9 @@ def cluster_bootstrap(
     column_of = {name: column for column, name in enumerate(sorted(names))}
     category = np.array([column_of[name] for name in names])[codes]
 
-    cluster_sums, cluster_counts = _totals(values, cluster, category)
-    sums, counts = np.hsplit(_draw(np.hstack([cluster_sums, cluster_counts]), resamples, seed), 2)
-    every = _Totals(cluster_sums, cluster_counts, np.bincount(category, values**2), sums, counts)
+    sums, counts = _totals(values, cluster, category)
+    drawn = np.hsplit(_draw(np.hstack([sums, counts]), resamples, seed), 2)
+    every = _Totals(sums, counts, np.bincount(category, values**2).astype(np.float64), drawn[0], drawn[1])
     columns, macro = _intervals(every, confidence)
     found: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
@@ -352,12 +352,12 @@ def check_whole(**limits: tuple[int, int]) -> None:
 
 def _totals(
     values: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]
-) -> list[NDArray[np.float64]]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
     sums, counts = np.bincount(cell, values, cells), np.bincount(cell, minlength=cells)
-    return [each.reshape(shape).astype(np.float64) for each in (sums, counts)]
+    return sums.reshape(shape).astype(np.float64), counts.reshape(shape).astype(np.float64)
 
 
 def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
