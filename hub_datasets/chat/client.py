@@ -198,7 +198,7 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
 def _loop() -> asyncio.AbstractEventLoop:
     """The event loop of all requests, in a thread: only there a request can be given up at any moment."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="endpoint", daemon=True).start()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
 
 
