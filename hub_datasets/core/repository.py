@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
+from ...metrics.common.storage import writable_cache
 from .benchmarks import get_card
 
 BUILD_FILE = "build.json"
@@ -19,7 +20,8 @@ def cache_folder() -> Path:
     """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
     from huggingface_hub.constants import HF_HOME
 
-    return Path(os.path.expanduser(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")))  # noqa: PTH111
+    folder = Path(os.path.expanduser(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")))  # noqa: PTH111
+    return writable_cache(folder) if str(folder).startswith("~") else folder
 
 
 def shipped_build(benchmark: str) -> Path | None:

@@ -113,8 +113,8 @@ def nearest(folder: Path) -> Path:
 def writable_cache(folder: str | Path) -> Path:
     """Return the folder of a cache or, with a message, a temporary one in its place if it cannot be written."""
     folder = Path(os.path.expanduser(folder))  # noqa: PTH111
-    there = nearest(folder)
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    there, is_known = nearest(folder), not str(folder).startswith("~")  # as for a user without a home
+    if is_known and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return folder
     return Path(_temporary(folder).name)
 

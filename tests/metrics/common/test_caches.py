@@ -80,3 +80,8 @@ def test_an_error_names_the_file_and_how_to_name_another_cache(read, number):
     for error in (own, wrapped):
         with pytest.raises(StorageError, match=r"cannot write /home/ada/\.cache/x\.lock: .*HF_HOME"):
             read(error)
+
+
+def test_a_user_without_a_home_has_temporary_caches(capsys):
+    assert writable_cache("~no-such-user/cache").is_absolute()
+    assert "HF_HOME" in capsys.readouterr().err
