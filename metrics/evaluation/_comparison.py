@@ -43,7 +43,7 @@ VERSION = 2
 
 _COMPACT = ("first, %", "second, %", "difference", "p", "p (Holm)")
 _BOTH = "wins/ losses"
-# Of fewer images the test may find a difference by chance in up to one case of five instead of one of twenty.
+# Of fewer images the test may find a difference by chance in up to nine of twenty cases instead of one.
 _FEW_FOR_EXCHANGE = 100
 _NESTED = (CATEGORIES, "macro", "difference_interval")
 # What differs between models in rows of the same example.

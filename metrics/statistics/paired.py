@@ -184,7 +184,7 @@ def cluster_permutation_test(
 
     If two models are equally good, and their errors are spread alike over images, exchanging their scores on all
     examples of an image gives an equally likely outcome. Where one is right or wrong on whole images and the other is
-    not, the test of 5 % rejects 6 to 20 % of equally good models with 15 images, and 4 to 6 % with 300; a studentised
+    not, the test of 5 % rejects 6 to 45 % of equally good models with 15 images, and 4 to 6 % with 300; a studentised
     statistic changes nothing, since flips of equal clusters order both alike. The p-value is the chance that such an
     exchange, by a coin flip for each cluster, gives a sum of differences at least as far from zero. Sums that equal the
     observed one up to rounding count.

@@ -242,7 +242,7 @@ def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
     arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
     result = invoke(*arguments, "-o", "verify=false")
     assert result.exit_code == 0, result.output
-    assert "people on sugarcrepe" in result.output
+    assert "people: main scores" in result.output
     assert "50.0 %" in result.output
     assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
     assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
