@@ -22,7 +22,10 @@ _DATASETS = "Datasets and the Hub"
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Your own copy of the sources (see the benchmark's card); otherwise they are downloaded."),
+    typer.Option(
+        help="Your own copy of the sources (see the benchmark's card), or a folder of its name in VL_ASSAY_DATA_DIR; "
+        "otherwise they are downloaded."
+    ),
 ]
 AllowMissing = Annotated[
     bool,

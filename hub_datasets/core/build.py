@@ -79,6 +79,7 @@ def build(
     chosen = config_names(benchmark) if configs is None else list(configs)
     check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
+    data_dir = sources_folder(benchmark, None) if data_dir is None else data_dir
     return build_with(
         get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options,
         splits=splits, code=code_hash(benchmark), on_error=on_error,
@@ -185,15 +186,20 @@ def build_all(
 
 
 def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
-    """The sources of one of several benchmarks: ``data_dir/<benchmark>`` if that is a folder, else `data_dir`.
+    """Return the folder of a benchmark's sources; None for a benchmark without sources, or if they are downloaded.
 
-    None for a benchmark without sources.
+    It is ``data_dir/<benchmark>`` if that is a folder, else `data_dir`. Without `data_dir` it is the folder
+    ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names, if it is there.
 
     Raises:
         DataError: `data_dir` is not a folder.
     """
     if data_dir is None:
-        return None
+        every = os.environ.get("VL_ASSAY_DATA_DIR")
+        if not every or not get_benchmark(benchmark).source:
+            return None
+        own = Path(every).expanduser() / benchmark
+        return own if own.is_dir() else None
     folder = existing_folder(data_dir)
     if not get_benchmark(benchmark).source:
         return None

@@ -27,7 +27,7 @@ from .benchmarks import (
     option_names,
     split_reference,
 )
-from .build import build, built_files, data_errors, existing_folder
+from .build import build, built_files, data_errors, existing_folder, sources_folder
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 from .repository import BUILD_FILE, cache_folder, read_build, shipped_build
 
@@ -260,6 +260,7 @@ def load_examples(
         chosen = get_benchmark(name).select(name, part, task_types)
         needs_images = needs_images and any(task.images for task, _ in chosen)
         options = _build_options(name, options or {}, needs_images)
+        data_dir = sources_folder(name, None) if data_dir is None else data_dir
         split_for = get_benchmark(name).split_for
         folders = {
             config: cached_build(name, config, data_dir, options, split_for(task), may_build=may_build)

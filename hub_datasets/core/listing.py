@@ -104,10 +104,12 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
     Raises:
         DataError: `data_dir` is not a folder.
     """
+    from .build import sources_folder
+
     for name in benchmark_names():
         benchmark = get_benchmark(name)
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
-        if data_dir is None:
+        if sources_folder(name, data_dir) is None and data_dir is None:
             counts = {config: _built_counts(name, config, benchmark.split_of(config)) for config in configs}
             # What was built from the user's own copy needs that copy again.
             ready = not any(_has_source(benchmark, config) for config in configs)

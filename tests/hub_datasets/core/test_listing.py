@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 from console import invoke
 
-from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark
+from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark, load_examples
 from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all
@@ -135,6 +136,18 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
     assert "RAIVNLab" not in output
     with pytest.raises(UnknownNameError, match="unknown thing to list 'sugarcrep'"):
         raise invoke("list", "sugarcrep").exception
+
+
+def test_sources_in_the_folder_of_the_environment_are_found_by_every_command(coco, tmp_path, monkeypatch, no_network):
+    shutil.copytree(coco(rows=4, images=2, categories=("swap_obj",)), tmp_path / "sources" / "sugarcrepe")
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == READY
+    [task, *_] = load_examples("sugarcrepe/swap_obj", options={"verify": False})
+    assert len(task.examples) == 4
+    build("sugarcrepe", tmp_path / "built", configs=["swap_obj"], options={"verify": False})
+    monkeypatch.delenv("VL_ASSAY_DATA_DIR")
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
 
 
 def test_the_whole_list_fits_a_screen_and_names_everything():
