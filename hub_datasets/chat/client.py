@@ -194,16 +194,27 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
     return read, written
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of all requests, in a thread: only there a request can be given up at any moment."""
+    """Return the event loop of all requests, in a thread: only there a request can be given up at any moment."""
+    with _starting:  # `cache` alone would let two threads start a loop each
+        return _started_loop()
+
+
+@cache
+def _started_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
 
 
+def _forget_loop() -> None:
+    _started_loop.cache_clear()  # a forked process has no other threads
+    _starting.release()
+
+
+_starting = threading.Lock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_loop.cache_clear)
+    os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_forget_loop)
 
 
 def _bounded_client(seconds: float) -> Any:

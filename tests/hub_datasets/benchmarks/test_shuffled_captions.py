@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import sources_retrieval
 from builder_support import Small
+from PIL import Image
 
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
@@ -121,10 +123,13 @@ def test_with_the_identity_every_row_of_order_has_four_permutations_and_some_hav
 
 
 def test_memory_does_not_grow_with_the_number_of_images(small):
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "JPEG")
+
     def peak(images):
         entries = [(f"val2014/{n}.jpg", ["a red dog", "a blue cat"]) for n in range(images)]
         for path, _ in entries:
-            (small.folder / path).write_bytes(bytes(100_000))
+            (small.folder / path).write_bytes(file.getvalue().ljust(100_000, b"\0"))
         sources_retrieval.write(small.folder / FILE, entries)
         builder = small.builder()
         [split] = builder._split_generators(None)  # without a download manager: nothing is downloaded

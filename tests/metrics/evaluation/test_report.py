@@ -63,7 +63,7 @@ def test_a_task_whose_images_are_all_missing_is_named_and_the_others_are_reporte
     )
     found = report([gone, predictions], resamples=100)
     assert [result.scores["n"] for result in found] == [5]
-    [sentence] = found.unscored
+    [sentence] = found.notes
     assert sentence == f"{gone} holds no scores: all of its 2 examples lack their image"
     found.write(tmp_path / "out")
     for name in ("report.md", "profile.html"):
