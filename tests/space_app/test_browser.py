@@ -75,6 +75,7 @@ def test_views_and_headings_choose_what_is_shown_and_what_it_is_ranked_by(visit)
     page.locator("#choices button").first.click()
     choose(page, "#scores", "ImageNet · accuracy")
     page.wait_for_function("document.querySelector('#board .assay-wide thead').innerText.includes('ImageNet')")
+    page.wait_for_function("document.querySelectorAll('#board .model').length < 10")
     assert set(names(page)) == {"CLIP ViT-B/32", "CLIP-FT", "NegCLIP"}
 
 
