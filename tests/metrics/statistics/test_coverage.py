@@ -47,8 +47,8 @@ def test_intervals_over_few_clusters_cover(cell):
 @pytest.mark.parametrize("cell", [*CELLS, *MANY])
 def test_intervals_cover_93_of_100_and_over_many_equal_clusters_95(cell, alike):
     found = coverage(cell, alike, sets=1_000, resamples=1_000 if cell in MANY else 100)
-    # Of 1,000 sets the share has a standard error of 0.7 %.
-    assert found == pytest.approx(0.95, abs=0.02) if cell in MANY else found >= 0.93
+    # Of 1,000 sets the share has a standard error of 0.7 %; means of few distinct values are covered more often.
+    assert 0.93 <= found <= (0.98 if cell in MANY else 1)
 
 
 @pytest.mark.slow
