@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError
-from ...metrics.common.storage import writable_cache
+from ...metrics.common.storage import with_home, writable_cache
 from .benchmarks import get_card
 
 BUILD_FILE = "build.json"
@@ -20,7 +20,7 @@ def cache_folder() -> Path:
     """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
     from huggingface_hub.constants import HF_HOME
 
-    folder = Path(os.path.expanduser(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay")))  # noqa: PTH111
+    folder = with_home(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay"))
     return writable_cache(folder) if str(folder).startswith("~") else folder
 
 

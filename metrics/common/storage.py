@@ -106,15 +106,23 @@ def read_error(error: PermissionError) -> DataError:
 
 def nearest(folder: Path) -> Path:
     """Return a folder, or the first above it that exists."""
-    place = Path(os.path.expanduser(folder)).absolute()  # noqa: PTH111
+    place = with_home(folder).absolute()
     return next(each for each in (place, *place.parents) if os.path.lexists(each))
+
+
+def with_home(path: str | Path) -> Path:
+    """Return a path with the user's home folder for ``~``, which stays for a user without one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def writable_cache(folder: str | Path) -> Path:
     """Return the folder of a cache or, with a message, a temporary one in its place if it cannot be written."""
-    folder = Path(os.path.expanduser(folder))  # noqa: PTH111
-    there, is_known = nearest(folder), not str(folder).startswith("~")  # as for a user without a home
-    if is_known and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    folder = with_home(folder)
+    there = nearest(folder)
+    if not str(folder).startswith("~") and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return folder
     return Path(_temporary(folder).name)
 
