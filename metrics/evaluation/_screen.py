@@ -46,7 +46,7 @@ def screen(results: Sequence[Result]) -> list[Part]:
     scores = list(dict.fromkeys(map(_score, results)))
     rows, categories = [], []
     for result, label in shown:
-        every = lines(result, results)
+        every = lines(result)  # without baselines among the results, which are no rules
         name = _name(result, every, results)
         rows.append(_row(name if len(models) == 1 else f"{label}: {name}", result, overall(every), len(scores) > 1))
         categories += _categories(name if len(models) == 1 else f"{label}: {name}", result, every)
@@ -76,6 +76,7 @@ def _note(results: Sequence[Result]) -> str:
     if not all(result.higher_is_better[result.main_score] for result in results):
         sentences.append("↓: lower is better.")
     sentences.append("Text rule: the best rule that sees only the captions, by length and form.")
+    sentences += list(dict.fromkeys(note for result in results for note in result.notes))[:_NAMED]
     if len(results) > _MOST_ROWS:
         sentences.append(f"{len(results) - _MOST_ROWS} more rows are in report.md.")
     return " ".join(filter(None, sentences))

@@ -91,9 +91,9 @@ class MetricModule(EvaluationModule):
                 del arguments[name]
         check_known("option", arguments, known)
         if self.writer is not None:
-            labels, self._labels = self._labels, {}
-            if twice := sorted({*labels} & {*arguments}):
+            if twice := sorted({*self._labels} & {*arguments}):
                 raise ScoresError(f"{', '.join(twice)} came with the examples and again; pass them once")
+            labels, self._labels = self._labels, {}
             return super().compute(**arguments, **labels)
         batch = {name: _listed(arguments.pop(name, None), name) for name in self._feature_names()}
         if self.num_process > 1:

@@ -147,7 +147,7 @@ def _tasks(model: Model) -> list[TaskData]:
 
 
 def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
-    """Return whether scores depend on what they are scores of; a stage has refused NaN before."""
+    """Yield findings: do scores depend on image and caption? A stage has refused NaN before."""
     pairs = [np.array(row.scores) for row in rows if isinstance(row, MatchingRow)]
     if pairs:
         groups = np.array([scores for scores in pairs if len(scores) > 1])

@@ -148,8 +148,8 @@ def run(
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
 
     Prints the main score of each task and what the scores show; `vl-assay report` prints all tables. Predictions that
-    are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose
-    images are all missing is named and has no result; the exit code is 1 only if no task has one.
+    are in the folder stay, and the report covers all of them. With `--allow-missing`, a task whose images are all
+    missing is named and has no result; the exit code is 1 only if no task has one.
 
     Examples: `vl-assay run` · `vl-assay run mock:bag-of-words` ·
     `vl-assay run demo-clip toy_scenes/order --seeds 0,1,2` ·

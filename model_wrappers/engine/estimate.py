@@ -114,7 +114,7 @@ def changed_decisions(
         tasks: the tasks of the run; only matching, text similarity and vqa are compared.
         batch_size: as in the run.
         size: number of examples of each task in the sample.
-        plan: of the sample.
+        plan: the class of the sample's plan.
 
     Returns:
         ``precision_sample``, the number of examples compared, and ``precision_changes``, those that differ.

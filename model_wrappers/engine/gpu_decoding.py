@@ -19,6 +19,7 @@ from ...hub_datasets.core.images import decode, open_checked
 from ...metrics.common.errors import ModelError
 from .loader import Loaded
 from .protocol import DualEncoder
+from .stages import is_out_of_memory
 
 GPU = "gpu"
 # Pillow's numbers of the filters that torch has with antialiasing.
@@ -129,7 +130,7 @@ class GpuDecoder:
         try:
             decoded = self._decode([torch.as_tensor(loaded[index]) for index in files], self._device) if files else []
         except RuntimeError as error:
-            if isinstance(error, torch.OutOfMemoryError):
+            if is_out_of_memory(error):  # the stage halves the batch
                 raise
             raise ModelError(
                 f"the GPU cannot decode an image ({error}); run without --decode gpu to see which"

@@ -174,6 +174,8 @@ class Job:
         """Return counts of the decisions that differ between the model and its float32 version."""
         options = replace(load_options(self.name, self.processes, self.config), dtype="float32")
         exact: Any = load_model(self.name, options)
+        if self.config.decode:
+            decode_on_gpu(exact)
         size = self.config.check_precision
         found = changed_decisions(self.model, exact, self.plan.tasks, batch_size=batch_size, size=size)
         changed, compared = found["precision_changes"], found["precision_sample"]

@@ -52,6 +52,16 @@ def test_a_single_category_and_a_single_score_stand_where_the_task_and_result_wo
 def test_partial_data_are_said_beside_the_numbers(tmp_path):
     table, _ = screen_of(write(tmp_path / "a.parquet", rows(0.5, n=20), limit=20))
     assert "Partial: 20 examples of the task only" in table.note
+    assert "weigh as 10 images of equal size" in table.note
+
+
+def test_a_baseline_among_the_results_is_no_text_rule(tmp_path):
+    for name, share in (("a", 0.9), ("b", 1.0)):
+        about = {"is_baseline": name == "b", "sees_images": False}
+        write(tmp_path / f"{name}.parquet", rows(share), model=name, about=about)
+    table, said = screen_of(tmp_path)
+    assert {row.cells[1].value for row in table.rows} == {""}
+    assert said[0].startswith("Better than text rules and chance in 4 of 4 categories")
 
 
 def test_lower_is_better_is_marked_and_counts_the_other_way(tmp_path):

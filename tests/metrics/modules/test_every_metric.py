@@ -303,6 +303,7 @@ def test_labels_that_only_some_batches_have_or_that_are_too_few_are_rejected():
             module.add_batch(**rows, **labels)
     with pytest.raises(ScoresError, match="categories came with the examples and again"):
         module.compute(categories=["on", "under"])
+    assert module.compute()["per_category"].keys() == {"on", "under"}
 
 
 @EVERY
