@@ -192,13 +192,13 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names, if it is there.
 
     Raises:
-        DataError: `data_dir` is not a folder.
+        DataError: `data_dir`, or VL_ASSAY_DATA_DIR, is not a folder.
     """
     if data_dir is None:
         every = os.environ.get("VL_ASSAY_DATA_DIR")
         if not every or not get_benchmark(benchmark).source:
             return None
-        own = Path(every).expanduser() / benchmark
+        own = existing_folder(every) / benchmark
         return own if own.is_dir() else None
     folder = existing_folder(data_dir)
     if not get_benchmark(benchmark).source:

@@ -18,7 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ...hub_datasets import load_examples
 from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
+from ...hub_datasets.core.build import sources_folder
 from ...metrics.common.errors import PredictionsError, SubmissionError, UnknownNameError, VLAssayError
 from ...metrics.records.predictions import check_format
 from .sandbox import Footer, Sandbox, readable
@@ -194,30 +196,25 @@ def prepare() -> None:
     These are the ones that are generated, those with a folder of sources in ``VL_ASSAY_DATA_DIR``, and those that
     ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
     """
-    folder = os.environ.get("VL_ASSAY_DATA_DIR")
     named = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
     for name in named.difference(benchmark_names()):
         warnings.warn(str(UnknownNameError("benchmark in VL_ASSAY_BENCHMARKS", name, benchmark_names())), stacklevel=2)
     for name in benchmark_names():
         benchmark = get_benchmark(name)
-        has_sources = name in named or bool(folder and (Path(folder) / name).is_dir())
+        has_sources = name in named or sources_folder(name, None) is not None
         for task in benchmark.tasks:
             if not (has_sources or not benchmark.source or set(task.configs) <= set(benchmark.generated)):
                 continue
             try:
-                _load.__wrapped__(f"{name}/{task.name}", None, folder, may_build=True)
+                load_examples(f"{name}/{task.name}", needs_images=False)
             except (VLAssayError, OSError) as error:
                 warnings.warn(f"predictions of {name}/{task.name} cannot be submitted: {error}", stacklevel=2)
 
 
 @lru_cache(maxsize=64)
-def _load(reference: str, cache: str | None, folder: str | None, may_build: bool = False) -> TaskData:
-    """The data of a task by name, and by the environment that says where they are."""
-    from ...hub_datasets import load_examples
-    from ...hub_datasets.core.build import sources_folder
-
-    sources = sources_folder(reference.partition("/")[0], folder or None)
-    return load_examples(reference, data_dir=sources, needs_images=False, may_build=may_build)[0]
+def _load(reference: str, *_: str | None) -> TaskData:
+    """Return the data of a task by name, and by the environment, which says where they are."""
+    return load_examples(reference, needs_images=False, may_build=False)[0]
 
 
 def positive_setting(name: str, default: int) -> int:
