@@ -5,8 +5,8 @@
 Builds the wheel and the source distribution twice, which must give the same wheel and the same files, and a wheel from
 the source distribution, which must be that of the tree. Installs the wheel with `[all]` in a new environment of each
 Python and, from an empty folder, evaluates the demo model, loads a metric and a dataset by name, and checks that the
-dependencies agree. `--oldest` runs the tests with the oldest dependencies that setup.cfg allows, as `uv` (which must be
-installed) finds them. Exits with 1 when a check fails.
+dependencies agree. `--oldest` runs the tests with the oldest dependencies that pyproject.toml allows, as `uv` (which
+must be installed) finds them. Exits with 1 when a check fails.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def check_oldest(python: str, work: Path) -> None:
         sys.exit("--oldest needs uv: pip install uv")
     oldest, inside = work / "oldest.txt", work / "oldest" / "bin" / "python"
     compiled = ("--extra", "all", "--resolution", "lowest-direct", "--python", python)
-    run("uv", "pip", "compile", "-q", "setup.cfg", *compiled, "-o", oldest)
+    run("uv", "pip", "compile", "-q", "pyproject.toml", *compiled, "-o", oldest)
     run("uv", "venv", "-q", "--python", python, work / "oldest")
     run("uv", "pip", "install", "-q", "--python", inside, "-r", oldest)
     run("uv", "pip", "install", "-q", "--python", inside, "-c", oldest, "-e", ".[test]")
