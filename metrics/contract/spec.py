@@ -72,7 +72,7 @@ class MetricSpec:
         label: distinguishes its scores from those of the same name of other metrics, such as "CPD"; may be empty.
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
         is_joint: whether some score takes several choices to be right that no answer without the image gets right
-            together, so that a guess by text alone is not chance; see ``hub_datasets.core.blind``.
+            together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
     """
 
     function: MetricFunction

@@ -18,7 +18,7 @@ import numpy as np
 from pandas import DataFrame
 
 from ...hub_datasets import correlate
-from ...hub_datasets.core.audits import read_audit
+from ...hub_datasets.authoring.audit.summaries import read_audit
 from ...hub_datasets.published.tables import Column, get_table
 from ...metrics.common.documents import Part, Table, simple_table
 from ...metrics.common.errors import ModelError, PredictionsError

@@ -54,7 +54,7 @@ _COMPUTING = (
         "metrics/*/spec.py",
         "hub_datasets/*/benchmark.py",
         "hub_datasets/*/v2.json",
-        "hub_datasets/core/evaluation.py",
+        "hub_datasets/reports/evaluation.py",
     ),
 )
 DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)

@@ -9,9 +9,9 @@ from console import invoke
 from report_support import write
 
 from vl_assay.hub_datasets import Task, benchmark_names, get_benchmark
-from vl_assay.hub_datasets.core.audits import read_audit
+from vl_assay.hub_datasets.authoring.audit.summaries import read_audit
 from vl_assay.hub_datasets.core.benchmarks import SKILLS, get_card
-from vl_assay.hub_datasets.core.skills import profile_parts, read_skill_profile, verdict
+from vl_assay.hub_datasets.reports.skills import profile_parts, read_skill_profile, verdict
 from vl_assay.metrics.common.documents import to_markdown
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.records.schema import MatchingRow

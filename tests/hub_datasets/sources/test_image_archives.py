@@ -13,9 +13,9 @@ import huggingface_hub
 import pytest
 from file_server import serving
 
-from vl_assay.hub_datasets.core import image_archives
-from vl_assay.hub_datasets.core.downloads import DownloadError
-from vl_assay.hub_datasets.core.image_archives import ImageArchive, fetch_images
+from vl_assay.hub_datasets.sources import image_archives
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.image_archives import ImageArchive, fetch_images
 
 NAMES = [f"{number:012}.jpg" for number in range(200)]
 NEEDED = NAMES[3::7]

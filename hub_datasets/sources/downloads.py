@@ -11,12 +11,9 @@ from typing import Any, TypeVar
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
+from ..core.build import MissingSourceError
 
 T = TypeVar("T")
-
-
-class MissingSourceError(DataError):
-    """A source or image is missing, unreachable, or not accessible to the user; other `DataError`s mean damage."""
 
 
 class DownloadError(MissingSourceError):

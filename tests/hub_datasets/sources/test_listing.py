@@ -12,19 +12,19 @@ import pytest
 from console import invoke
 
 from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark, load_examples
-from vl_assay.hub_datasets.core import listing as listing
 from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all
 from vl_assay.hub_datasets.core.examples import cached_build
-from vl_assay.hub_datasets.core.listing import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.hub_datasets.core.repository import read_build
+from vl_assay.hub_datasets.sources import availability
+from vl_assay.hub_datasets.sources.availability import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
 from vl_assay.model_wrappers import family_names
 
 
 def entry(name, **options):
-    [found] = listing.list_benchmarks([name], **options)
+    [found] = availability.list_benchmarks([name], **options)
     return found
 
 

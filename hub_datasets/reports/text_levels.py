@@ -7,7 +7,7 @@ from typing import Any
 
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import MatchingRow
-from .audits import Levels, audited_levels
+from ..authoring.audit.summaries import Levels, audited_levels
 
 
 def text_levels(predictions: Predictions, metric: str, score: str) -> list[Levels]:

@@ -9,12 +9,13 @@ import pytest
 from builder_support import raw
 from PIL import Image
 
-from vl_assay.hub_datasets.core.columns import columns
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
-from vl_assay.hub_datasets.core.image_archives import ImageArchive
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.core.images import decode
-from vl_assay.hub_datasets.core.released_rows import Images, ReleasedRows, Rows, parse_records
-from vl_assay.hub_datasets.core.source_files import SourceFile, VerifiedConfig, make_configs
+from vl_assay.hub_datasets.sources.columns import columns
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.image_archives import ImageArchive
+from vl_assay.hub_datasets.sources.released_rows import Images, ReleasedRows, Rows, parse_records
+from vl_assay.hub_datasets.sources.source_files import SourceFile, VerifiedConfig, make_configs
 from vl_assay.metrics.common.errors import DataError
 
 ROWS = [{"caption": 'a "red" cup, a table', "label": "1"}, {"caption": "zwei\nZeilen, ö", "label": "2"}]

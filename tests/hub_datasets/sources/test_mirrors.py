@@ -19,10 +19,11 @@ from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.aro.release import FILES, MIRRORS
-from vl_assay.hub_datasets.core import image_archives
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError, NoSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.retrieval.karpathy import SOURCES
+from vl_assay.hub_datasets.sources import image_archives
+from vl_assay.hub_datasets.sources.downloads import DownloadError, NoSourceError
 from vl_assay.hub_datasets.sugarcrepe.builder import SugarCrepe
 from vl_assay.hub_datasets.sugarcrepe.release import MIRROR
 from vl_assay.metrics.common.errors import DataError

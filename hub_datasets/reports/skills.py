@@ -24,8 +24,8 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.statistics.bootstrap import percentile_interval, resampled_totals, unseen_share
-from .audits import Levels
-from .benchmarks import SKILLS, benchmark_names, get_task
+from ..authoring.audit.summaries import Levels
+from ..core.benchmarks import SKILLS, benchmark_names, get_task
 from .text_levels import text_levels
 
 

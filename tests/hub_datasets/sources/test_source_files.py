@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vl_assay.hub_datasets.core.crops import box_problem, crop, crop_name
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
-from vl_assay.hub_datasets.core.source_files import (
+from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources.crops import box_problem, crop, crop_name
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.source_files import (
     SourceFile,
     check_rows,
     find_images,

@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import ScoresError, StorageError
-from ...metrics.common.storage import read_sealed, write_sealed
-from ...metrics.contract.aggregate import aggregate
-from ...metrics.evaluation import examples_of
-from ...metrics.modules.discovery import get_spec
-from ...metrics.records.schema import MatchingRow, Row, VQARow
-from .examples import Example, TaskData
-from .image_keys import MISSING
-from .repository import cache_folder
+from ....metrics.common.errors import ScoresError, StorageError
+from ....metrics.common.storage import read_sealed, write_sealed
+from ....metrics.contract.aggregate import aggregate
+from ....metrics.evaluation import examples_of
+from ....metrics.modules.discovery import get_spec
+from ....metrics.records.schema import MatchingRow, Row, VQARow
+from ...core.examples import Example, TaskData
+from ...core.image_keys import MISSING
+from ...core.repository import cache_folder
 
-_RULES_FILE = Path(__file__).parents[1] / "authoring" / "audit" / "audit.py"
+_RULES_FILE = Path(__file__).with_name("audit.py")
 _BOTH_WAYS = (1.0, -1.0)
 
 
@@ -55,7 +55,7 @@ def _key(task: TaskData) -> str:
     digest = hashlib.sha256(repr((task.task.task_type, task.task.metrics)).encode())
     for example in task.examples:
         digest.update(repr([*vars(example).values()]).encode())
-    sources = Path(__file__).parents[2]
+    sources = Path(__file__).parents[3]
     for code in sorted([Path(__file__), _RULES_FILE, *(sources / "metrics").rglob("*.py")]):
         digest.update(code.read_bytes())
     return digest.hexdigest()[:32]
@@ -93,7 +93,7 @@ def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
 
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:
     """Return a function from an example to its row of predictions for each rule."""
-    from ..authoring.audit.audit import RULES
+    from .audit import RULES
 
     def match(rule: Callable[[str], float], sign: float, example: Example) -> Row:
         scores = [sign * rule(caption) for caption in example.captions]

@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from .downloads import MissingSourceError, looked_in
+from ..core.build import MissingSourceError
+from .downloads import looked_in
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror

@@ -22,8 +22,8 @@ from typing import Any
 
 from fsspec.spec import AbstractBufferedFile
 
+from ..core.repository import cache_folder
 from .downloads import DownloadError
-from .repository import cache_folder
 from .source_files import ImagePaths, shortened_list
 
 AT_ONCE = 8

@@ -1,23 +1,19 @@
-"""The benchmarks with their sizes and the state of their sources, and the metrics.
+"""Availability of the benchmarks' data: whether each configuration was built, can be downloaded, or needs a copy.
 
 Nothing is downloaded and nothing is built: each builder looks for its source files, offline.
 """
 
 from __future__ import annotations
 
-import ast
-import dataclasses
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...metrics.common.errors import DataError, check_known
-from ...metrics.modules.discovery import metric_names
-from .benchmarks import (
+from ...metrics.common.errors import DataError
+from ..core.benchmarks import (
     Benchmark,
     benchmark_names,
     config_names,
@@ -26,12 +22,13 @@ from .benchmarks import (
     is_downloaded,
     option_names,
 )
-from .repository import BUILD_FILE, cache_folder, card_counts, read_build
+from ..core.build import MissingSourceError, download_config, sources_folder
+from ..core.repository import card_counts, newest_build, read_build
+from .downloads import DownloadError, NoSourceError
+from .network import is_reachable, without_network
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
 READY, TO_DOWNLOAD, MISSING, DAMAGED = "ready", "to be downloaded", "missing", "damaged"
-# Columns of a terminal that a table of one line per benchmark fills at most.
-_WIDEST = 112
 
 
 @dataclass(frozen=True)
@@ -89,23 +86,12 @@ class BenchmarkLine(NamedTuple):
     caution: str = ""
 
 
-@dataclass(frozen=True)
-class MetricEntry:
-    """A metric: its name, what it measures in a sentence, and the benchmarks that it evaluates."""
-
-    name: str
-    summary: str
-    benchmarks: tuple[str, ...]
-
-
 def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[BenchmarkLine]:
     """Every benchmark in one line; without `data_dir` from builds in the cache and what builders declare, at once.
 
     Raises:
         DataError: `data_dir` is not a folder.
     """
-    from .build import sources_folder
-
     for name in benchmark_names():
         benchmark = get_benchmark(name)
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
@@ -144,8 +130,6 @@ def list_benchmarks(
         UnknownNameError: no such benchmark.
         DataError: `data_dir` is not a folder.
     """
-    from .build import sources_folder
-
     for name in benchmark_names() if names is None else names:
         benchmark = get_benchmark(name)
         known = option_names(name)
@@ -156,110 +140,58 @@ def list_benchmarks(
         )
 
 
-def list_metrics() -> list[MetricEntry]:
-    """Return a summary of each metric, and the benchmarks that it evaluates; imports no metric."""
-    used: dict[str, list[str]] = {name: [] for name in metric_names()}
-    for benchmark in benchmark_names():
-        metrics = dict.fromkeys(metric for task in get_benchmark(benchmark).tasks for metric in task.metrics)
-        check_known(f"metric of {benchmark}", metrics, used)
-        for metric in metrics:
-            used[metric].append(benchmark)
-    folder = Path(__file__).parents[2] / "metrics"
-    return [
-        # The first line of the docstring, read without importing the module.
-        MetricEntry(name, docstring.partition("\n")[0], tuple(benchmarks))
-        for name, benchmarks in used.items()
-        for docstring in [ast.get_docstring(ast.parse((folder / name / f"{name}.py").read_text("utf-8"))) or ""]
-    ]
+def check_sources(
+    references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> None:
+    """Raise the first of the `source_problems`, whose arguments it has.
 
-
-def line_table(lines: Iterable[BenchmarkLine], width: int) -> Any:
-    """Return a rich table of benchmarks, one line each, at most `width` columns wide."""
-    table = _lines("Benchmarks", ("benchmark", "what it tests"), width)
-    table.add_column("examples", justify="right", no_wrap=True)
-    table.add_column("sources", no_wrap=True)
-    for line in lines:
-        state = "needs --data-dir" if line.state == MISSING else line.state
-        table.add_row(line.name, line.summary, "–" if line.rows is None else f"{line.rows:,}", state)
-    return table
-
-
-def metric_lines(entries: Iterable[MetricEntry], width: int) -> Any:
-    """Return a rich table of metrics, one line each, at most `width` columns wide."""
-    table = _lines("Metrics", ("metric", "what it measures"), width)
-    for entry in entries:
-        table.add_row(entry.name, entry.summary.partition(": ")[2] or entry.summary)
-    return table
-
-
-def _lines(title: str, columns: tuple[str, str], width: int) -> Any:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", width=min(width, _WIDEST), box=None, header_style="bold")
-    table.add_column(columns[0], no_wrap=True)
-    table.add_column(columns[1], no_wrap=True, ratio=1)
-    return table
-
-
-def benchmark_table(entry: BenchmarkEntry) -> Any:
-    """A rich table of the configurations of one benchmark."""
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("configuration", overflow="fold")
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("images", justify="right", no_wrap=True)
-    table.add_column("metrics", overflow="fold", min_width=16)
-    table.add_column("sources", no_wrap=True)
-    for config in entry.configs:
-        rows, images = ("–" if n is None else f"{n:,}" for n in (config.rows, config.images))
-        state = f"{config.state}, built" if config.built else config.state
-        table.add_row(config.name, rows, images, ", ".join(config.metrics) or "–", state)
-    return table
-
-
-def origin_line(entry: BenchmarkEntry) -> str:
-    """Return the origin of a benchmark's sources, on one line."""
-    origins = ", ".join(dict.fromkeys(config.origin for config in entry.configs))
-    return entry.source if entry.source.startswith(origins) else ": ".join(filter(None, (origins, entry.source)))
-
-
-def problem_lines(entry: BenchmarkEntry) -> list[str]:
-    """Return what is missing or damaged: a line for each message, after the configurations that it is about.
-
-    Messages that differ only in the configuration's name count as one.
+    Raises:
+        DataError: the sources of every configuration of a reference are missing or damaged, or have to be downloaded
+            and cannot be.
     """
-    messages: dict[str, str] = {}
-    about: dict[str, list[str]] = {}
-    for config in entry.configs:
-        if config.state in (MISSING, DAMAGED):
-            message = f"{config.state}: {config.problem.removeprefix(f'{config.name}: ')}"
-            same = (key for key, known in messages.items() if known == message)
-            alike = next(same, message.replace(config.name, ""))
-            messages.setdefault(alike, message)
-            about.setdefault(alike, []).append(config.name)
-    return [
-        messages[alike] if len(configs) == len(entry.configs) else f"{', '.join(configs)} – {messages[alike]}"
-        for alike, configs in about.items()
-    ]
+    for problem in source_problems(references, data_dir=data_dir, options=options).values():
+        raise problem
 
 
-def metric_table(entries: Iterable[MetricEntry]) -> Any:
-    """A rich table of metrics."""
-    from rich.table import Table
+def source_problems(
+    references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> dict[str, DataError]:
+    """Return an error for each reference that was not built before and cannot be, without looking for its images.
 
-    table = Table(title="Metrics", title_justify="left")
-    table.add_column("metric", no_wrap=True)
-    table.add_column("what it measures")
-    table.add_column("benchmarks", overflow="fold")
-    for entry in entries:
-        table.add_row(entry.name, entry.summary, ", ".join(entry.benchmarks) or "–")
-    return table
+    Args:
+        references, data_dir, options: as for ``examples.load_examples``; unknown names are not checked.
+    """
+    from huggingface_hub import constants
 
-
-def as_json(entries: Iterable[Any]) -> list[dict[str, Any]]:
-    """Entries as JSON objects, field by field."""
-    return [dataclasses.asdict(entry) for entry in entries]
+    errors: dict[str, DataError] = {}
+    entries: dict[str, BenchmarkEntry] = {}
+    for reference in references:
+        name, _, part = reference.partition("/")
+        if name not in benchmark_names() or not get_benchmark(name).source:
+            continue
+        benchmark = get_benchmark(name)
+        chosen = {config for _, configs in benchmark.select(name, part or None) for config in configs}
+        if any(newest_build(name, config, benchmark.split_of(config)) for config in chosen):
+            continue
+        if name not in entries:
+            without_images = {**(options or {}), "with_images": False}
+            [entries[name]] = list_benchmarks([name], data_dir=data_dir, options=without_images)
+        problems = {each.name: each for each in entries[name].configs if each.name in chosen and each.state != READY}
+        if len(problems) < len(chosen) or not problems:
+            continue
+        first = next(iter(problems.values()))
+        message = f"{name}/{first.name}: {first.problem}"
+        if first.state == TO_DOWNLOAD:
+            addresses = first.problem.split(NoSourceError.OR)
+            if not constants.HF_HUB_OFFLINE and any(map(is_reachable, addresses)):
+                continue
+            lacking = "" if data_dir is None else f", as {data_dir} lacks it"
+            message = (
+                f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
+            )
+            message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
+        errors[reference] = DataError(message)
+    return errors
 
 
 def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> ConfigEntry:
@@ -293,17 +225,6 @@ def _has_source(benchmark: Benchmark, config: str) -> bool:
     return bool(benchmark.source) and config not in benchmark.generated
 
 
-def newest_build(name: str, config: str, split: str) -> Path | None:
-    """Return the newest build of a configuration's split in the cache, with whatever options; None without one."""
-    builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
-    for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
-        # Another version, or another configuration whose name begins alike.
-        with suppress(DataError, KeyError):
-            read_build(path.parent)["configs"][config][split]
-            return path.parent
-    return None
-
-
 def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
     """Return the numbers of rows and images of the newest build of a configuration in the cache."""
     folder = newest_build(name, config, split)
@@ -314,9 +235,6 @@ def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:
     """The state of a configuration's sources, and what is wrong with them."""
     from datasets import DownloadManager
-
-    from .build import download_config
-    from .downloads import DownloadError, MissingSourceError
 
     with tempfile.TemporaryDirectory() as scratch, without_network(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # offline, a source that is kept follows those that are not
@@ -336,17 +254,3 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
         except Exception as error:
             return DAMAGED, str(error) or type(error).__name__
     return READY, ""
-
-
-@contextmanager
-def without_network() -> Iterator[None]:
-    """Let the Hugging Face libraries use their caches alone, and builders refuse downloads."""
-    from datasets import config
-    from huggingface_hub import constants
-
-    before = config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
-    config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before

@@ -11,11 +11,11 @@ from typing import Any
 from ...metrics.common.errors import DataError, VLAssayError
 from ...metrics.evaluation.errors import ExampleData, Picture
 from ...metrics.records.predictions import Predictions
-from .benchmarks import get_benchmark, get_task
-from .examples import Example, TaskData, is_cached, load_examples
-from .image_keys import MISSING
-from .images import DECODING_ERRORS, thumbnail
-from .repository import BUILD_FILE
+from ..core.benchmarks import get_benchmark, get_task
+from ..core.examples import Example, TaskData, is_cached, load_examples
+from ..core.image_keys import MISSING
+from ..core.images import DECODING_ERRORS, thumbnail
+from ..core.repository import BUILD_FILE
 
 SIDE = 192
 _THREADS = 4

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from PIL import Image
 
 from ...metrics.common.errors import DataError
-from .images import DECODING_ERRORS, decode
+from ..core.images import DECODING_ERRORS, decode
 from .source_files import read_bytes
 
 # No photograph is as wide: a number beyond it is damage.

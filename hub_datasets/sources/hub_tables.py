@@ -18,7 +18,8 @@ import pyarrow as pa
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
-from .downloads import DownloadError, MissingSourceError
+from ..core.build import MissingSourceError
+from .downloads import DownloadError
 from .source_files import VerifiedConfig
 from .stored_images import image_address, open_parquet, read_batches, read_images
 

@@ -3,7 +3,7 @@
 import pytest
 
 from vl_assay.hub_datasets import Example, Task, TaskData
-from vl_assay.hub_datasets.core.blind import blind_levels
+from vl_assay.hub_datasets.authoring.audit.blind import blind_levels
 
 GROUP = ("a red cat and a blue dog", "a blue cat and a red dog")
 

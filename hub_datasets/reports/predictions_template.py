@@ -10,7 +10,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import write_text
-from .examples import MISSING, Example, TaskData, load_examples
+from ..core.examples import MISSING, Example, TaskData, load_examples
 
 _EXPLANATIONS = {
     "matching": "scores: for each caption a number, higher for a better match; of several images a list for each.",

@@ -15,7 +15,7 @@ from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions, prediction_files
-from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
+from ..core.benchmarks import benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis

@@ -13,12 +13,13 @@ from builder_support import raw
 from hub_server import HubServer, serving_hub
 from parquet_sources import noise_files, stored_images, write_parquet
 
-from vl_assay.hub_datasets.core.columns import columns
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
-from vl_assay.hub_datasets.core.hub_tables import HubConfig, HubTable
-from vl_assay.hub_datasets.core.released_rows import ReleasedRows, Rows
-from vl_assay.hub_datasets.core.source_files import make_configs
-from vl_assay.hub_datasets.core.stored_images import image_address, read_stored
+from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources.columns import columns
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.hub_tables import HubConfig, HubTable
+from vl_assay.hub_datasets.sources.released_rows import ReleasedRows, Rows
+from vl_assay.hub_datasets.sources.source_files import make_configs
+from vl_assay.hub_datasets.sources.stored_images import image_address, read_stored
 from vl_assay.metrics.common.errors import DataError
 
 REVISION = "a" * 40

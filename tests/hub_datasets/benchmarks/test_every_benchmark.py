@@ -21,7 +21,7 @@ from PIL import Image
 from vl_assay import hub_datasets
 from vl_assay.hub_datasets import benchmark_names, build, get_benchmark, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card, option_names
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.hub.publish import builder_code
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.contract.aggregate import aggregate

@@ -26,9 +26,10 @@ import fsspec
 from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import readable
+from ..core.build import MissingSourceError
+from ..core.images import DECODING_ERRORS, check_image
 from .columns import columns
-from .downloads import DownloadError, MissingSourceError, download, first_source, looked_in
-from .images import DECODING_ERRORS, check_image
+from .downloads import DownloadError, download, first_source, looked_in
 from .stored_images import is_stored, read_stored
 
 _NAMES_SHOWN = 5

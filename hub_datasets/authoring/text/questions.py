@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ...metrics.common.errors import DataError
-from ..authoring.text.articles import article
-from ..authoring.text.tagging import Tagged, tag
-from ..authoring.text.words import engine, singular
+from ....metrics.common.errors import DataError
+from .articles import article
+from .tagging import Tagged, tag
+from .words import engine, singular
 
 _ARTICLES = {"a", "an", "the", "another", "one", "no", "his", "her", "its", "their", "this", "that", "each", "every"}
 _PLURAL = {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "many", "several", "these", "those"}

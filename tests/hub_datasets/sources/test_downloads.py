@@ -18,9 +18,9 @@ from file_server import serving
 
 from vl_assay.hub_datasets import build
 from vl_assay.hub_datasets.cola import builder as cola
-from vl_assay.hub_datasets.core import image_archives
-from vl_assay.hub_datasets.core import listing as listing
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources import availability, image_archives
+from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
 from vl_assay.hub_datasets.sugarcrepe import release
 from vl_assay.metrics.common.errors import DataError
@@ -128,14 +128,14 @@ def test_the_list_knows_what_was_downloaded_and_downloads_nothing(name, request,
     config = {"sugarcrepe": "swap_obj", "cola": "multiobjects"}[name]
 
     def state():
-        [found] = listing.list_benchmarks([name])
+        [found] = availability.list_benchmarks([name])
         return next(entry.state for entry in found.configs if entry.name == config)
 
-    assert state() == listing.TO_DOWNLOAD
+    assert state() == availability.TO_DOWNLOAD
     assert server.requests == {}
     make(tmp_path / "out")
     server.requests.clear()
-    assert state() == listing.READY
+    assert state() == availability.READY
     assert server.requests == {}
 
 
