@@ -115,7 +115,7 @@ def audit(
     """
     from rich.console import Console
 
-    from ...metrics.statistics.bootstrap import check_share
+    from ...metrics.estimation.bootstrap import check_share
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
     from .audit.report import print_audit, write_audit, write_card

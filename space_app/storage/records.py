@@ -47,7 +47,7 @@ _PACKAGE = Path(__file__).parents[2]
 # The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py, the ids of
 # a part in v2.json.
 _COMPUTING = (
-    *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
+    *(f"metrics/{folder}/*.py" for folder in ("estimation", "functional", "records")),
     *(
         "metrics/evaluation/*compute.py",
         "metrics/modules/module.py",

@@ -9,9 +9,9 @@ import pandas
 import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.contract.aggregate import aggregate
-from vl_assay.metrics.contract.spec import make_examples
-from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
+from vl_assay.metrics.estimation.aggregate import aggregate
+from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
+from vl_assay.metrics.estimation.spec import make_examples
 
 
 def summarise(values, tied, categories=None, clusters=None, **options):

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import ScoresError
-from ..contract.estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
-from ..contract.spec import Examples
 from .bootstrap import chunks, cluster_bootstrap, cluster_counts, cluster_totals, percentile_interval, resampled_weights
+from .estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
 from .paired import Resampling, add_holm, cluster_permutation_test, compare_values
+from .spec import Examples
 
 MACRO = "macro_"
 # Of a score such as AP, whose resamples are no product of matrices, each draw costs milliseconds.

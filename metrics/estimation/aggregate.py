@@ -14,8 +14,7 @@ from typing import Any, TypedDict, cast, get_args, get_type_hints
 
 import numpy as np
 
-from ..functional.checks import Labels, check_unmasked
-from ..statistics.bootstrap import (
+from .bootstrap import (
     check_options,
     check_whole,
     cluster_bootstrap,
@@ -24,6 +23,7 @@ from ..statistics.bootstrap import (
     resampled_totals,
     resampled_weights,
 )
+from .checks import Labels, check_unmasked
 from .estimators import Estimator, Floats, Numbers, OfTotals
 from .spec import Examples, MetricFunction
 
@@ -195,7 +195,7 @@ def aggregate(
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Table 6, for the macro average; TRICD
     (Kamath, Price et al., 2023), section 5.3, for the subsets.
 
-    >>> from vl_assay.metrics.contract.spec import make_examples
+    >>> from vl_assay.metrics.estimation.spec import make_examples
     >>> found = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
     >>> result = aggregate(found)
     >>> result["macro_accuracy"], result["per_category"]["swap"]

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest, t
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.statistics import bootstrap as stats
+from vl_assay.metrics.estimation import bootstrap as stats
 
 
 def example_set(seed, images=1_200, per_image=2):

@@ -10,13 +10,13 @@ from box_rows import HERE, boxes_of, truth_of
 from intervals import expanded_tails
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.contract.aggregate import aggregate
-from vl_assay.metrics.contract.spec import make_examples
+from vl_assay.metrics.estimation.aggregate import aggregate
+from vl_assay.metrics.estimation.differences import Resampling, averaged, differences, p_value, pooled
+from vl_assay.metrics.estimation.spec import make_examples
 from vl_assay.metrics.functional.aro import aro_accuracy
 from vl_assay.metrics.functional.cpd import cpd_ap
 from vl_assay.metrics.functional.matching import matching_accuracy
 from vl_assay.metrics.functional.vqa import yes_no_f1
-from vl_assay.metrics.statistics.differences import Resampling, averaged, differences, p_value, pooled
 
 AWAY = [50, 50, 60, 60]
 QUICK = Resampling(resamples=200, permutations=200)

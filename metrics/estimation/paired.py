@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import RESAMPLES
-from ..contract.spec import Described, category_numbers
-from ..functional.checks import Labels, as_float64, check_values, cluster_codes, refuse
+from .aggregate import RESAMPLES
 from .bootstrap import (
     MIN_RESAMPLES,
     check_options,
@@ -25,6 +23,8 @@ from .bootstrap import (
     cluster_standard_error,
     cluster_totals,
 )
+from .checks import Labels, as_float64, check_values, cluster_codes, refuse
+from .spec import Described, category_numbers
 
 PERMUTATIONS = 10_000
 POWER = 0.8

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..functional.checks import TIES, Labels, as_list, check_values, label_codes
+from .checks import TIES, Labels, as_list, check_values, label_codes
 from .estimators import Estimator, Floats, Numbers
 
 TASK_TYPES = ("matching", "groups", "retrieval", "detection", "vqa", "text", "comparison")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..functional.checks import Labels, check_values, cluster_codes, label_codes
+from .checks import Labels, check_values, cluster_codes, label_codes
 
 Interval = tuple[float, float]
 

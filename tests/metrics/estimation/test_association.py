@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import fisher_exact, hypergeom
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.statistics.association import associations, exact_p_value, wilson_interval
-from vl_assay.metrics.statistics.paired import holm
+from vl_assay.metrics.estimation.association import associations, exact_p_value, wilson_interval
+from vl_assay.metrics.estimation.paired import holm
 
 
 def made(seed, n=600, images=150, features=5, effect=0.0):

@@ -17,8 +17,8 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
-from vl_assay.metrics.statistics.paired import cluster_permutation_test, holm, mcnemar, paired_difference
+from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
+from vl_assay.metrics.estimation.paired import cluster_permutation_test, holm, mcnemar, paired_difference
 
 
 def two_models(seed, images=60, per_image=5, halves=0.1):

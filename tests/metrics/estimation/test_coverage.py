@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
+from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
 
 # Clusters, examples of each (None: heavy-tailed, 1 to 100), share of right examples.
 CELLS = [(60, 5, 0.95), (60, None, 0.7), (60, None, 0.95), (30, None, 0.9), (20, 5, 0.8), (10, 5, 0.8), (6, 5, 0.8)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vl_assay.metrics.contract.estimators import MeanOf, OfTotals, OfValues, mean, median
+from vl_assay.metrics.estimation.estimators import MeanOf, OfTotals, OfValues, mean, median
 
 RNG = np.random.default_rng(3)
 TOTALS = OfTotals(

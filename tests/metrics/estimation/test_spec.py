@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.contract.spec import MetricSpec, ScoreSpec, make_examples
+from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec, make_examples
 from vl_assay.metrics.functional.matching import matching_accuracy
 
 SCORES = (ScoreSpec("accuracy"), ScoreSpec("recall_at_*"), ScoreSpec("gap", higher_is_better=False, in_tables=False))

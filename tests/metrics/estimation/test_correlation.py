@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.statistics.correlation import correlation
+from vl_assay.metrics.estimation.correlation import correlation
 
 
 def pairs(n, rho, seed):
