@@ -20,7 +20,7 @@ import numpy as np
 
 from ....metrics.common.errors import ScoresError, StorageError
 from ....metrics.common.storage import read_sealed, write_sealed, write_text
-from ....metrics.contract.aggregate import aggregate
+from ....metrics.estimation.aggregate import aggregate
 from ....metrics.evaluation import examples_of
 from ....metrics.modules.discovery import get_spec
 from ....metrics.records.schema import MatchingRow, Row, VQARow
