@@ -24,7 +24,7 @@ from ....metrics.estimation.aggregate import aggregate
 from ....metrics.evaluation import examples_of
 from ....metrics.modules.discovery import get_spec
 from ....metrics.records.schema import MatchingRow, Row, VQARow
-from ...core.examples import Example, TaskData
+from ...core.examples import Example, TaskData, load_examples
 from ...core.image_keys import MISSING
 from ...core.repository import cache_folder
 from ..data.pairs import Pair, has_pairs, pair_places, task_pairs
@@ -34,7 +34,7 @@ from .probes import group_pairs, run_probes, widened
 SCHEMA = "vl-assay/blind-levels"
 VERSION = 1
 BLIND_FILE = "blind.json"
-FOLDER = Path(__file__).parents[2]
+_FOLDER = Path(__file__).parents[2]
 EXACT, PROBE, RULE = "exact", "probe", "rule"
 _CONFIDENCE = 0.95
 _RESAMPLES = 2_000
@@ -64,7 +64,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 def _known(data: TaskData) -> dict[str, Any] | None:
     """The levels that come with the package for these examples, for those they are a part of, or for their category."""
-    shipped = _shipped(data.benchmark).get(data.task.name)
+    shipped = _read(_FOLDER / data.benchmark / BLIND_FILE).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
     if shipped["options"] != data.options:
@@ -84,22 +84,45 @@ def _known(data: TaskData) -> dict[str, Any] | None:
     return shipped["metrics"] if data.is_partial and data.configs == data.task.configs else None
 
 
+def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The levels of a task that come with the package, by metric; empty if it was not audited with these options."""
+    shipped = _read(_FOLDER / benchmark / BLIND_FILE).get(task)
+    return shipped["metrics"] if shipped and shipped["options"] == options else {}
+
+
 @cache
-def _shipped(benchmark: str) -> dict[str, Any]:
-    """The levels beside a benchmark's card, by task."""
-    path = FOLDER / benchmark / BLIND_FILE
+def _read(path: Path) -> dict[str, Any]:
+    """The levels in a file, by task; empty if there is none."""
     return json.loads(path.read_text("utf-8"))["tasks"] if path.is_file() else {}
 
 
-def write_levels(data: TaskData, levels: Mapping[str, Any]) -> Path:
-    """Write the levels of a task beside its benchmark's card, where they come with the package, and return the file."""
-    path = FOLDER / data.benchmark / BLIND_FILE
+def keep_benchmark(reference: str, card: Path | None = None, *, seed: int = 0, **options: Any) -> None:
+    """Measure the levels of the tasks of a benchmark, or a part of one, and keep them for `blind_levels`.
+
+    Args:
+        reference: such as ``"sugarcrepe"`` or ``"toy_scenes/itm"``.
+        card: a README.md; the levels are also written to `BLIND_FILE` beside it.
+        seed: of folds and resamples.
+        options: those of ``load_examples``.
+
+    Raises:
+        DataError: the texts are not here, or there are too few images for probes.
+        StorageError: the file cannot be written.
+    """
+    for data in load_examples(reference, needs_images=False, **options):
+        levels = measure_levels(data, seed=seed)
+        keep_levels(data, levels)
+        if card is not None and any(level["kind"] == PROBE for level in levels.values()):
+            write_levels(card.with_name(BLIND_FILE), data, levels)
+
+
+def write_levels(path: Path, data: TaskData, levels: Mapping[str, Any]) -> None:
+    """Write the levels of a task to a file that may have those of other tasks."""
     task = {"key": _key(data), "options": data.options, "metrics": levels}
-    tasks = dict(sorted({**_shipped(data.benchmark), data.task.name: task}.items()))
+    tasks = dict(sorted({**_read(path), data.task.name: task}.items()))
     content = {"schema": SCHEMA, "version": VERSION, "tasks": tasks}
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    _shipped.cache_clear()
-    return path
+    _read.cache_clear()
 
 
 def keep_levels(data: TaskData, levels: Mapping[str, Any]) -> None:
@@ -174,7 +197,7 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
         scorer = better(known, key=known.__getitem__)
         found: dict[str, Any] = {"by": scorer}
         for name, value in parts[scorer].items():
-            if name.removeprefix("macro_") in scores and value is not None:
+            if {name, name.removeprefix("macro_")} & {*scores} and value is not None:
                 bounds = parts[scorer].get(f"{name}_interval")
                 is_probe = bounds is not None and scorer.startswith("probe")
                 found |= {name: value, f"{name}_interval": widened(value, bounds) if is_probe else bounds}
