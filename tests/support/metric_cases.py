@@ -219,6 +219,7 @@ CASES: dict[str, Case] = {
         counts=("n", "wins", "losses"),
     ),
     "paired_question_accuracy": Case(_questions, lambda rng, n: _flat(_questions(rng, n))),
+    "itm_accuracy": _matching(4, ("negation", "count", "spatial")),
     "retrieval_recall": Case(
         _retrieval,
         lambda rng, n: _flat(_retrieval(rng, n)),
