@@ -144,7 +144,6 @@ class Examples:
         with_macro: whether means have macro averages.
         with_tie_rate: whether the share of ties is a number of the results.
         has_ties: whether `tied` is meaningful; false for metrics without ties of single examples.
-        category_key: the key of the results by category.
     """
 
     rows: Numbers
@@ -163,7 +162,6 @@ class Examples:
     with_macro: bool = True
     with_tie_rate: bool = True
     has_ties: bool = True
-    category_key: str = "per_category"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -228,7 +226,6 @@ class Examples:
             with_macro=self.with_macro,
             with_tie_rate=self.with_tie_rate,
             has_ties=self.has_ties,
-            category_key=self.category_key,
         )
 
 

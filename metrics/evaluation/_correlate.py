@@ -48,7 +48,7 @@ class _Run(NamedTuple):
     missing: int
 
     def path(self, name: ScoreName) -> tuple[str, ...]:
-        return (self.examples.category_key, name.category, name.score) if name.category else (name.score,)
+        return ("per_category", name.category, name.score) if name.category else (name.score,)
 
     def value(self, name: ScoreName) -> Value | None:
         """A score with its interval."""

@@ -101,7 +101,7 @@ class PairedTests:
         if scored is None:
             return {}
         found = aggregate(scored.examples)
-        parts = {"": found, **found[scored.examples.category_key]}
+        parts = {"": found, **found["per_category"]}
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
     def _test(self, best: str, other: str, column: Column, count: int) -> float:
