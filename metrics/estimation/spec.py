@@ -73,6 +73,8 @@ class MetricSpec:
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
         is_joint: whether some score takes several choices to be right that no answer without the image gets right
             together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
+        version: raised by hand when the values for some inputs change, so that stored results are computed again;
+            ``tests/metrics/test_golden_values.py`` fails if values change without it.
     """
 
     function: MetricFunction
@@ -84,6 +86,7 @@ class MetricSpec:
     label: str = ""
     positive_captions: int = 1
     is_joint: bool = False
+    version: int = 1
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
