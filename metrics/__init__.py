@@ -6,7 +6,7 @@ Nothing here needs torch. A folder with ``spec.py`` and a module of its own name
 - `contract`: what a metric declares, its per-example scores, and how they are aggregated;
 - `statistics`: cluster bootstrap, paired differences, permutation tests;
 - `records`: predictions and results, with their schemas;
-- `evaluation`: from predictions to reports and comparisons;
+- `results`: from predictions to reports and comparisons;
 - `modules`: finding, installing and describing `evaluate` modules, and the page of a Space;
 - `common`: errors, atomic storage, the command line, serving.
 """

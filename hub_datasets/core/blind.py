@@ -14,9 +14,9 @@ from typing import Any
 from ...metrics.common.errors import ScoresError, StorageError
 from ...metrics.common.storage import read_sealed, write_sealed
 from ...metrics.contract.aggregate import aggregate
-from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow, Row, VQARow
+from ...metrics.results.compute import examples_of
 from .examples import Example, TaskData
 from .image_keys import MISSING
 from .repository import cache_folder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +57,20 @@ class ScoreSpec:
 
 
 @dataclass(frozen=True)
+class TableSpec:
+    """A table that a metric returns besides its scores.
+
+    Args:
+        name: its key in the metric's results.
+        kind: "shares" of the examples by label, "means" by label, "groups" of categories with their scores, or
+            "rates": a fraction for each category.
+    """
+
+    name: str
+    kind: Literal["shares", "means", "groups", "rates"]
+
+
+@dataclass(frozen=True)
 class MetricSpec:
     """The specification of a metric: ``SPEC`` in ``spec.py`` of its folder.
 
@@ -73,6 +87,7 @@ class MetricSpec:
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
         is_joint: whether some score takes several choices to be right that no answer without the image gets right
             together, so that a guess by text alone is not chance; see ``hub_datasets.core.blind``.
+        tables: the tables that it returns besides its scores, in the order of reports.
     """
 
     function: MetricFunction
@@ -84,6 +99,7 @@ class MetricSpec:
     label: str = ""
     positive_captions: int = 1
     is_joint: bool = False
+    tables: tuple[TableSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -15,7 +15,7 @@ from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ...hub_datasets.core.network import check_sources
 from ...metrics.common.errors import DataError, ModelError, StorageError
-from ...metrics.evaluation import PredictionFiles
+from ...metrics.results.report import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join

@@ -49,7 +49,7 @@ _PACKAGE = Path(__file__).parents[2]
 _COMPUTING = (
     *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
     *(
-        "metrics/evaluation/*compute.py",
+        "metrics/results/compute.py",
         "metrics/modules/module.py",
         "metrics/*/spec.py",
         "hub_datasets/*/benchmark.py",

@@ -280,8 +280,8 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
     from ...hub_datasets.core.benchmarks import get_task
     from ...hub_datasets.core.evaluation import parts_in
-    from ...metrics.evaluation import compute
     from ...metrics.records.results import write_results
+    from ...metrics.results.compute import compute
 
     results = compute(
         files,
