@@ -1,6 +1,6 @@
 """Brittleness."""
 
-from ..contract.spec import MetricSpec, ScoreSpec, TableSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.hard_positives import brittleness
 
 SPEC = MetricSpec(

@@ -16,14 +16,14 @@ from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, Ta
 from ..common.errors import PredictionsError
 from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ..common.storage import write_text
-from ..contract.aggregate import RESAMPLES
+from ..estimation.aggregate import RESAMPLES
+from ..estimation.differences import differences
+from ..estimation.paired import PERMUTATIONS, POWER, Resampling
 from ..modules.discovery import get_spec
 from ..records.agreement import agreement
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import to_json
 from ..records.schema import DetectionRow, Row
-from ..statistics.differences import differences
-from ..statistics.paired import PERMUTATIONS, POWER, Resampling
 from .compute import Parts, check_options, cluster_numbers, declared_metrics, no_parts, pooled_examples, tie_policy
 from .scores import ALL, CATEGORIES, MACRO, MICRO
 from .seeds import data_variant

@@ -33,13 +33,13 @@ from ..common.formatting import MISSING, distinct_labels, interval, p_value, per
 from ..common.model_sizes import NOT_STATED, parameter_count, size_class
 from ..common.storage import write_atomically, write_text
 from ..common.user_files import read_values
-from ..contract.aggregate import aggregate, option_names
-from ..contract.spec import Examples
+from ..estimation.aggregate import aggregate, option_names
+from ..estimation.bootstrap import cluster_counts, percentile_interval
+from ..estimation.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
+from ..estimation.spec import Examples
 from ..modules.discovery import get_spec
 from ..records.predictions import Predictions, prediction_files, read_predictions
 from ..records.schema import Row
-from ..statistics.bootstrap import cluster_counts, percentile_interval
-from ..statistics.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
 from .compute import Parts, check_options, cluster_numbers, declared_metrics, examples_of, no_parts, scored_rows
 from .pairs import base_score, is_costly
 from .scores import partial_sentence
@@ -126,7 +126,7 @@ class Point:
 
 
 class Coefficients(NamedTuple):
-    """The correlations of a score up with the score across: what ``statistics.correlation.correlation`` returns.
+    """The correlations of a score up with the score across: what ``estimation.correlation.correlation`` returns.
 
     An empty group stands for all models.
     """
@@ -371,7 +371,7 @@ def correlate(
     Intervals resample two things. Models, because the question is about models in general; and examples, because each
     score is an estimate: whole clusters of examples that share an image are drawn, the same for all models and both
     scores, so that what models have in common on easy images is kept. The second interval holds the models fixed. See
-    ``statistics.correlation.correlation`` for the assumptions.
+    ``estimation.correlation.correlation`` for the assumptions.
 
     Args:
         predictions: files of predictions, or folders of them, of several models. Several files of one model and task,

@@ -12,11 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..contract.estimators import OfTotals
-from ..contract.spec import Examples
+from ..estimation.differences import MOST_WEIGHTED_DRAWS, p_value
+from ..estimation.estimators import OfTotals
+from ..estimation.paired import PERMUTATIONS, holm
+from ..estimation.spec import Examples
 from ..records.schema import Row
-from ..statistics.differences import MOST_WEIGHTED_DRAWS, p_value
-from ..statistics.paired import PERMUTATIONS, holm
 
 LEVEL = 0.05
 

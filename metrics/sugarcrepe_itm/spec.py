@@ -1,6 +1,6 @@
 """Image-text matching on SugarCrepe."""
 
-from ..contract.spec import MetricSpec, ScoreSpec, TableSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.matching import sugarcrepe_accuracy
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Answers to yes-or-no questions."""
 
-from ..contract.spec import MetricSpec, ScoreSpec, TableSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.vqa import yes_no_f1
 
 SPEC = MetricSpec(

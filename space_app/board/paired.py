@@ -9,7 +9,8 @@ from typing import Any
 
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import PredictionsError
-from ...metrics.contract.aggregate import aggregate
+from ...metrics.estimation.aggregate import aggregate
+from ...metrics.estimation.differences import differences
 from ...metrics.records.predictions import Predictions
 from ...metrics.results.compute import examples_of, scored_rows
 from ...metrics.results.pairs import (
@@ -23,7 +24,6 @@ from ...metrics.results.pairs import (
     p_by_category,
     p_overall,
 )
-from ...metrics.statistics.differences import differences
 from .entries import Column
 
 
