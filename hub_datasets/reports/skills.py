@@ -20,10 +20,10 @@ from ...metrics.common.documents import Part, Verdict, simple_table
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import percent
 from ...metrics.estimation.bootstrap import percentile_interval, resampled_totals, unseen_share
-from ...metrics.evaluation import cluster_numbers, declared_metrics, examples_of, scored_rows
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
+from ...metrics.results.compute import cluster_numbers, declared_metrics, examples_of, scored_rows
 from ..authoring.audit.summaries import Levels
 from ..core.benchmarks import SKILLS, benchmark_names, get_task
 from .text_levels import text_levels

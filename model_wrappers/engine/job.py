@@ -15,7 +15,7 @@ from ...hub_datasets.core.examples import TaskData, check_reference, load_exampl
 from ...hub_datasets.reports.evaluation import captions_of, parts_in
 from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common.errors import DataError, ModelError, StorageError
-from ...metrics.evaluation import PredictionFiles
+from ...metrics.results.report import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join

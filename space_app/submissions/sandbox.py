@@ -281,8 +281,8 @@ def _compute(files: list[Path], options: dict[str, Any]) -> None:
     from ...hub_datasets.authoring.audit.blind import known_levels
     from ...hub_datasets.core.benchmarks import get_task
     from ...hub_datasets.reports.evaluation import parts_in
-    from ...metrics.evaluation import compute
     from ...metrics.records.results import write_results
+    from ...metrics.results.compute import compute
 
     results = compute(
         files,

@@ -21,9 +21,9 @@ import numpy as np
 from ....metrics.common.errors import ScoresError, StorageError
 from ....metrics.common.storage import read_sealed, write_sealed, write_text
 from ....metrics.estimation.aggregate import aggregate
-from ....metrics.evaluation import examples_of
 from ....metrics.modules.discovery import get_spec
 from ....metrics.records.schema import MatchingRow, Row, VQARow
+from ....metrics.results.compute import examples_of
 from ...core.examples import Example, TaskData, load_examples
 from ...core.image_keys import MISSING
 from ...core.repository import cache_folder
@@ -256,7 +256,7 @@ def _untied(row: Row, example: Example) -> Row:
 
 def _key(data: TaskData) -> str:
     """A hash of all that the levels depend on: captions, their categories and groups, and the metrics."""
-    digest = hashlib.sha256(repr((data.task.task_type, data.task.metrics)).encode())
+    digest = hashlib.sha256(repr((VERSION, data.task.task_type, data.task.metrics)).encode())
     for each in sorted(data.examples, key=lambda example: example.id):
         digest.update(repr((each.id, each.category, each.tags, each.captions, each.cluster, each.answer)).encode())
     return digest.hexdigest()[:32]

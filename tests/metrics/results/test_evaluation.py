@@ -8,8 +8,9 @@ from report_support import matching, write
 
 from vl_assay import hub_datasets
 from vl_assay.metrics.common.errors import PredictionsError
-from vl_assay.metrics.evaluation import compute, report
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, VQARow
+from vl_assay.metrics.results.compute import compute
+from vl_assay.metrics.results.report import report
 
 BOX, AWAY = [10.0, 10.0, 30.0, 30.0], [50.0, 50.0, 60.0, 60.0]
 PHRASE = {"text": "a", "start": 0, "end": 1}

@@ -13,8 +13,10 @@ from report_support import AWAY, HERE, answers, groups, matching, retrieval, wri
 from sklearn.metrics import cohen_kappa_score
 
 from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
-from vl_assay.metrics.evaluation.errors import ExampleData, Picture, cards_html, errors
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, TextSimilarityRow
+from vl_assay.metrics.results.errors.analysis import errors
+from vl_assay.metrics.results.errors.cards import cards_html
+from vl_assay.metrics.results.errors.outcomes import ExampleData, Picture
 
 QUICK = {"resamples": 100}
 ITM = {"sugarcrepe_itm": {}}
@@ -271,7 +273,7 @@ def test_the_page_needs_nothing_else_and_escapes_what_others_wrote(tmp_path):
 
 
 def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
-    from vl_assay.metrics.evaluation.errors import page as page_module
+    from vl_assay.metrics.results.errors import page as page_module
 
     def thumbnails(keys):
         return {key: Picture("data:image/jpeg;base64," + "A" * 1000, 40, 30) for key in keys}

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.documents import Fold, HtmlFigure, Part
@@ -14,7 +13,8 @@ from ..common.figures import Bar as PageBar
 from ..common.figures import bars_html, colours, dark, legend_html
 from ..common.formatting import MISSING, words
 from ..records.results import Result
-from ._tables import CATEGORIES, MOST_CATEGORIES, is_share, label_tables, lines, model_labels, variants
+from .scores import CATEGORIES, MOST_CATEGORIES, ScoreRow, by_result, task_of
+from .tables import label_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ _LEGEND_COLUMNS = 6
 
 
 class Bar(NamedTuple):
-    """A value, NaN where there is none, the ends of its interval, further facts as text, and the blind level."""
+    """A value (NaN if unknown) with the ends of its interval, further facts as text, and the blind level."""
 
     value: float
     low: float
@@ -49,13 +49,13 @@ class Panel:
     """One panel: a score by category, or the numbers of a table by label.
 
     Args:
-        title: what it shows.
-        axis: what its values are.
-        is_percent: whether they are in per cent.
+        title: the heading.
+        axis: the label of the value axis.
+        is_percent: whether values are in per cent.
         series: one for each result.
         levels: reference lines of all names, such as chance, by their own names.
-        by_category: whether the names of its bars are those of categories.
-        is_higher_better: whether higher is better.
+        by_category: whether the bars are categories.
+        higher_is_better: the direction.
     """
 
     title: str
@@ -64,7 +64,7 @@ class Panel:
     series: list[Series]
     levels: dict[str, float]
     by_category: bool = False
-    is_higher_better: bool = True
+    higher_is_better: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -72,9 +72,10 @@ class Panel:
         return list(dict.fromkeys(name for series in self.series for name in series.bars))
 
     def levels_of(self, name: str) -> dict[str, float]:
-        """The reference lines of one name: the blind level differs between categories."""
-        blind = [bar.blind for each in self.series if (bar := each.bars.get(name)) and bar.blind is not None]
-        return self.levels | ({"blind": (max if self.is_higher_better else min)(blind)} if blind else {})
+        """Return the reference lines of one name: the blind level differs between categories."""
+        bars = [series.bars[name] for series in self.series if name in series.bars]
+        blind = [bar.blind for bar in bars if bar.blind is not None]
+        return self.levels | ({"blind": (max if self.higher_is_better else min)(blind)} if blind else {})
 
     @property
     def level_names(self) -> list[str]:
@@ -82,50 +83,49 @@ class Panel:
         return [level for name in self.names for level in self.levels_of(name)]
 
 
-def panels(results: Sequence[Result]) -> list[Panel]:
-    """For each task and metric its main score by category, then the metric's tables of numbers by label."""
-    groups: dict[tuple[str, str], list[_Named]] = {}
-    for named in map(_Named, results, model_labels(results), variants(results)):
-        groups.setdefault((_task(named.result), named.result.metric), []).append(named)
-    found = []
+def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
+    """Return for each task and metric its main score by category, then the metric's tables of numbers by label."""
+    groups: dict[tuple[str, ...], list[list[ScoreRow]]] = {}
+    for result_rows in by_result(rows):
+        result = result_rows[0].result
+        groups.setdefault((*task_of(result), result.metric), []).append([row for row in result_rows if row.is_main])
+    made = []
     for group in groups.values():
-        found.append(_score_panel(group, results))
-        tables = dict.fromkeys(name for named in group for name in label_tables(named.result))
-        found += [_table_panel(name, group) for name in tables]
-    return found
+        made.append(_score_panel(group))
+        names = dict.fromkeys(name for result_rows in group for name in label_tables(result_rows[0].result))
+        made += [_table_panel(name, group) for name in names]
+    return made
 
 
-def plot(results: Sequence[Result], is_dark: bool = False) -> Figure:
-    """The profile as a figure of matplotlib, for a white or for a dark page."""
+def plot(rows: Sequence[ScoreRow], is_dark: bool = False) -> Figure:
+    """Plot the profile with matplotlib, for a white or for a dark page."""
     from matplotlib import rc_context
 
     with rc_context(dark() if is_dark else {}):
-        return _plot(results)
+        return _plot(panels(rows))
 
 
-def _plot(results: Sequence[Result]) -> Figure:
+def _plot(shown: Sequence[Panel]) -> Figure:
     from matplotlib import rcParams
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    shown = panels(results)
     colour = colours([series.model for panel in shown for series in panel.series])
     columns = 1 if len(shown) == 1 else 2
-    rows = -(-len(shown) // columns)
+    count = -(-len(shown) // columns)
     sizes = [_size(panel) for panel in shown]
     width = max((width for width, _, _ in sizes), default=7.0)
-    heights = [max(height for _, height, _ in sizes[row * columns : (row + 1) * columns]) for row in range(rows)]
+    heights = [max(height for _, height, _ in sizes[row * columns : (row + 1) * columns]) for row in range(count)]
     strip = 0.2 + 0.25 * -(-(len(colour) + 2) // _LEGEND_COLUMNS)
-    # Places by the inch: matplotlib's own layouts draw every label once more to measure it.
+    # Axes are placed in inches: matplotlib's own layouts draw every label once more to measure it.
     whole = (columns * width, sum(heights) + strip)
     figure = Figure(figsize=whole)
     for number, (panel, (_, _, below)) in enumerate(zip(shown, sizes, strict=True)):
         row, column = divmod(number, columns)
         box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
-        left, bottom, wide, high = (part / whole[index % 2] for index, part in enumerate(box))
-        axes = figure.add_axes((left, bottom, wide, high))
-        _draw(axes, panel, colour)
+        left, bottom, wide, high = (length / whole[index % 2] for index, length in enumerate(box))
+        _draw(figure.add_axes((left, bottom, wide, high)), panel, colour)
     levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
     ink = rcParams["text.color"]
@@ -134,16 +134,17 @@ def _plot(results: Sequence[Result]) -> Figure:
     return figure
 
 
-def plot_html(results: Sequence[Result]) -> list[Part]:
-    """The profile for a page: a legend, a figure for each score, and those of tables of numbers folded."""
-    shown = panels(results)
+def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
+    """Return the profile for a page: a legend, a figure for each score, and tables of numbers folded."""
+    shown = panels(rows)
     colour = colours([series.model for panel in shown for series in panel.series])
     levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
     parts: list[Part] = [HtmlFigure(legend_html(colour, levels))]
     for panel in shown:
-        every = [bar for series in panel.series for bar in series.bars.values() if bar.value == bar.value]
-        least, most = min((bar.value for bar in every), default=0.0), max((bar.value for bar in every), default=1.0)
-        limits = (0.0, 100.0) if panel.is_percent else (min(least, 0.0), max(most, 0.0))
+        values = [bar.value for series in panel.series for bar in series.bars.values() if bar.value == bar.value]
+        limits = (0.0, 100.0)
+        if not panel.is_percent:
+            limits = (min([0.0, *values]), max([0.0, *values])) if values else (0.0, 1.0)
         bars = {
             name: [
                 _page_bar(series, name, colour[series.model], panel) for series in panel.series if name in series.bars
@@ -151,9 +152,10 @@ def plot_html(results: Sequence[Result]) -> list[Part]:
             for name in panel.names
         }
         html = bars_html(bars, limits, {name: panel.levels_of(name) for name in bars})
-        text = "Lower is better." if panel.by_category and not panel.is_higher_better else ""
-        figure = HtmlFigure(html, panel.title if panel.by_category else "", text)
-        parts.append(figure if panel.by_category else Fold(panel.title, (figure,)))
+        if panel.by_category:
+            parts.append(HtmlFigure(html, panel.title, "" if panel.higher_is_better else "Lower is better."))
+        else:
+            parts.append(Fold(panel.title, (HtmlFigure(html),)))
     return parts
 
 
@@ -166,62 +168,52 @@ def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> PageBar:
     return PageBar(colour, value, low, high, text, f"{model}, {name}: {text}{bounds}{facts}")
 
 
-class _Named(NamedTuple):
-    """A result with the label of its model, and what distinguishes it from others of the model."""
-
-    result: Result
-    model: str
-    variant: str
+def _score_panel(group: Sequence[Sequence[ScoreRow]]) -> Panel:
+    """Return the main score of the results of one task and metric: categories by first appearance, then averages."""
+    first = group[0][0]
+    every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
+    order = list(dict.fromkeys(row.category for row in every))
+    series = []
+    for rows in group:
+        bars = {}
+        for row in sorted(rows, key=lambda row: order.index(row.category)):
+            value = math.nan if row.value is None else row.value
+            bars[row.category] = _bar(value, row.interval, 100, row.n, row.tie_rate, row.blind)
+        series.append(Series(rows[0].model, rows[0].variant, bars))
+    score = words(first.score)
+    levels = {} if first.chance is None else {"chance": 100 * first.chance}
+    lower = "" if first.higher_is_better else " (lower is better)"
+    title = f"{_task(first.result)}: {f'{first.result.spec.label} {score}'.strip()}"
+    return Panel(title, f"{score}, %{lower}", True, series, levels, True, first.higher_is_better)
 
 
 def _task(result: Result) -> str:
-    return f"{result.benchmark['name']} ({result.benchmark['task']})"
+    return "{} ({})".format(*task_of(result))
 
 
-def _score_panel(group: Sequence[_Named], results: Sequence[Result]) -> Panel:
-    """The main score of the results of one task and metric, by category and on average."""
-    first = group[0].result
-    score = first.main_score
-    series = []
-    shown = [lines(named.result, results) for named in group]
-    # Categories in order of first appearance, then the averages.
-    order = list(dict.fromkeys(line.name for line in sorted(chain(*shown), key=lambda line: line.is_average)))
-    for named, every in zip(group, shown, strict=True):
-        bars = {}
-        for line in sorted(every, key=lambda line: order.index(line.name)):
-            found = line.scores[score]
-            value = math.nan if found.value is None else found.value
-            bars[line.name] = _bar(value, found.interval, 100, line.n, line.tie_rate, found.blind)
-        series.append(Series(named.model, named.variant, bars))
-    levels = {"chance": 100 * first.chance[score]} if score in first.chance else {}
-    is_higher_better = first.higher_is_better[score]
-    lower = "" if is_higher_better else " (lower is better)"
-    title = f"{_task(first)}: {f'{first.spec.label} {words(score)}'.strip()}"
-    return Panel(title, f"{words(score)}, %{lower}", True, series, levels, True, is_higher_better)
+def _table_panel(name: str, group: Sequence[Sequence[ScoreRow]]) -> Panel:
+    """Return the numbers of a table by category and over all examples; with many categories over all examples only."""
+    with_table = [rows[0] for rows in group if name in label_tables(rows[0].result)]
+    result = with_table[0].result
+    is_share = label_tables(result)[name]
+    series = [
+        Series(row.model, row.variant, _table_bars(row.result, name, 100 if is_share else 1)) for row in with_table
+    ]
+    return Panel(f"{_task(result)}: {words(name)}", f"{words(name)}{', %' if is_share else ''}", is_share, series, {})
 
 
-def _table_panel(name: str, group: Sequence[_Named]) -> Panel:
-    """The numbers of a table by category and over all examples; with many categories over all examples only."""
-    chosen = [named for named in group if name in named.result.scores]
-    shares = is_share(chosen[0].result.scores[name], chosen[0].result.scores["n"])
-    series = [Series(model, variant, _table_bars(result, name, shares)) for result, model, variant in chosen]
-    return Panel(
-        f"{_task(chosen[0].result)}: {words(name)}", f"{words(name)}{', %' if shares else ''}", shares, series, {}
-    )
-
-
-def _table_bars(result: Result, name: str, shares: bool) -> dict[str, Bar]:
-    scale = 100 if shares else 1
+def _table_bars(result: Result, name: str, scale: float) -> dict[str, Bar]:
     categories = result.scores.get(CATEGORIES, {})
-    parts = {"": result.scores}
+    prefixed = {"": result.scores}
     if 1 < len(categories) <= MOST_CATEGORIES:
-        parts = {**{f"{category}: ": part for category, part in categories.items()}, "all: ": result.scores}
-    bars = {}
-    for prefix, part in parts.items():
-        bounds = part.get(f"{name}_interval", {})
-        for label, value in part[name].items():
-            bars[f"{prefix}{label}"] = _bar(value, bounds.get(label), scale, part["n"], part.get("tie_rate"))
-    return bars
+        prefixed = {**{f"{category}: ": scores for category, scores in categories.items()}, "all: ": result.scores}
+    return {
+        f"{prefix}{label}": _bar(
+            value, scores.get(f"{name}_interval", {}).get(label), scale, scores["n"], scores.get("tie_rate")
+        )
+        for prefix, scores in prefixed.items()
+        for label, value in scores[name].items()
+    }
 
 
 def _bar(
@@ -256,9 +248,10 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
     for level, value in panel.levels.items():
         axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
-    for place, name in enumerate(names):
-        if "blind" in (own := panel.levels_of(name)):
-            axes.hlines(own["blind"], place - 0.45, place + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
+    for index, name in enumerate(names):
+        blind = panel.levels_of(name).get("blind")
+        if blind is not None:
+            axes.hlines(blind, index - 0.45, index + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
     axes.set_xticks(range(len(names)), _names(panel))
     axes.tick_params(axis="x", rotation=90 if len(names) > _MOST_LEVEL_NAMES else 0)
     # A single bar does not fill its panel.
@@ -269,7 +262,7 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
 
 
 def _size(panel: Panel) -> tuple[float, float, float]:
-    """The width and height of a panel, and the room for the names below it, in inches."""
+    """Return the width and height of a panel, and the room for the names below it, in inches."""
     names = _names(panel)
     if len(names) > _MOST_LEVEL_NAMES:
         below = 0.25 + 0.085 * max(map(len, names))
@@ -278,12 +271,12 @@ def _size(panel: Panel) -> tuple[float, float, float]:
 
 
 def _names(panel: Panel) -> list[str]:
-    """The names of a panel's bars, those of few categories with their words below each other."""
+    """Return the names of a panel's bars; with few categories their words stand below each other."""
     if len(panel.names) > _MOST_LEVEL_NAMES or not panel.by_category:
         return panel.names
     return [re.sub("[ _]", "\n", name) for name in panel.names]
 
 
 def _dash(level: str) -> str:
-    """The line style of a level: dashed for chance, dotted for others."""
+    """Return the line style of a level: dashed for chance, dotted for others."""
     return "dashed" if level == "chance" else "dotted"

@@ -55,7 +55,7 @@ def test_scores_that_rise_together_are_said_to_and_are_those_of_reports(tmp_path
     assert found.verdict.startswith(
         "toy_scenes (itm) accuracy and toy_scenes (vqa) accuracy rise together over these 6"
     )
-    [one] = found.found
+    [one] = found.coefficients
     assert one.result["kendall"] == pytest.approx(scipy.stats.kendalltau(ACROSS, UP)[0])
     assert one.result["pearson"] == pytest.approx(scipy.stats.pearsonr(ACROSS, UP)[0])
     values = {point.model: point.values for point in found.points}
@@ -74,7 +74,7 @@ def test_few_models_cannot_tell(n, words, tmp_path):
     assert found.verdict.startswith("These")
     assert "cannot tell" in found.verdict
     assert words in found.verdict
-    assert found.found[0].result["spearman_interval"] is None
+    assert found.coefficients[0].result["spearman_interval"] is None
 
 
 def test_unrelated_scores_are_not_called_related(tmp_path):
@@ -85,7 +85,7 @@ def test_unrelated_scores_are_not_called_related(tmp_path):
 def test_groups_are_sizes_families_or_a_column_of_the_users(tmp_path):
     models = folders(tmp_path, ACROSS, UP)
     by_size = correlate(*models, **SCORES, by="size", **FAST)
-    assert {each.group for each in by_size.found} == {"", "up to 200 M", "200 M to 1 B", "over 1 B"}
+    assert {each.group for each in by_size.coefficients} == {"", "up to 200 M", "200 M to 1 B", "over 1 B"}
     facts = tmp_path / "facts.csv"
     facts.write_text("model,data\nm0,laion\nm1,laion\n", encoding="utf-8")
     by_data = correlate(*models, **SCORES, by="data", facts=facts, **FAST)
@@ -107,8 +107,8 @@ def test_baselines_count_only_when_asked_for(tmp_path):
     for path in extra[0].iterdir():
         path.rename(tmp_path / f"mock-{path.name}")
     paths = [*models, *sorted(tmp_path.glob("mock-*.parquet"))]
-    assert correlate(*paths, **SCORES, **FAST).found[0].result["n"] == 6
-    assert correlate(*paths, **SCORES, with_baselines=True, **FAST).found[0].result["n"] == 7
+    assert correlate(*paths, **SCORES, **FAST).coefficients[0].result["n"] == 6
+    assert correlate(*paths, **SCORES, with_baselines=True, **FAST).coefficients[0].result["n"] == 7
 
 
 def test_the_intervals_of_points_are_of_as_many_resamples(tmp_path):

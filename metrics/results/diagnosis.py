@@ -21,8 +21,8 @@ from ..estimation.spec import Estimator, Examples, Floats
 from ..functional.grounding import grounding_recall, group_recall_at_1
 from ..modules.discovery import get_spec
 from ..records.schema import DetectionRow, Row
-from ._compute import examples_of
-from ._tables import score_cell
+from .compute import examples_of
+from .tables import score_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

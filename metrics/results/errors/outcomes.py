@@ -19,9 +19,9 @@ from ...functional.boxes import box_iou
 from ...modules.discovery import get_spec
 from ...records.predictions import Predictions
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, VQARow
-from .._compute import Metrics, cluster_numbers, examples_of, scored_rows
-from .._scored import example_ids
-from .._tables import partial_sentence
+from ..compute import Metrics, cluster_numbers, examples_of, scored_rows
+from ..pairs import example_ids
+from ..scores import partial_sentence
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -13,12 +13,13 @@ from report_support import write
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
-from vl_assay.metrics.evaluation import check_options, metric_inputs, to_markdown
 from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.results import read_results, write_results
 from vl_assay.metrics.records.schema import MatchingRow as Row
 from vl_assay.metrics.records.schema import VQARow
+from vl_assay.metrics.results.compute import check_options, metric_inputs
+from vl_assay.metrics.results.tables import to_markdown
 
 MODEL = {"name": "some/model_1 & co", "family": "clip"}
 

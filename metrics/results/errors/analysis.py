@@ -16,8 +16,8 @@ from ...common.errors import PredictionsError, check_known
 from ...common.formatting import distinct_labels, distinguished
 from ...common.storage import write_text
 from ...records.predictions import Predictions, prediction_files, read_predictions
-from .._compute import check_options, declared_metrics
-from .._tables import data_facts
+from ..compute import check_options, declared_metrics
+from ..scores import data_facts
 from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
 from .page import MOST_EXAMPLES, page_html
@@ -61,25 +61,23 @@ class ErrorAnalysis(Document):
         """For each task the errors by category, what goes with them, and the agreement of the models."""
         return [table for summary in self.summaries for table in summary.tables]
 
-    def document(self) -> list[Part]:
-        """The verdicts, notes and tables."""
+    def parts(self) -> list[Part]:
+        """Return the verdicts, notes and tables."""
         return [*bullets([*self.verdicts, *self.notes]), *self.tables]
 
     def __repr__(self) -> str:
         return "\n".join(["ErrorAnalysis:", *(f"  {sentence}" for sentence in self.verdicts)])
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """A row for each example and model, the most confident errors of each task first.
+    def data(self) -> list[dict[str, Any]]:
+        """Return a record for each example and model, the most confident errors of each task first.
 
         Returns:
-            The columns benchmark, task, model, id, part (of the row, such as a phrase), category, tags, outcome
+            Records of benchmark, task, model, id, part (of the row, such as a phrase), category, tags, outcome
             ("right", "wrong", "tie", "no answer"), is_error, margin (on the model's own scale), confidence (rank of
             the decision among the model's own, in [0, 1]), captions (or the question), and n_positive: how many of
             them, from the first, are true of the image.
         """
-        import pandas
-
-        return pandas.DataFrame([line for task in self.tasks for line in _lines(task)])
+        return [record for task in self.tasks for record in _records(task)]
 
     def summary(self) -> pandas.DataFrame:
         """Return the features associated with errors, a row for each task, model and tested feature.
@@ -195,7 +193,7 @@ def _task_names(predictions: Sequence[Predictions]) -> list[str]:
     return found
 
 
-def _lines(task: TaskErrors) -> Iterator[dict[str, Any]]:
+def _records(task: TaskErrors) -> Iterator[dict[str, Any]]:
     for number in task.select(EVERY).tolist():
         id, part = task.keys[number]
         row = task.rows[number]

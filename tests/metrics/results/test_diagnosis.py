@@ -12,8 +12,9 @@ from intervals import expanded_tails
 from report_support import HERE, detections, matching, write
 
 from vl_assay.hub_datasets import get_benchmark, report
-from vl_assay.metrics.evaluation import diagnose, examples_of
 from vl_assay.metrics.records.schema import DetectionRow
+from vl_assay.metrics.results.compute import examples_of
+from vl_assay.metrics.results.diagnosis import diagnose
 
 [METRICS] = [task.metrics for task in get_benchmark("toy_scenes").tasks if task.task_type == "detection"]
 QUICK = {"resamples": 100}

@@ -16,13 +16,13 @@ from ..estimation.aggregate import RESAMPLES, aggregate
 from ..estimation.differences import MOST_WEIGHTED_DRAWS
 from ..records.results import Result
 from ..records.schema import Row
-from ._compute import cluster_numbers, pooled_examples
-from ._tables import Line, interval_cell, lines, variants
+from .compute import cluster_numbers, pooled_examples
+from .scores import ScoreRow, by_category, interval_cell, score_rows, task_of, variants
 
 # The option in which the data of several seeds differ.
 SEED = "seed"
 
-# From a result to the scored rows of its predictions, and the metrics with their settings.
+# Reads the scored rows behind a result, and the metrics of its predictions with their settings.
 Read = Callable[[Result], tuple[Sequence[Row], Mapping[str, Mapping[str, Any]]]]
 
 
@@ -32,7 +32,7 @@ class SeedScore:
 
     Args:
         mean, standard_deviation: of the seeds' values, fractions; the deviation divides by their number less one.
-        interval: [low, high] of the mean, over the pooled examples; None where resamples do not spread.
+        interval: [low, high] of the mean, over the pooled examples; None if resamples do not spread.
         values: the score of each seed, in the order of the files.
     """
 
@@ -59,9 +59,9 @@ class SeedSummary:
     Args:
         model: the model's description.
         benchmark, task, metric: what was computed.
-        variants: what distinguishes the seeds, such as "seed 1".
+        variants: a label for each seed, such as "seed 1".
         files: name and SHA-256 of each file of predictions.
-        options: those of the metric, with level, resamples and seed of the interval.
+        options: the metric's options, with level, resamples and seed of the interval.
         lines: categories, then averages.
     """
 
@@ -75,28 +75,18 @@ class SeedSummary:
     lines: list[SeedLine]
 
     def table(self, label: str) -> Table:
-        """Mean and deviation of each score with the interval of the sample; `label` names the model."""
-        scores = list(dict.fromkeys(name for line in self.lines for name in line.scores))
+        """Return mean and deviation of each score with the interval of the sample; `label` names the model."""
+        scores = list(dict.fromkeys(score for line in self.lines for score in line.scores))
         rows = []
         for line in self.lines:
-            found = {
-                name: Cell(
-                    f"{percent(each.mean)} ± {percent(each.standard_deviation)} %", (interval_cell(each.interval),)
-                )
-                for name, each in line.scores.items()
-            }
-            cells = [found.get(name, Cell("", ("",))) for name in scores]
+            cells = [_cell(line.scores.get(score)) for score in scores]
             rows.append(TableRow(line.name, (*cells, Cell(f"{line.n:,}")), line.is_average))
-        level = self.options.get("confidence")
         note = f"Mean ± standard deviation over {len(self.files)} seeds ({'; '.join(self.variants)})."
-        if level:
+        if level := self.options.get("confidence"):
             note += f" Intervals: {100 * level:g} %, bootstrap over the images of all of them."
-        return Table(
-            f"{label} on {self.benchmark} ({self.task}): {self.metric} over {len(self.files)} seeds",
-            (*(Column(words(name), (INTERVAL,)) for name in scores), Column("n", repeated=True)),
-            tuple(rows),
-            note,
-        )
+        title = f"{label} on {self.benchmark} ({self.task}): {self.metric} over {len(self.files)} seeds"
+        columns = (*(Column(words(score), (INTERVAL,)) for score in scores), Column("n", repeated=True))
+        return Table(title, columns, tuple(rows), note)
 
 
 def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
@@ -108,7 +98,7 @@ def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
 
     Args:
         results: scores of any models, tasks and metrics.
-        read: reads the predictions of a result: the scored rows, and the metrics with their settings.
+        read: reads the predictions of a result.
 
     Returns:
         One summary for each model, task and metric with several seeds.
@@ -117,8 +107,8 @@ def over_seeds(results: Sequence[Result], read: Read) -> list[SeedSummary]:
     for result in results:
         # An identical run on the same data does not count as another seed.
         run = json.dumps([result.benchmark.get("fingerprint"), result.scores], sort_keys=True)
-        about = [result.model, data_variant(result.benchmark), result.metric, result.options]
-        groups.setdefault(json.dumps(about, sort_keys=True, default=str), {}).setdefault(run, result)
+        facts = [result.model, data_variant(result.benchmark), result.metric, result.options]
+        groups.setdefault(json.dumps(facts, sort_keys=True, default=str), {}).setdefault(run, result)
     return [_summary(list(group.values()), read) for group in groups.values() if len(group) > 1]
 
 
@@ -126,8 +116,8 @@ def data_variant(benchmark: Mapping[str, Any]) -> str:
     """Return what identifies the data of a task, except their seed: benchmark, task, configurations, split, options."""
     options = benchmark.get("options")
     fixed = {name: value for name, value in options.items() if name != SEED} if isinstance(options, dict) else {}
-    about = [benchmark["name"], benchmark["task"], benchmark.get("configs"), benchmark.get("split"), fixed]
-    return json.dumps(about, sort_keys=True, default=str)
+    facts = [benchmark["name"], benchmark["task"], benchmark.get("configs"), benchmark.get("split"), fixed]
+    return json.dumps(facts, sort_keys=True, default=str)
 
 
 def _summary(group: list[Result], read: Read) -> SeedSummary:
@@ -135,33 +125,42 @@ def _summary(group: list[Result], read: Read) -> SeedSummary:
     runs = [read(result) for result in group]
     clusters = np.array(cluster_numbers([row for rows, _ in runs for row in rows]))
     settings = [metrics[first.metric] for _, metrics in runs]
-    ties = first.options.get("ties")
-    sample = pooled_examples([[rows] for rows, _ in runs], clusters, first.metric, settings, ties)
+    sample = pooled_examples([[rows] for rows, _ in runs], clusters, first.metric, settings, first.options.get("ties"))
     options = {name: value for name, value in first.options.items() if name in ("confidence", "resamples", "seed")}
-    if any(each.with_interval for each in sample.estimators):
+    if any(estimator.with_interval for estimator in sample.estimators):
         options["resamples"] = min(options.get("resamples", RESAMPLES), MOST_WEIGHTED_DRAWS)
     whole = replace(first, scores=aggregate(sample, **options), rare=dict(sample.rare))
+    seeds = [by_category(score_rows(result)) for result in group]
+    benchmark, task = task_of(first)
     return SeedSummary(
         model=first.model,
-        benchmark=first.benchmark["name"],
-        task=first.benchmark["task"],
+        benchmark=benchmark,
+        task=task,
         metric=first.metric,
         variants=variants(group),
         files=[result.predictions for result in group],
         options={**first.options, **options},
-        lines=[_line(line, [{each.name: each for each in lines(result)} for result in group]) for line in lines(whole)],
+        lines=[_line(rows, seeds) for rows in by_category(score_rows(whole)).values()],
     )
 
 
-def _line(sample: Line, seeds: Sequence[Mapping[str, Line]]) -> SeedLine:
-    """A line of the pooled sample, with the values of the single seeds from their lines by name."""
-    # A seed of one category has the category's line alone, which is the average too.
-    own = [each.get(sample.name) or (next(iter(each.values())) if sample.is_average else None) for each in seeds]
-    there = [each for each in own if each is not None]
+def _line(sample: dict[str, ScoreRow], seeds: Sequence[dict[str, dict[str, ScoreRow]]]) -> SeedLine:
+    """Combine a category of the pooled sample with the scores of the single seeds in that category."""
+    first = next(iter(sample.values()))
+    # A seed of one category has the category's rows alone, which are the average too.
+    of_seeds = [seed.get(first.category) or (next(iter(seed.values())) if first.is_average else None) for seed in seeds]
+    known = [rows for rows in of_seeds if rows is not None]
     scores = {}
-    for name, score in sample.scores.items():
-        values = [value for line in there if (value := line.scores[name].value) is not None]
+    for score, row in sample.items():
+        values = [value for rows in known if (value := rows[score].value) is not None]
         if len(values) > 1:
-            bounds = None if score.interval is None else list(score.interval)
-            scores[name] = SeedScore(statistics.fmean(values), statistics.stdev(values), bounds, values)
-    return SeedLine(sample.name, scores, sum(each.n for each in there), sample.is_average)
+            bounds = None if row.interval is None else list(row.interval)
+            scores[score] = SeedScore(statistics.fmean(values), statistics.stdev(values), bounds, values)
+    n = sum(next(iter(rows.values())).n for rows in known)
+    return SeedLine(first.category, scores, n, first.is_average)
+
+
+def _cell(score: SeedScore | None) -> Cell:
+    if score is None:
+        return Cell("", ("",))
+    return Cell(f"{percent(score.mean)} ± {percent(score.standard_deviation)} %", (interval_cell(score.interval),))

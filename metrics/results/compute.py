@@ -28,37 +28,40 @@ from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextS
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 
-# Of fewer images resamples of scores that are no means, such as F1, do not spread enough.
+# With fewer images resamples of scores that are no means, such as F1, do not spread enough.
 _FEW_FOR_RESAMPLES = 30
 
+# Metrics by name, each with its settings.
 Metrics = Mapping[str, Mapping[str, Any]]
-# From predictions to those of further tasks whose rows are among theirs.
+# Finds further tasks in predictions: those whose rows are among the rows of the predictions.
 Parts = Callable[[Predictions], Iterable[Predictions]]
+# The columns of a metric, and its labels by option.
+_Inputs = tuple[list[Any], dict[str, Any]]
 
 
 def declared_metrics(predictions: Predictions) -> Metrics:
-    """Return the metrics that evaluate predictions, each with the settings of the task, as their metadata say.
+    """Return the metrics that the metadata of predictions declare, each with its settings.
 
     Raises:
         PredictionsError: the metadata name no metric, or one that does not exist.
     """
-    found = predictions.metadata["benchmark"].get("metrics")
-    if not isinstance(found, dict) or not found:
+    metrics = predictions.metadata["benchmark"].get("metrics")
+    if not isinstance(metrics, dict) or not metrics:
         raise PredictionsError(
             f"the predictions of {predictions.benchmark} ({predictions.task}) name no metrics in their metadata; run "
             "the model again"
         )
-    for name, settings in found.items():
+    for name, settings in metrics.items():
         if name not in metric_names() or not isinstance(settings, dict):
             raise PredictionsError(
                 f"the predictions of {predictions.benchmark} ({predictions.task}) name the metric {name!r:.80}, which "
                 f"does not exist or has no settings; known: {', '.join(metric_names())}"
             )
-    return found
+    return metrics
 
 
 def no_parts(_: Any) -> tuple[()]:
-    """No further tasks, or no main scores."""
+    """Find no further tasks, or no main scores."""
     return ()
 
 
@@ -73,42 +76,40 @@ def compute(
 
     Args:
         predictions: path of a file of predictions, or of several.
-        metrics: which metrics evaluate a file, with their settings; by default those that its metadata declare.
+        metrics: chooses the metrics of a file, with their settings; by default those that its metadata declare.
         parts: finds further tasks in the predictions of a file; by default none.
         options: passed on to the metrics that have them: `ties`, `confidence`, `resamples`, `seed` (see `DEFAULTS`).
-            Without `ties` and `resamples` each metric takes its own default, for ties that of its paper; a metric that
+            Without `ties` and `resamples` each metric takes its own default, for ties its paper's; a metric that
             does not know the policy keeps its own, which the result names.
 
     Returns:
         One result for each file, part and metric, in their order. Examples whose image was missing are in no score;
-        their number is in the result. A file of which all images were missing has no result.
+        the result has their number. A file of which all images were missing has no result.
 
     Raises:
         PredictionsError: a file holds no predictions, or nothing in any of them can be evaluated.
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     check_options(**options)
-    chosen = {**DEFAULTS, **options}
+    options = {**DEFAULTS, **options}
     results: list[Result] = []
-    unscored = ""
+    unscored: list[str] = []
     for path in map(Path, [predictions] if isinstance(predictions, str | Path) else predictions):
-        found = read_predictions(path)
-        rows = scored_rows(found.rows)
-        if not rows:
-            unscored = unscored or no_scores(path, found)
+        whole = read_predictions(path)
+        if not scored_rows(whole.rows):
+            unscored.append(no_scores(path, whole))
             continue
         file = {"file": path.name, "sha256": file_hash(path)}
-        for part in (found, *parts(found)):
-            scored = rows if part is found else scored_rows(part.rows)
-            for metric, settings in metrics(part).items() if scored else ():
-                results.append(_compute_metric(part, scored, file, metric, settings, chosen))
+        for task in (whole, *parts(whole)):
+            if rows := scored_rows(task.rows):
+                results += [_compute_metric(task, rows, file, *metric, options) for metric in metrics(task).items()]
     if unscored and not results:
-        raise PredictionsError(unscored)
+        raise PredictionsError(unscored[0])
     return results
 
 
 def no_scores(path: Path, predictions: Predictions) -> str:
-    """What is to be said of a file whose examples all lack their image."""
+    """Return the message for a file in which no example has an image."""
     return f"{path} holds no scores: all of its {len(predictions.rows):,} examples lack their image"
 
 
@@ -120,16 +121,16 @@ def check_options(**options: Any) -> None:
         ScoresError: a value outside its range.
     """
     check_known("option of evaluation", options, DEFAULTS)
-    chosen: dict[str, Any] = {**DEFAULTS, **options}
-    policies = dict.fromkeys(policy for name in metric_names() for policy in get_spec(name).tie_policies)
-    if chosen["ties"] is not None:
-        check_known("tie policy", [str(chosen["ties"])], policies)
-    resamples = RESAMPLES if chosen["resamples"] is None else chosen["resamples"]
-    check_resampling(chosen["confidence"], resamples, chosen["seed"])
+    options = {**DEFAULTS, **options}
+    if options["ties"] is not None:
+        policies = dict.fromkeys(policy for name in metric_names() for policy in get_spec(name).tie_policies)
+        check_known("tie policy", [str(options["ties"])], policies)
+    resamples = RESAMPLES if options["resamples"] is None else options["resamples"]
+    check_resampling(options["confidence"], resamples, options["seed"])
 
 
 def tie_policy(spec: MetricSpec, ties: str | None) -> str | None:
-    """The tie policy of a metric: the one asked for if the metric knows it, else that of its paper."""
+    """Return the tie policy of a metric: `ties` if the metric knows it, else its paper's."""
     return ties if ties in spec.tie_policies and spec.ties is not None else spec.ties
 
 
@@ -141,13 +142,13 @@ def examples_of(
     ties: str | None = None,
     clusters: Sequence[Any] | None = None,
 ) -> Examples:
-    """The per-example scores of a metric on rows of predictions.
+    """Compute the per-example scores of a metric on rows of predictions.
 
     Args:
         rows: rows with scores, all of one task type.
         metric: the metric's name.
-        settings: those of the task.
-        ties: the tie policy; by default that of the metric's paper.
+        settings: the metric's settings in the task.
+        ties: the tie policy; by default the metric's paper decides.
         clusters: one label per row; by default rows that share an image, or their `cluster`.
 
     Raises:
@@ -158,7 +159,7 @@ def examples_of(
     per_example = spec.function.per_example
     accepted = option_names(per_example)
     parameters = inspect.signature(per_example).parameters.values()
-    columns = columns[: sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)]
+    columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]
     if len(columns) == 1 and any(
         isinstance(row, MatchingRow) and row.correct != list(range(len(row.correct))) for row in rows
     ):
@@ -167,14 +168,16 @@ def examples_of(
         )
     if clusters is not None:
         labels["clusters"] = clusters
-    policy = {"ties": tie_policy(spec, ties)} if "ties" in accepted else {}
-    known = {name: value for name, value in labels.items() if name in accepted}
-    found = per_example(*columns, **known, **settings, **policy)
+    options = {name: label for name, label in labels.items() if name in accepted}
+    if "ties" in accepted:
+        options["ties"] = tie_policy(spec, ties)
+    examples = per_example(*columns, **options, **settings)
     tags = {tag for row in rows for tag in row.tags}.difference(row.category for row in rows)
     if not tags:
-        return found
+        return examples
     # Tags divide the examples once more: a macro average over both would count each example twice.
-    return replace(found, rare={**dict.fromkeys(sorted(tags & found.categories.keys()), "tags"), **found.rare})
+    tagged = dict.fromkeys(sorted(tags & examples.categories.keys()), "tags")
+    return replace(examples, rare={**tagged, **examples.rare})
 
 
 def pooled_examples(
@@ -184,67 +187,69 @@ def pooled_examples(
     settings: Sequence[Mapping[str, Any]],
     ties: str | None,
 ) -> Examples:
-    """The examples of one model over versions of the data: its runs on each averaged, and the versions pooled.
+    """Pool the examples of one model over versions of the data, after averaging its runs on each.
 
     Args:
         versions: for each version the rows of each run.
         clusters: one for each row of all versions, so that examples of one image are one cluster across versions.
         metric, ties: see `examples_of`.
-        settings: those of the metric, for each version.
+        settings: the metric's settings, for each version.
     """
-    parts, indices, start = [], [], 0
+    averages, indices, start = [], [], 0
     left_out: dict[int, str] = {}
-    for runs, chosen in zip(versions, settings, strict=True):
-        own = clusters[start : start + len(runs[0])].tolist()
-        made = [examples_of(run, metric, chosen, ties=ties, clusters=own) for run in runs]
-        parts.append(made[0] if len(made) == 1 else averaged(made))
-        indices.append(start + parts[-1].rows)
-        left_out |= {start + row: why for row, why in parts[-1].left_out.items()}
+    for runs, of_version in zip(versions, settings, strict=True):
+        labels = clusters[start : start + len(runs[0])].tolist()
+        of_runs = [examples_of(run, metric, of_version, ties=ties, clusters=labels) for run in runs]
+        examples = of_runs[0] if len(of_runs) == 1 else averaged(of_runs)
+        averages.append(examples)
+        indices.append(start + examples.rows)
+        left_out |= {start + row: reason for row, reason in examples.left_out.items()}
         start += len(runs[0])
+    if len(averages) == 1:
+        return averages[0]
     rows = np.concatenate(indices)
-    return parts[0] if len(parts) == 1 else replace(pooled(parts, clusters[rows], rows), left_out=left_out)
+    return replace(pooled(averages, clusters[rows], rows), left_out=left_out)
 
 
 def scored_rows(rows: Sequence[Row]) -> list[Row]:
-    """The rows with scores; a detection pair of which one image is missing is left out as a whole."""
+    """Return the rows with scores; a detection pair of which one image is missing is left out as a whole."""
     broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
     return [row for row in rows if row.is_scored and not (isinstance(row, DetectionRow) and row.pair in broken)]
 
 
 def cluster_numbers(rows: Sequence[Row]) -> list[int]:
-    """The cluster of each row: rows that share an image or their `cluster`, directly or through others, are one."""
+    """Return the cluster of each row: rows that share an image or their `cluster`, directly or through others."""
     images = ([("image", image) for image in row.images] for row in rows)
-    own = ([] if row.cluster is None else [("cluster", f"{row.config}/{row.cluster}")] for row in rows)
-    return component_codes(map(chain, images, own)).tolist()
+    clusters = ([] if row.cluster is None else [("cluster", f"{row.config}/{row.cluster}")] for row in rows)
+    return component_codes(map(chain, images, clusters)).tolist()
 
 
-def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a metric, from rows of predictions.
+def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> _Inputs:
+    """Return the arguments of a metric, from rows of predictions.
 
     Returns:
-        The columns, predictions and references, and further facts by the names of options; a metric takes those that
-        it knows.
+        The columns, predictions and references, and labels by the names of options; a metric takes those that it knows.
 
     Raises:
         PredictionsError: the metric cannot evaluate such rows.
     """
-    makers: dict[tuple[str, str], Callable[[Any], tuple[list[Any], dict[str, Any]]]] = {
+    converters: dict[tuple[str, str], Callable[[Any], _Inputs]] = {
         (MatchingRow.task_type, "groups"): lambda rows: ([[row.scores for row in rows]], {}),
-        (MatchingRow.task_type, "matching"): _single_rows,
-        (MatchingRow.task_type, "retrieval"): _single_rows,
-        (TextSimilarityRow.task_type, "matching"): _single_rows,
-        (RetrievalRow.task_type, "retrieval"): _shared_pool,
-        (RetrievalRow.task_type, "matching"): _classes,
-        (DetectionRow.task_type, "detection"): _boxes,
-        (VQARow.task_type, "vqa"): _answers,
+        (MatchingRow.task_type, "matching"): _matching_inputs,
+        (MatchingRow.task_type, "retrieval"): _matching_inputs,
+        (TextSimilarityRow.task_type, "matching"): _matching_inputs,
+        (RetrievalRow.task_type, "retrieval"): _retrieval_inputs,
+        (RetrievalRow.task_type, "matching"): _class_inputs,
+        (DetectionRow.task_type, "detection"): _box_inputs,
+        (VQARow.task_type, "vqa"): _answer_inputs,
     }
-    make = makers.get((rows[0].task_type, spec.task_type))
-    if make is None:
+    convert = converters.get((rows[0].task_type, spec.task_type))
+    if convert is None:
         raise PredictionsError(
             f"the metric {metric} is for the task type {spec.task_type}; it cannot evaluate predictions of the type "
             f"{rows[0].task_type}"
         )
-    columns, labels = make(rows)
+    columns, labels = convert(rows)
     categories: list[Any] = [row.category for row in rows]
     if any(row.tags for row in rows):
         categories = [list(dict.fromkeys([row.category, *row.tags])) for row in rows]
@@ -260,18 +265,18 @@ def _compute_metric(
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Result:
-    """The result of one metric on the scored rows of predictions."""
+    """Compute one metric on the scored rows of predictions."""
     spec = get_spec(metric)
     examples = examples_of(rows, metric, settings, ties=options["ties"])
     accepted = option_names(spec.function)
-    defaults = {name: each.default for name, each in inspect.signature(spec.function).parameters.items()}
-    how = {
+    defaults = {name: parameter.default for name, parameter in inspect.signature(spec.function).parameters.items()}
+    resampling = {
         name: defaults[name] if options[name] is None and name != "confidence" else options[name]
         for name in ("confidence", "resamples", "seed")
         if name in accepted
     }
     ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
-    scores = aggregate(examples, **how, subsamples=defaults.get("subsamples", 0))
+    scores = aggregate(examples, **resampling, subsamples=defaults.get("subsamples", 0))
     table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
     if not table_scores:
         raise PredictionsError(
@@ -284,7 +289,7 @@ def _compute_metric(
         run=predictions.metadata.get("run", {}),
         predictions=file,
         metric=metric,
-        options=ties | how,
+        options=ties | resampling,
         missing=len(predictions.rows) - len(rows),
         scores=scores,
         table_scores=table_scores,
@@ -293,48 +298,51 @@ def _compute_metric(
         chance={name: level for name, level in chance.items() if name in examples.scores},
         rare=dict(examples.rare),
         left_out=dict(Counter(examples.left_out.values())),
-        notes=list(_interval_notes(examples)) if how.get("confidence") else [],
+        notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
     )
 
 
 def _interval_notes(examples: Examples) -> Iterator[str]:
-    """How intervals allow for few images, in sentences."""
+    """Yield sentences on intervals that rest on few images."""
     clusters = float(effective_clusters(np.bincount(examples.clusters)))
     if clusters < FEW_CLUSTERS:
         yield f"The examples weigh as {clusters:.0f} images of equal size do, so intervals of means are Wilson's."
-    others = [name for each in examples.estimators if each.with_interval for name in each.names]
-    if clusters < _FEW_FOR_RESAMPLES and others:
-        named = ", ".join(map(words, others))
-        yield f"With fewer than {_FEW_FOR_RESAMPLES} images intervals of {named} may be too narrow."
+    names = [name for estimator in examples.estimators if estimator.with_interval for name in estimator.names]
+    if clusters < _FEW_FOR_RESAMPLES and names:
+        scores = ", ".join(map(words, names))
+        yield f"With fewer than {_FEW_FOR_RESAMPLES} images intervals of {scores} may be too narrow."
 
 
-def _single_rows(rows: Sequence[MatchingRow]) -> tuple[list[Any], dict[str, Any]]:
+def _matching_inputs(rows: Sequence[MatchingRow]) -> _Inputs:
     options = [row.options for row in rows]
-    found = [each for each in options if each is not None]
-    if len(found) < len(rows):
+    known = [option for option in options if option is not None]
+    if len(known) < len(rows):
         row = rows[options.index(None)]
         raise PredictionsError(
             f"the example {row.id!r} has {len(row.images)} images with several captions; this metric takes one image "
             "at a time, or one caption with several images"
         )
-    return [[scores for scores, _ in found], [correct for _, correct in found]], {}
+    return [[scores for scores, _ in known], [correct for _, correct in known]], {}
 
 
-def _shared_pool(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
-    scores = np.stack([row.scores for row in rows if row.scores is not None])
-    return [scores, [row.correct for row in rows]], {"categories": None}
+def _retrieval_inputs(rows: Sequence[RetrievalRow]) -> _Inputs:
+    return [_stacked(rows), [row.correct for row in rows]], {"categories": None}
 
 
-def _classes(rows: Sequence[RetrievalRow]) -> tuple[list[Any], dict[str, Any]]:
+def _class_inputs(rows: Sequence[RetrievalRow]) -> _Inputs:
     several = next((row for row in rows if len(row.correct) != 1), None)
     if several is not None:
         raise PredictionsError(
             f"the example {several.id!r} has {len(several.correct)} correct captions; this metric takes one"
         )
-    return [np.stack([row.scores for row in rows if row.scores is not None]), [row.correct[0] for row in rows]], {}
+    return [_stacked(rows), [row.correct[0] for row in rows]], {}
 
 
-def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:
+def _stacked(rows: Sequence[RetrievalRow]) -> NDArray[np.floating[Any]]:
+    return np.stack([row.scores for row in rows if row.scores is not None])
+
+
+def _box_inputs(rows: Sequence[DetectionRow]) -> _Inputs:
     labels = {
         "box_format": "xyxy",
         "positive": [row.positive for row in rows],
@@ -343,21 +351,17 @@ def _boxes(rows: Sequence[DetectionRow]) -> tuple[list[Any], dict[str, Any]]:
             {number: [phrase["start"], phrase["end"]] for number, phrase in enumerate(row.phrases)} for row in rows
         ],
     }
-    predictions = [
-        {**_flat(row.boxes or []), "scores": [s for found in row.scores or [] for s in found]} for row in rows
-    ]
+    predictions = [{**_flat(row.boxes or []), "scores": list(chain(*(row.scores or [])))} for row in rows]
     return [predictions, [_flat(row.truth) for row in rows]], labels
 
 
 def _flat(boxes: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Boxes by phrase as one list, with the number of each one's phrase."""
-    return {
-        "boxes": [box for found in boxes for box in found],
-        "phrase_ids": [number for number, found in enumerate(boxes) for _ in found],
-    }
+    """Return boxes by phrase as one list, with the number of each box's phrase."""
+    phrase_ids = [number for number, of_phrase in enumerate(boxes) for _ in of_phrase]
+    return {"boxes": list(chain(*boxes)), "phrase_ids": phrase_ids}
 
 
-def _answers(rows: Sequence[VQARow]) -> tuple[list[Any], dict[str, Any]]:
-    """Yes above 0 and no below; 0 is no answer and counts as wrong."""
+def _answer_inputs(rows: Sequence[VQARow]) -> _Inputs:
+    """Read a score above 0 as yes and below as no; 0 is no answer and counts as wrong."""
     answers = [row.score > 0 if row.score else not row.correct for row in rows]
     return [answers, [row.correct for row in rows]], {}

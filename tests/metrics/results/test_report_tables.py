@@ -9,7 +9,7 @@ import pytest
 from report_support import answers, groups, matching, retrieval, write
 
 from vl_assay.hub_datasets import report
-from vl_assay.metrics.evaluation import lines
+from vl_assay.metrics.results.scores import score_rows
 
 QUICK = {"resamples": 100}
 TRIPLES = [[3, 2, 1], [3, 1, 2], [1, 1, 1], [1, 2, 3]]
@@ -71,8 +71,8 @@ def test_the_macro_average_says_what_it_goes_over(tmp_path):
     rows = matching([[1, 0]] * 30 + [[0, 1]] * 4, ["red & big"] * 30 + ["old & wet", "old & dry"] * 2)
     found = report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK)
     [result] = found
-    macro = lines(result)[-1]
-    assert (macro.name, macro.n, macro.scores["accuracy"].value) == ("macro average", 30, 1.0)
+    macro = score_rows(result)[-1]
+    assert (macro.category, macro.n, macro.value) == ("macro average", 30, 1.0)
     text = markdown(found, tmp_path / "report")
     assert re.search(r"\| macro average \| 100\.0 % \| .* \|  \| 30 \|", text)
     assert (

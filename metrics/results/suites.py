@@ -1,19 +1,20 @@
-"""Means over tasks that have a name, such as that over the sets of VTAB, and which of the tasks they lack."""
+"""Means over tasks that have a name, such as the mean over the sets of VTAB."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from ..common.documents import Table, simple_table
 from ..common.formatting import words
 from ..records.results import Result
-from ._tables import model_labels, percent_cell
+from .scores import model_labels, percent_cell, task_of
 
-# From a benchmark to its suites: the tasks of each by its name.
+# Finds the suites of a benchmark: the tasks of each by its name.
 Suites = Callable[[str], Mapping[str, Sequence[str]]]
 
 
@@ -22,8 +23,8 @@ class SuiteMean:
     """The unweighted mean of each score over the tasks of a suite that a model was run on.
 
     Attributes:
-        model, benchmark, name, metric: whose mean it is, and of what.
-        scores: the means by score, fractions; NaN where a task's is.
+        model, benchmark, name, metric: the model, the suite and the metric.
+        scores: the means by score, fractions; NaN if a task's score is.
         counts: by score, the number of tasks that have it: accuracy at 5 needs more than five classes.
         found, lacking: the tasks with results, and the others.
     """
@@ -39,47 +40,58 @@ class SuiteMean:
 
 
 def suite_means(results: Sequence[Result], suites: Suites) -> list[SuiteMean]:
-    """The means of each model, suite and metric; several results of a task, such as of other prompts, are averaged."""
+    """Return the means of each model, suite and metric.
+
+    Several results of a task, such as with different prompts, are averaged first.
+    """
     groups: dict[tuple[str, str, str, str], dict[str, list[Result]]] = {}
     for result, model in zip(results, model_labels(results), strict=True):
-        benchmark, task = result.benchmark["name"], result.benchmark["task"]
+        benchmark, task = task_of(result)
         for name, tasks in suites(benchmark).items():
             if task in tasks:
                 by_task = groups.setdefault((model, benchmark, name, result.metric), {})
                 by_task.setdefault(task, []).append(result)
     means = []
     for (model, benchmark, name, metric), by_task in groups.items():
-        tasks = suites(benchmark)[name]
         values: dict[str, list[float]] = {}
-        for own in by_task.values():
-            for score in own[0].table_scores:
-                if score in own[0].scores:
+        for of_task in by_task.values():
+            for score in of_task[0].table_scores:
+                if score in of_task[0].scores:
                     # None, of an undefined score, becomes NaN.
-                    known = np.array([each.scores.get(score) for each in own], dtype=np.float64)
-                    values.setdefault(score, []).append(statistics.fmean(known.tolist()))
-        scores = {score: statistics.fmean(each) for score, each in values.items()}
-        counts = {score: len(each) for score, each in values.items()}
-        found, lacking = (tuple(task for task in tasks if (task in by_task) == has) for has in (True, False))
-        means.append(SuiteMean(model, benchmark, name, metric, scores, counts, found, lacking))
+                    of_results = np.array([result.scores.get(score) for result in of_task], dtype=np.float64)
+                    values.setdefault(score, []).append(statistics.fmean(of_results.tolist()))
+        tasks = suites(benchmark)[name]
+        means.append(
+            SuiteMean(
+                *(model, benchmark, name, metric),
+                scores={score: statistics.fmean(of_score) for score, of_score in values.items()},
+                counts={score: len(of_score) for score, of_score in values.items()},
+                found=tuple(task for task in tasks if task in by_task),
+                lacking=tuple(task for task in tasks if task not in by_task),
+            )
+        )
     return means
 
 
 def suite_tables(means: Sequence[SuiteMean]) -> list[Table]:
-    """A table for each suite and metric, with a row for each model."""
-    grouped: dict[tuple[str, str, str], list[SuiteMean]] = {}
-    for mean in means:
-        grouped.setdefault((mean.benchmark, mean.name, mean.metric), []).append(mean)
+    """Return a table for each suite and metric, with a row for each model."""
+
+    def suite_of(mean: SuiteMean) -> tuple[str, str, str]:
+        return mean.benchmark, mean.name, mean.metric
+
+    order = list(dict.fromkeys(map(suite_of, means)))
     tables = []
-    for (benchmark, name, metric), own in grouped.items():
-        scores = list(dict.fromkeys(score for mean in own for score in mean.scores))
+    for (benchmark, name, metric), group in groupby(sorted(means, key=lambda m: order.index(suite_of(m))), suite_of):
+        models = list(group)
+        scores = list(dict.fromkeys(score for mean in models for score in mean.scores))
         rows = []
-        for mean in own:
+        for mean in models:
             cells = (percent_cell(mean.scores.get(score)) or "–" for score in scores)
             rows.append([mean.model, *cells, f"{len(mean.found)} of {len(mean.found) + len(mean.lacking)}"])
-        facts = [f"{mean.model} lacks {', '.join(mean.lacking)}" for mean in own if mean.lacking]
+        facts = [f"{mean.model} lacks {', '.join(mean.lacking)}" for mean in models if mean.lacking]
         facts += [
             f"{words(score)} of {mean.model} is over the {count} that have it"
-            for mean in own
+            for mean in models
             for score, count in mean.counts.items()
             if count < len(mean.found)
         ]
