@@ -15,7 +15,7 @@ from ...metrics.evaluation import compare as _compare
 from ...metrics.evaluation import correlate as _correlate
 from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions, prediction_files
-from .benchmarks import benchmark_names, main_scores, parts_of, suites_of
+from .benchmarks import adopt, benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.evaluation.errors import ErrorAnalysis
@@ -92,8 +92,9 @@ def errors(
 
     Args:
         predictions: files of predictions, or folders of them.
-        data_dir: the user's own copy of the benchmark's sources, or a folder that `build` wrote; without it images are
-            shown if they are generated or already here, and never downloaded.
+        data_dir: the user's own copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
+            benchmark outside the package; without it images are shown if they are generated or already here, and never
+            downloaded.
         images: whether to look for images.
         options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.errors``.
 
@@ -110,6 +111,8 @@ def errors(
     from ...metrics.evaluation.errors import errors as analyse
     from .example_data import example_data
 
+    if data_dir is not None and adopt(str(data_dir)) != str(data_dir):
+        data_dir = None  # the folder of a benchmark outside the package, which is known now
     return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)
 
 
