@@ -40,7 +40,7 @@ def made_table(folder: Path) -> Path | None:
         DataError: people have reviewed the candidates, but their decisions were not exported.
     """
     table = next((folder / name for name in MADE_FILES if (folder / name).is_file()), None)
-    if table == folder / CANDIDATES_FILE and table.with_suffix(JOURNAL_SUFFIX).is_file():
+    if table and table.name == CANDIDATES_FILE and table.with_suffix(JOURNAL_SUFFIX).is_file():
         raise DataError(
             f"the candidates in {folder} are under review; export the decisions first, with `vl-assay review {folder} "
             f"--export {folder / REVIEWED_FILE}`"
