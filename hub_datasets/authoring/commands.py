@@ -15,15 +15,13 @@ from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
-from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
-from ..corpora.commands import app as corpora_app
+from ..options import Confidence, DataDir, Options, parse_columns, parse_options
 from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
 
 app = typer.Typer()
-app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
 _making_option = partial(typer.Option, rich_help_panel="How candidates are made")
 
@@ -118,8 +116,10 @@ def audit(
     from rich.console import Console
 
     from ...metrics.estimation.bootstrap import check_share
+    from ..core.benchmarks import benchmark_names
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
+    from .audit.blind import keep_benchmark
     from .audit.report import print_audit, write_audit, write_card
 
     if against_predictions and against is None:
@@ -157,6 +157,8 @@ def audit(
         result = audit_pairs(pairs, dataset, predictions=predictions or [], **chosen)
     print_audit(result.record)
     _say_written(folder, write_audit(result, folder))
+    if dataset.partition("/")[0] in benchmark_names():
+        keep_benchmark(dataset, card, seed=seed, data_dir=data_dir, options=parse_options(option, allow_missing=False))
     if card is not None:
         changed = write_card(card, result.record)
         typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")

@@ -12,6 +12,7 @@ BENCHMARK = Benchmark(
             configs=_CONFIGS,
             captions=_CAPTIONS,
             category="category",
+            positives=2,
             metrics={"augmented_accuracy": {}, "brittleness": {}},
             skills="paraphrase",
         ),

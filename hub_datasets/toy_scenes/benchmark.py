@@ -25,6 +25,7 @@ BENCHMARK = Benchmark(
             name="hard_positives",
             captions=("caption", "positive_caption", "negative_caption"),
             category="category",
+            positives=2,
             metrics={"augmented_accuracy": {}, "brittleness": {}},
             skills="paraphrase",
         ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +58,20 @@ class ScoreSpec:
 
 
 @dataclass(frozen=True)
+class TableSpec:
+    """A table that a metric returns besides its scores.
+
+    Args:
+        name: its key in the metric's results.
+        kind: "shares" of the examples by label, "means" by label, "groups" of categories with their scores, or
+            "rates": a fraction for each category.
+    """
+
+    name: str
+    kind: Literal["shares", "means", "groups", "rates"]
+
+
+@dataclass(frozen=True)
 class MetricSpec:
     """The specification of a metric, ``SPEC`` in ``spec.py`` of its folder.
 
@@ -73,7 +87,10 @@ class MetricSpec:
         label: distinguishes its scores from other metrics' scores of the same name, such as "CPD"; may be empty.
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
         is_joint: whether some score takes several choices to be right that no answer without the image gets right
-            together, so that a guess by text alone is not chance; see ``hub_datasets.core.blind``.
+            together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
+        version: raised by hand when the values for some inputs change, so that stored results are computed again;
+            ``tests/metrics/test_golden_values.py`` fails if values change without it.
+        tables: the tables that it returns besides its scores, in the order of reports.
     """
 
     function: MetricFunction
@@ -85,6 +102,8 @@ class MetricSpec:
     label: str = ""
     positive_captions: int = 1
     is_joint: bool = False
+    version: int = 1
+    tables: tuple[TableSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:

@@ -24,7 +24,7 @@ from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE, Stage, Waiting, states_of
 from vl_assay.hub_datasets.authoring.review.review import open_review
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
