@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast, get_args, get_type_hints
@@ -15,6 +16,7 @@ from typing import Any, TypedDict, cast, get_args, get_type_hints
 import numpy as np
 
 from .bootstrap import (
+    Indices,
     check_options,
     check_whole,
     cluster_bootstrap,
@@ -24,7 +26,7 @@ from .bootstrap import (
     resampled_weights,
 )
 from .checks import Labels, check_unmasked
-from .estimators import Estimator, Floats, Numbers, OfTotals
+from .estimators import Estimator, Floats, OfTotals
 from .spec import Examples, MetricFunction
 
 RESAMPLES = 10_000
@@ -55,7 +57,9 @@ class SummaryOptions(TypedDict, total=False):
 
 
 # Confidence, resamples and seed, in this order.
-_How = tuple[float, int, int]
+_Options = tuple[float, int, int]
+# Bounds by category, under "" over all, and by score.
+_Bounds = dict[str, dict[str, list[float] | None]]
 
 
 def metric_function(
@@ -66,27 +70,27 @@ def metric_function(
     Args:
         resamples, subsamples: the defaults of these options.
 
-    The options of `aggregate` come on top of the function's own; ``metric.per_example`` is the function itself.
+    The metric has the options of the function and those of `aggregate`; ``metric.per_example`` is the function itself.
     """
 
     def decorate(per_example: Callable[..., Examples]) -> MetricFunction:
-        own = {"confidence": None, "resamples": resamples, "seed": 0, "subsamples": subsamples}
+        defaults = {"confidence": None, "resamples": resamples, "seed": 0, "subsamples": subsamples}
 
         @functools.wraps(per_example)
         def metric(*columns: Any, **options: Any) -> dict[str, Any]:
-            how = {name: options.pop(name, default) for name, default in own.items()}
-            check_options(how["confidence"], how["resamples"], how["seed"])
-            check_whole(subsamples=(how["subsamples"], 0))
+            settings = {name: options.pop(name, default) for name, default in defaults.items()}
+            check_options(settings["confidence"], settings["resamples"], settings["seed"])
+            check_whole(subsamples=(settings["subsamples"], 0))
             check_unmasked([*columns, *options.values()], "inputs")
-            return aggregate(per_example(*columns, **options), **how)
+            return aggregate(per_example(*columns, **options), **settings)
 
+        annotations = SummaryOptions.__annotations__
         parameters = _parameters(per_example)
-        parameters += [_option(name, SummaryOptions.__annotations__[name], default) for name, default in own.items()]
-        metric.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": dict[str, Any]}
+        parameters += [_option(name, annotations[name], default) for name, default in defaults.items()]
+        metric.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        metric.__annotations__["return"] = dict[str, Any]
         metric.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=dict[str, Any])
-        found = cast(MetricFunction, metric)
-        found.per_example = per_example
-        return found
+        return with_examples(per_example)(metric)
 
     return decorate
 
@@ -95,30 +99,31 @@ def with_examples(per_example: Callable[..., Examples]) -> Callable[[Callable[..
     """Decorate a function that aggregates in another way with the one that returns its `Examples`."""
 
     def decorate(function: Callable[..., Any]) -> MetricFunction:
-        found = cast(MetricFunction, function)
-        found.per_example = per_example
-        return found
+        metric = cast(MetricFunction, function)
+        metric.per_example = per_example
+        return metric
 
     return decorate
 
 
 def option_names(function: Callable[..., Any]) -> list[str]:
-    """The keyword options of a metric's function, those of an unpacked mapping included."""
-    return [each.name for each in _parameters(function) if each.kind is each.KEYWORD_ONLY]
+    """Return the keyword options of a metric's function, including the keys of an unpacked mapping."""
+    return [parameter.name for parameter in _parameters(function) if parameter.kind is parameter.KEYWORD_ONLY]
 
 
 def label_names(function: Callable[..., Any]) -> list[str]:
     """Return the options of a metric's function that have one entry for each example, such as "categories"."""
-    annotations = {each.name: str(each.annotation) for each in _parameters(function)}
-    rows = ("Labels", "ArrayLike")
-    return [name for name in option_names(function) if any(kind in annotations[name] for kind in rows)]
+    annotations = {parameter.name: str(parameter.annotation) for parameter in _parameters(function)}
+    return [
+        name for name in option_names(function) if {"Labels", "ArrayLike"} & set(re.findall(r"\w+", annotations[name]))
+    ]
 
 
 def flatten(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the result of a metric as numbers on one level, as trainers and trackers log them.
+    """Flatten the result of a metric to numbers on one level, which trainers and trackers log.
 
     Args:
-        result: what a metric returned.
+        result: a metric's result.
 
     Returns:
         Scores and counts under their names; those of a category as ``score/category``, of other groups as
@@ -133,8 +138,8 @@ def flatten(result: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(value, Mapping):
             group = "" if name == "per_category" else f"{name.removeprefix('per_')}/"
             for label, inner in value.items():
-                numbers = inner if isinstance(inner, Mapping) else {name: inner}
-                flat |= {f"{score}/{group}{label}": number for score, number in flatten(numbers).items()}
+                scores = inner if isinstance(inner, Mapping) else {name: inner}
+                flat |= {f"{score}/{group}{label}": number for score, number in flatten(scores).items()}
         elif name.endswith("_interval"):
             bounds = value or (None, None)
             flat |= flatten({f"{name}_low": bounds[0], f"{name}_high": bounds[1]})
@@ -144,15 +149,15 @@ def flatten(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, those of an unpacked mapping one by one."""
-    found = []
+    """Return the parameters of a function, with the keys of an unpacked mapping one by one."""
+    parameters = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             [options] = get_args(get_type_hints(function)[parameter.name])
-            found += [_option(name, annotation, None) for name, annotation in options.__annotations__.items()]
+            parameters += [_option(name, annotation, None) for name, annotation in options.__annotations__.items()]
         else:
-            found.append(parameter)
-    return found
+            parameters.append(parameter)
+    return parameters
 
 
 def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -170,7 +175,7 @@ def aggregate(
     """Average examples: over all (micro), by category, and over the categories (macro), with intervals.
 
     Args:
-        examples: what a metric's `per_example` returned.
+        examples: the result of a metric's `per_example`.
         confidence, resamples, seed, subsamples: see `SummaryOptions`.
 
     Returns:
@@ -196,24 +201,23 @@ def aggregate(
     (Kamath, Price et al., 2023), section 5.3, for the subsets.
 
     >>> from vl_assay.metrics.estimation.spec import make_examples
-    >>> found = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
-    >>> result = aggregate(found)
+    >>> examples = make_examples({"accuracy": [1, 1, 0]}, [False, False, True], categories=["add", "add", "swap"])
+    >>> result = aggregate(examples)
     >>> result["macro_accuracy"], result["per_category"]["swap"]
     (0.5, {'accuracy': 0.0, 'tie_rate': 1.0, 'n': 1})
     """
     check_options(confidence, resamples, seed)
     result = averages(examples)
-    per_category = {name: averages(examples, numbers) for name, numbers in examples.categories.items()}
+    per_category = {name: averages(examples, indices) for name, indices in examples.categories.items()}
     if examples.with_macro:
         for score in examples.values:
-            found = [per_category[name][score] for name in examples.macro_categories]
-            means = [value for value in found if value is not None]
-            if not per_category:
-                means = [result[score]]
-            result[f"macro_{score}"] = math.fsum(means) / len(means) if means else None
+            means = (
+                [per_category[name][score] for name in examples.macro_categories] if per_category else [result[score]]
+            )
+            result[f"macro_{score}"] = _mean_of_means(means)
     result["per_category"] = per_category
-    for name, parts in examples.parts.items():
-        result[name] = {label: _part_averages(examples, members, per_category) for label, members in parts.items()}
+    for name, groups in examples.parts.items():
+        result[name] = {label: _group_averages(examples, members, per_category) for label, members in groups.items()}
     if confidence is not None:
         result["confidence"] = float(confidence)
         _add_intervals(result, examples, (float(confidence), resamples, seed))
@@ -222,155 +226,147 @@ def aggregate(
     return result | examples.facts(None)
 
 
-def _part_averages(
-    examples: Examples, members: Sequence[str], per_category: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    """The scores of a group of categories, over its examples and over its categories."""
-    numbers = np.sort(np.concatenate([examples.categories[name] for name in members]))
-    found: dict[str, Any] = {score: _mean(values[numbers]) for score, values in examples.values.items()}
-    for score in examples.values:
-        means = [per_category[name][score] for name in members]
-        found[f"macro_{score}"] = math.fsum(means) / len(means)
-    return found | {"tie_rate": float(examples.tied[numbers].mean()), "n": len(numbers)}
-
-
-def averages(examples: Examples, numbers: Numbers | None = None) -> dict[str, Any]:
-    """The scores of all examples, or of those with these numbers, with their tables, tie rate, number and counts."""
-    chosen = slice(None) if numbers is None else numbers
-    found: dict[str, Any] = {name: _mean(values[chosen]) for name, values in examples.values.items()}
+def averages(examples: Examples, indices: Indices | None = None) -> dict[str, Any]:
+    """Return scores, tables, tie rate, number and counts of all examples, or of those with these indices."""
+    rows = slice(None) if indices is None else indices
+    result: dict[str, Any] = {name: _mean(values[rows]) for name, values in examples.values.items()}
     for estimator in examples.estimators:
-        part = estimator if numbers is None else estimator.select(numbers)
-        found |= {
-            name: None if math.isnan(value) else value
-            for name, value in zip(estimator.names, part().tolist(), strict=True)
+        scores = (estimator if indices is None else estimator.select(indices))().tolist()
+        result |= {
+            name: None if math.isnan(value) else value for name, value in zip(estimator.names, scores, strict=True)
         }
     for name, table in examples.tables.items():
-        found[name] = {label: _scaled_mean(values[chosen]) for label, values in table.items()}
+        result[name] = {label: _scaled_mean(values[rows]) for label, values in table.items()}
     if examples.with_tie_rate:
-        found["tie_rate"] = float(examples.tied[chosen].mean())
-    found["n"] = len(examples) if numbers is None else len(numbers)
-    return found if numbers is None else found | examples.facts(numbers)
+        result["tie_rate"] = float(examples.tied[rows].mean())
+    result["n"] = len(examples) if indices is None else len(indices)
+    return result if indices is None else result | examples.facts(indices)
+
+
+def _group_averages(
+    examples: Examples, members: Sequence[str], per_category: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Average the examples of a group of categories, and its categories."""
+    indices = np.sort(np.concatenate([examples.categories[name] for name in members]))
+    result: dict[str, Any] = {score: _mean(values[indices]) for score, values in examples.values.items()}
+    for score in examples.values:
+        result[f"macro_{score}"] = _mean_of_means([per_category[name][score] for name in members])
+    return result | {"tie_rate": float(examples.tied[indices].mean()), "n": len(indices)}
+
+
+def _mean_of_means(means: Sequence[float | None]) -> float | None:
+    defined = [mean for mean in means if mean is not None]
+    return math.fsum(defined) / len(defined) if defined else None
 
 
 def _mean(values: Floats) -> float | None:
-    kept = values[~np.isnan(values)]
-    return float(kept.mean()) if len(kept) else None
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else None
 
 
 def _scaled_mean(values: Floats) -> float:
-    """A mean that does not overflow: values divided by a power of two, which rounds nothing."""
+    """Return a mean without overflow: values are divided by a power of two, which rounds nothing."""
     _, exponent = np.frexp(np.abs(values).max())
     return float(np.ldexp(np.ldexp(values, -exponent).mean(), exponent))
 
 
-def _add_intervals(result: dict[str, Any], examples: Examples, how: _How) -> None:
-    places = {"": result, **result["per_category"]}
+def _add_intervals(result: dict[str, Any], examples: Examples, options: _Options) -> None:
+    results = {"": result, **result["per_category"]}
     for score in examples.values:
-        _add_mean_intervals(result, examples.of_score(score), score, how)
+        _add_mean_intervals(result, examples.of_score(score), score, options)
     for estimator in examples.estimators:
         if estimator.with_interval:
             is_sum = isinstance(estimator, OfTotals)
-            intervals = _of_totals(estimator, examples, how) if is_sum else _of_weights(estimator, examples, how)
-            for place, found in intervals.items():
-                places[place] |= {f"{name}_interval": interval for name, interval in found.items()}
+            intervals = (
+                _of_totals(estimator, examples, options) if is_sum else _of_weights(estimator, examples, options)
+            )
+            for category, by_score in intervals.items():
+                results[category] |= {f"{name}_interval": interval for name, interval in by_score.items()}
     for name, table in examples.tables.items():
-        are_shares = all(np.isin(each, (0, 1)).all() for each in table.values())
-        for place, numbers in examples.places.items():
-            clusters = examples.clusters[numbers]
-            columns = [values[numbers] for values in table.values()]
-            found = _table_intervals(columns, clusters, how, are_shares)
-            places[place][f"{name}_interval"] = {
-                label: None if bounds is None else list(bounds) for label, bounds in zip(table, found, strict=True)
+        for category, indices in examples.places.items():
+            clusters, columns = examples.clusters[indices], [values[indices] for values in table.values()]
+            if all(np.isin(values, (0, 1)).all() for values in table.values()):
+                bounds = [cluster_bootstrap(values, clusters, None, *options).micro for values in columns]
+            else:
+                bounds = mean_intervals(columns, clusters, *options)
+            results[category][f"{name}_interval"] = {
+                label: interval and list(interval) for label, interval in zip(table, bounds, strict=True)
             }
 
 
-def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, how: _How) -> None:
-    """The intervals of a mean, from the examples that are of it."""
+def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, options: _Options) -> None:
+    """Add the intervals of a mean, from the examples that have this score."""
     if not len(examples):
         return
-    values = examples.values[score]
+    values, clusters = examples.values[score], examples.clusters
     groups = {(name, label): members for name, part in examples.parts.items() for label, members in part.items()}
-    if examples.membership is None:
-        whole = parts = cluster_bootstrap(values, examples.clusters, None, *how, groups)
-    elif np.array_equal(examples.membership[0], np.arange(len(examples))):
-        whole = parts = cluster_bootstrap(values, examples.clusters, examples.membership[1], *how, groups)
-    else:
-        # An example with several labels counts once in each, but only once in the mean over all.
-        numbers, labels = examples.membership
-        whole = cluster_bootstrap(values, examples.clusters, None, *how)
-        parts = cluster_bootstrap(values[numbers], examples.clusters[numbers], labels, *how, groups)
-    result[f"{score}_interval"] = list(whole.micro)
+    indices, labels = examples.membership or (np.arange(len(examples)), None)
+    by_category = cluster_bootstrap(values[indices], clusters[indices], labels, *options, groups)
+    # An example with several labels counts once in each, but only once in the mean over all.
+    is_partition = np.array_equal(indices, np.arange(len(examples)))
+    micro = by_category.micro if is_partition else cluster_bootstrap(values, clusters, None, *options).micro
+    result[f"{score}_interval"] = list(micro)
     if examples.with_macro:
-        macro: tuple[float, float] | None = parts.macro
+        macro: tuple[float, float] | None = by_category.macro
         if examples.rare and examples.categories:
-            numbers, labels = examples.macro_membership
-            clusters = examples.clusters[numbers]
-            macro = cluster_bootstrap(values[numbers], clusters, labels, *how).macro if len(numbers) else None
-        result[f"macro_{score}_interval"] = None if macro is None else list(macro)
-    for category, interval in parts.categories.items():
+            indices, labels = examples.macro_membership
+            macro = cluster_bootstrap(values[indices], clusters[indices], labels, *options).macro if labels else None
+        result[f"macro_{score}_interval"] = macro and list(macro)
+    for category, interval in by_category.categories.items():
         result["per_category"][category][f"{score}_interval"] = list(interval)
-    for (name, label), (micro, macro) in parts.groups.items():
+    for (name, label), (micro, macro) in by_category.groups.items():
         result[name][label] |= {f"{score}_interval": list(micro), f"macro_{score}_interval": list(macro)}
 
 
-def _of_totals(estimator: OfTotals, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
-    """Intervals by category, and under "" over all; each part by itself."""
-    confidence, resamples, seed = how
-    found = {}
-    for place, numbers in examples.places.items():
-        part, clusters = estimator.select(numbers), examples.clusters[numbers]
-        edge = part.edge(part.values, clusters, confidence)
-        if edge:
-            found[place] = {estimator.names[0]: list(edge)}
+def _of_totals(estimator: OfTotals, examples: Examples, options: _Options) -> _Bounds:
+    """Return intervals by category, and under "" over all, each from its own resamples."""
+    confidence, resamples, seed = options
+    intervals: _Bounds = {}
+    for category, indices in examples.places.items():
+        selected, clusters = estimator.select(indices), examples.clusters[indices]
+        if edge := selected.edge(selected.values, clusters, confidence):
+            intervals[category] = {estimator.names[0]: list(edge)}
         else:
-            values = part.function(resampled_totals(part.values, clusters, resamples, seed))
-            intervals = (list(percentile_interval(column, confidence, clusters)) for column in values.T)
-            found[place] = dict(zip(estimator.names, intervals, strict=True))
-    return found
+            values = selected.function(resampled_totals(selected.values, clusters, resamples, seed))
+            bounds = (list(percentile_interval(column, confidence, clusters)) for column in values.T)
+            intervals[category] = dict(zip(estimator.names, bounds, strict=True))
+    return intervals
 
 
-def _of_weights(estimator: Estimator, examples: Examples, how: _How) -> dict[str, dict[str, list[float] | None]]:
-    """Intervals by category, and under "" over all, from the same resamples; None where they do not spread."""
-    confidence, resamples, seed = how
-    places = examples.places
-    parts = {place: estimator.select(numbers) if place else estimator for place, numbers in places.items()}
-    drawn: dict[str, list[Floats]] = {place: [] for place in parts}
+def _of_weights(estimator: Estimator, examples: Examples, options: _Options) -> _Bounds:
+    """Return intervals by category, and under "" over all, from the same resamples; None if they do not spread."""
+    confidence, resamples, seed = options
+    categories = examples.places
+    estimators = {name: estimator.select(indices) if name else estimator for name, indices in categories.items()}
+    resampled: dict[str, list[Floats]] = {name: [] for name in categories}
     for weights in resampled_weights(examples.clusters, resamples, seed):
-        for place, numbers in places.items():
-            drawn[place].append(parts[place](weights[numbers]))
-    found: dict[str, dict[str, list[float] | None]] = {place: {} for place in parts}
-    for place, values in drawn.items():
+        for name, indices in categories.items():
+            resampled[name].append(estimators[name](weights[indices]))
+    intervals: _Bounds = {name: {} for name in categories}
+    for category, values in resampled.items():
+        clusters = examples.clusters[categories[category]]
         for name, column in zip(estimator.names, np.array(values).T, strict=True):
-            clusters = examples.clusters[places[place]]
             low, high = percentile_interval(column, confidence, clusters) if np.isfinite(column).any() else (0.0, 0.0)
-            found[place][name] = [low, high] if low < high else None
-    return found
-
-
-def _table_intervals(
-    columns: Sequence[Floats], clusters: Numbers, how: _How, are_shares: bool
-) -> list[tuple[float, float] | None]:
-    if not are_shares:
-        return mean_intervals(columns, clusters, *how)
-    return [cluster_bootstrap(values, clusters, None, *how).micro for values in columns]
+            intervals[category][name] = [low, high] if low < high else None
+    return intervals
 
 
 def _subsample_deviations(examples: Examples, subsamples: int, seed: int) -> dict[str, float | None]:
-    """The standard deviation of every score over random 90 % subsets, by its key in the results."""
+    """Return the standard deviation of every score over random 90 % subsets, by its key in the results."""
     generator = np.random.default_rng(seed)
     n = len(examples)
     size = round(_SUBSAMPLE_SHARE * n)
     values: dict[str, list[float]] = {score: [] for score in examples.scores}
     for _ in range(subsamples if size < n else 0):
-        chosen = generator.choice(n, size, replace=False)
+        rows = generator.choice(n, size, replace=False)
         weights = np.zeros(n)
-        weights[chosen] = 1
-        for name, each in examples.values.items():
-            values[name].append(math.nan if np.isnan(each[chosen]).all() else float(np.nanmean(each[chosen])))
+        weights[rows] = 1
+        for name, column in examples.values.items():
+            values[name].append(math.nan if np.isnan(column[rows]).all() else float(np.nanmean(column[rows])))
         for estimator in examples.estimators:
             for name, value in zip(estimator.names, estimator(weights).tolist(), strict=True):
                 values[name].append(value)
-    defined = {name: [value for value in each if not math.isnan(value)] for name, each in values.items()}
+    defined = {name: [value for value in drawn if not math.isnan(value)] for name, drawn in values.items()}
     return {
-        f"{name}_subsample_std": statistics.stdev(each) if len(each) > 1 else None for name, each in defined.items()
+        f"{name}_subsample_std": statistics.stdev(drawn) if len(drawn) > 1 else None for name, drawn in defined.items()
     }

@@ -11,8 +11,6 @@ import numpy as np
 
 from .bootstrap import Floats, Indices
 
-Numbers = Indices
-
 
 class Estimator(ABC):
     """Scores that are not means over examples, such as an average precision, as functions of example weights.
@@ -27,18 +25,18 @@ class Estimator(ABC):
 
     @abstractmethod
     def __call__(self, weights: Floats | None = None) -> Floats:
-        """The scores, of shape (len(names),), with each example counted as often as its weight says, or once.
+        """Compute the scores, of shape (len(names),), with examples weighted by `weights` (default: all 1).
 
-        NaN where a score is undefined, as average precision without any ground truth.
+        NaN if a score is undefined, such as average precision without any ground truth.
         """
 
     @abstractmethod
-    def select(self, numbers: Numbers) -> Estimator:
-        """The estimator over these examples alone, in their order."""
+    def select(self, indices: Indices) -> Estimator:
+        """Return the estimator over the examples with these indices, in this order."""
 
     @abstractmethod
     def stacked(self, other: Estimator) -> Estimator:
-        """The estimator over this one's examples followed by another's of the same kind."""
+        """Return the estimator over this one's examples followed by another estimator's, of the same class."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,9 @@ class OfRows(Estimator):
     names: tuple[str, ...]
     values: Floats
 
-    def select(self, numbers: Numbers) -> Self:
+    def select(self, indices: Indices) -> Self:
         """See `Estimator`."""
-        return replace(self, values=self.values[numbers])
+        return replace(self, values=self.values[indices])
 
     def stacked(self, other: Estimator) -> Self:
         """See `Estimator`."""
@@ -65,15 +63,15 @@ class OfTotals(OfRows):
     Args:
         names: the scores.
         values: float64 of shape (n, m): what each example adds to each of m totals.
-        function: from totals of shape (…, m) to scores of shape (…, len(names)); NaN where a score is undefined.
+        function: from totals of shape (…, m) to scores of shape (…, len(names)); NaN if a score is undefined.
         with_interval: whether the scores get intervals.
-        edge: from values, clusters and confidence to the interval of the first score where resamples cannot spread, or
-            None where they can.
+        edge: from values, clusters and confidence to the interval of the first score if resamples cannot spread, or
+            None if they can.
     """
 
     function: Callable[[Floats], Floats]
     with_interval: bool = True
-    edge: Callable[[Floats, Numbers, float], tuple[float, float] | None] = lambda values, clusters, confidence: None
+    edge: Callable[[Floats, Indices, float], tuple[float, float] | None] = lambda values, clusters, confidence: None
 
     def __call__(self, weights: Floats | None = None) -> Floats:
         """See `Estimator`."""
@@ -95,21 +93,21 @@ class OfValues(OfRows):
 
     def __call__(self, weights: Floats | None = None) -> Floats:
         """See `Estimator`."""
-        kept = ~np.isnan(self.values) if weights is None else ~np.isnan(self.values) & (weights > 0)
-        values = self.values[kept]
+        counted = ~np.isnan(self.values) if weights is None else ~np.isnan(self.values) & (weights > 0)
+        values = self.values[counted]
         if not len(values):
             return np.full(len(self.names), np.nan)
-        chosen = np.ones(len(values)) if weights is None else weights[kept]
-        return np.array([function(values, chosen) for function in self.functions])
+        selected = np.ones(len(values)) if weights is None else weights[counted]
+        return np.array([function(values, selected) for function in self.functions])
 
 
 def mean(values: Floats, weights: Floats) -> float:
-    """The weighted mean; without weights that differ the plain one, rounded as `numpy.mean` rounds."""
+    """Return the weighted mean; with equal weights the plain mean, rounded as `numpy.mean` rounds."""
     return float(values.mean() if (weights == weights[0]).all() else weights @ values / weights.sum())
 
 
 def median(values: Floats, weights: Floats) -> float:
-    """The median of values repeated by whole weights: the mean of the two middle ones of an even number."""
+    """Return the median of values repeated by whole weights: the mean of the two middle values of an even number."""
     if (weights == weights[0]).all():
         return float(np.median(values))
     order = np.argsort(values)
@@ -119,38 +117,38 @@ def median(values: Floats, weights: Floats) -> float:
 
 
 class MeanOf(Estimator):
-    """The mean of estimators, each over some of the examples, such as one for each seed of a benchmark.
+    """The mean of estimators that each have some of the examples, such as one for each seed of a benchmark.
 
     Args:
         parts: the estimators, all of the same scores.
-        numbers: for each the numbers of its examples among all.
-        size: how many examples there are in all.
+        indices: for each estimator the indices of its examples among all.
+        size: the number of all examples.
     """
 
-    def __init__(self, parts: Sequence[Estimator], numbers: Sequence[Numbers], size: int) -> None:
-        self.parts, self.numbers, self.size = parts, numbers, size
+    def __init__(self, parts: Sequence[Estimator], indices: Sequence[Indices], size: int) -> None:
+        self.parts, self.indices, self.size = parts, indices, size
         self.names, self.with_interval = parts[0].names, parts[0].with_interval
 
     def __call__(self, weights: Floats | None = None) -> Floats:
         """See `Estimator`."""
-        every = zip(self.parts, self.numbers, strict=True)
-        return np.mean([part(None if weights is None else weights[numbers]) for part, numbers in every], axis=0)
+        pairs = zip(self.parts, self.indices, strict=True)
+        return np.mean([part(None if weights is None else weights[members]) for part, members in pairs], axis=0)
 
-    def select(self, numbers: Numbers) -> MeanOf:
-        """See `Estimator`."""
-        place = np.full(self.size, -1)
-        place[numbers] = np.arange(len(numbers))
-        found = []
-        for part, each in zip(self.parts, self.numbers, strict=True):
-            kept = np.flatnonzero(place[each] >= 0)
-            if len(kept):
-                found.append((part.select(kept), place[each[kept]]))
-        parts, places = zip(*found, strict=True)
-        return MeanOf(parts, places, len(numbers))
+    def select(self, indices: Indices) -> MeanOf:
+        """See `Estimator`; parts without any of the examples are left out."""
+        position = np.full(self.size, -1)
+        position[indices] = np.arange(len(indices))
+        parts, positions = [], []
+        for estimator, members in zip(self.parts, self.indices, strict=True):
+            rows = np.flatnonzero(position[members] >= 0)
+            if len(rows):
+                parts.append(estimator.select(rows))
+                positions.append(position[members[rows]])
+        return MeanOf(parts, positions, len(indices))
 
     def stacked(self, other: Estimator) -> MeanOf:
         """See `Estimator`; both have as many parts."""
         assert isinstance(other, MeanOf)
-        parts = [one.stacked(two) for one, two in zip(self.parts, other.parts, strict=True)]
-        numbers = [np.concatenate([one, two + self.size]) for one, two in zip(self.numbers, other.numbers, strict=True)]
-        return MeanOf(parts, numbers, self.size + other.size)
+        parts = [first.stacked(second) for first, second in zip(self.parts, other.parts, strict=True)]
+        pairs = zip(self.indices, other.indices, strict=True)
+        return MeanOf(parts, [np.concatenate([a, b + self.size]) for a, b in pairs], self.size + other.size)

@@ -51,7 +51,7 @@ class PairedOptions(Described, total=False):
 
 
 class Resampling(NamedTuple):
-    """How differences are tested.
+    """The options of tests of differences.
 
     Attributes:
         confidence: coverage of the intervals, in (0, 1).
@@ -74,7 +74,7 @@ class Resampling(NamedTuple):
         check_whole(permutations=(self.permutations, MIN_RESAMPLES))
 
     def detectable(self, error: float | None) -> float | None:
-        """The smallest difference that is detected, for a standard error."""
+        """Return the smallest detectable difference for a standard error."""
         z = NormalDist().inv_cdf
         return None if error is None else (z((1 + self.confidence) / 2) + z(self.power)) * error
 
@@ -146,11 +146,11 @@ def paired_difference(
     >>> result["difference"], result["wins"], result["losses"], result["agreement"]
     (0.5, 2, 0, 0.5)
     """
-    how = Resampling(0.95 if confidence is None else confidence, resamples, permutations, power, seed)
-    how.check()
+    resampling = Resampling(0.95 if confidence is None else confidence, resamples, permutations, power, seed)
+    resampling.check()
     first, second = _check_pair(values1, values2)
     return compare_values(
-        first, second, cluster_codes(clusters, len(first)), category_numbers(categories, len(first)), how
+        first, second, cluster_codes(clusters, len(first)), category_numbers(categories, len(first)), resampling
     )
 
 
@@ -159,19 +159,25 @@ def compare_values(
     second: Floats,
     cluster: Indices,
     categories: Mapping[str, Indices],
-    how: Resampling,
+    resampling: Resampling,
 ) -> dict[str, Any]:
-    """What `paired_difference` returns, for checked values; `categories` has the examples of each."""
-    per_category = {name: _compare(first[rows], second[rows], cluster[rows], how) for name, rows in categories.items()}
+    """Compute `paired_difference` of validated values; `categories` maps each category to its examples."""
+    per_category = {
+        name: _compare(first[rows], second[rows], cluster[rows], resampling) for name, rows in categories.items()
+    }
     add_holm(per_category)
-    return {**_compare(first, second, cluster, how), "confidence": float(how.confidence), "per_category": per_category}
+    return {
+        **_compare(first, second, cluster, resampling),
+        "confidence": float(resampling.confidence),
+        "per_category": per_category,
+    }
 
 
 def add_holm(per_category: Mapping[str, dict[str, Any]]) -> None:
     """Add ``p_value_holm`` to the results by category."""
-    adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
-    for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
-        part["p_value_holm"] = p_value
+    adjusted = holm([result["permutation_p_value"] for result in per_category.values()])
+    for result, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
+        result["p_value_holm"] = p_value
 
 
 def mcnemar(wins: int, losses: int) -> tuple[float, str]:
@@ -256,7 +262,7 @@ def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[Floats, Floats]
     return first, second
 
 
-def _compare(first: Floats, second: Floats, cluster: Indices, how: Resampling) -> dict[str, Any]:
+def _compare(first: Floats, second: Floats, cluster: Indices, resampling: Resampling) -> dict[str, Any]:
     n = len(first)
     differences = first - second
     wins, losses = int((first > second).sum()), int((first < second).sum())
@@ -267,25 +273,25 @@ def _compare(first: Floats, second: Floats, cluster: Indices, how: Resampling) -
         "difference": math.fsum(differences) / n,
         "accuracy1": math.fsum(first) / n,
         "accuracy2": math.fsum(second) / n,
-        "difference_interval": _interval(differences, cluster, how),
+        "difference_interval": _interval(differences, cluster, resampling),
         "wins": wins,
         "losses": losses,
         "agreement": (n - wins - losses) / n,
         "n": n,
         "n_clusters": len(np.unique(cluster)),
         "permutation_p_value": cluster_permutation_test(
-            differences, cluster, permutations=how.permutations, seed=how.seed
+            differences, cluster, permutations=resampling.permutations, seed=resampling.seed
         ),
         "mcnemar_p_value": p_value,
         "mcnemar_method": method,
         "standard_error": error,
-        "smallest_detectable_difference": how.detectable(error),
+        "smallest_detectable_difference": resampling.detectable(error),
     }
 
 
-def _interval(differences: Floats, cluster: Indices, how: Resampling) -> list[float]:
+def _interval(differences: Floats, cluster: Indices, resampling: Resampling) -> list[float]:
     if len(np.unique(cluster)) == 1:
         return [-1.0, 1.0]
     shares = (differences + 1) / 2
-    intervals = cluster_bootstrap(shares, cluster, None, how.confidence, how.resamples, how.seed)
+    intervals = cluster_bootstrap(shares, cluster, None, resampling.confidence, resampling.resamples, resampling.seed)
     return [2 * bound - 1 for bound in intervals.micro]

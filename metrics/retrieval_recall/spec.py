@@ -16,4 +16,5 @@ SPEC = MetricSpec(
             for rank in ("mean", "median")
         ),
     ),
+    version=2,
 )
