@@ -11,17 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import columns
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import (
-    ImagePaths,
-    Row,
-    SourceFile,
-    VerifiedConfig,
-    first_file,
-    is_file_name,
-    make_configs,
-)
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, SourceFile, first_file, is_file_name
 
 SIZE = 10
 COUNTS = {"valid": 2_302, "train": 16_594}

@@ -24,7 +24,8 @@ from fsspec.spec import AbstractBufferedFile
 
 from ..core.repository import cache_folder
 from .downloads import DownloadError
-from .source_files import ImagePaths, shortened_list
+from .records import shortened_list
+from .source_files import ImagePaths
 
 AT_ONCE = 8
 TRIES = 5

@@ -17,7 +17,8 @@ from .crops import open_image
 from .downloads import first_source
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive, fetch_images, kept_images
-from .source_files import ImagePaths, check_rows
+from .records import check_rows
+from .source_files import ImagePaths
 from .stored_images import find_stored
 
 # Code for retrieval cleans captions of these signs, and cuts them.
