@@ -1,4 +1,4 @@
-"""The score that text alone reaches on the examples of predictions, by category, if audits or predictions know it."""
+"""Scores of text-only scorers on the examples of predictions, by category, from audits and the predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..authoring.audit.summaries import Levels, audited_levels
 
 
 def text_levels(predictions: Predictions, metric: str, score: str) -> list[Levels]:
-    """The accuracy of each known text-only scorer on a task, a mapping from category to a fraction in [0, 1].
+    """Return the accuracy of each known text-only scorer on a task, by category, each a fraction in [0, 1].
 
     They are the best rule of the predictions' metadata (see ``blind.blind_levels``) and, where each row is one caption
     and one negative, the rules and probes of the benchmark's audit. A level is what can be reached at least: of rows
@@ -29,7 +29,7 @@ def text_levels(predictions: Predictions, metric: str, score: str) -> list[Level
 
 
 def _of_rules(about: Mapping[str, Any], metric: str, score: str) -> Levels:
-    """The levels in a file's metadata, which may be of anybody."""
+    """Return the levels in a file's metadata, which are not trusted."""
     levels: Any = about.get("blind")
     for key in (metric, "per_category"):
         levels = levels.get(key) if isinstance(levels, dict) else None
