@@ -24,7 +24,7 @@ BENCHMARK = Benchmark(
             captions=_CAPTIONS,
             category="category",
             cluster="filename",
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
         ),
     ),
     summary="two true captions in other words",

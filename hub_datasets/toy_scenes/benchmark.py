@@ -32,7 +32,7 @@ BENCHMARK = Benchmark(
         Task(
             name="order",
             captions=("caption", "negative_captions"),
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
             skills="order",
         ),
         group_task("groups", "group_match", category="tag", skills="binding"),
@@ -62,7 +62,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "positive_caption", "negative_caption"),
             category="category",
             cluster="filename",
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
             by_default=False,
         ),
         Task(

@@ -304,7 +304,7 @@ def column_of(fields: Mapping[str, Any]) -> str:
 
 
 def _shape(task_type: str, example: Example, captions: int) -> tuple[int, int]:
-    """Return the shape of an example's scores; `captions` are those of a retrieval set."""
+    """Return the shape of an example's scores; `captions` has the captions of a retrieval set."""
     pairs = math.comb(len(example.captions), 2)
     shapes = {"retrieval": (1, captions), "text_similarity": (1, pairs), "vqa": (1, 1)}
     return shapes.get(task_type, (len(example.images), len(example.captions)))

@@ -29,10 +29,10 @@ from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get
 from vl_assay.hub_datasets.core.build import MissingSourceError, built_files
 from vl_assay.hub_datasets.hub.publish import builder_code
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.contract.aggregate import aggregate
-from vl_assay.metrics.evaluation import examples_of
+from vl_assay.metrics.estimation.aggregate import aggregate
 from vl_assay.metrics.modules.discovery import citation, get_spec, metric_names
 from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.metrics.results.compute import examples_of
 from vl_assay.model_wrappers import predict
 
 ROOT = Path(hub_datasets.__file__).parent
