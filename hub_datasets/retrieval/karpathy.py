@@ -107,9 +107,9 @@ SOURCES |= {
 
 @dataclass
 class ShuffleConfig(VerifiedConfig):
-    """How captions are shuffled.
+    """Options of the shuffles of captions.
 
-    Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
+    Another `seed`, any whole number, makes other permutations. `tagger` finds nouns and adjectives:
     "spacy", "textblob" or "auto", spaCy if it and its model are installed and TextBlob otherwise. `units` are
     what is permuted: "words" without their punctuation, or "tokens", which include punctuation. With `allow_identity`
     a permutation that changes nothing may be drawn. The authors' code has ``units="tokens"`` and

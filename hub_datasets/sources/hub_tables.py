@@ -58,7 +58,7 @@ class HubTable:
 
     @property
     def remedy(self) -> str:
-        """How to get the files, a sentence without a full stop."""
+        """A sentence on how to get the files, without a full stop."""
         return f"Get it from {self.page}"
 
     @property
@@ -97,8 +97,8 @@ class HubTable:
             dl_manager: a `datasets.DownloadManager`, for its token.
 
         Raises:
-            MissingSourceError: the user has no access, so far; the message says how to get it.
-            DownloadError: the files cannot be fetched, or there are none.
+            MissingSourceError: the user has no access yet; the message explains how to get it.
+            DownloadError: the files cannot be fetched, or do not exist.
         """
         import huggingface_hub
         from huggingface_hub import constants
@@ -173,7 +173,7 @@ def _hashes(path: Path, column: str) -> Iterator[str]:
 
 
 def _check_columns(schema: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
-    """Raise a `DataError` unless a file has the columns, those of images with bytes."""
+    """Raise a `DataError` unless a file has all columns, and bytes in its columns of images."""
     lacking = [name for name in (*texts, *images) if name not in schema.names]
     if lacking:
         raise DataError(

@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 def parse_records(payload: bytes, origin: str) -> list[Record]:
-    """Return the records of a JSON, JSON lines, CSV or TSV file; `origin`, its path or address, tells the format.
+    """Return the records of a JSON, JSON lines, CSV or TSV file, in the format of the suffix of `origin`, its path.
 
     Raises:
         DataError: the file is not of its format, or has no records.

@@ -57,7 +57,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass
 class WinogroundConfig(HubConfig):
-    """What the rows hold.
+    """Options of Winoground.
 
     With `with_tags`, they have a column `tags`, by Diwan et al. `verify` also requires the 400 examples of the release
     with the numbers and collapsed tags that it has. `revision` is that of the repository on the Hub, a commit or a
