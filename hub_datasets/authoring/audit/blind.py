@@ -199,8 +199,9 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
         for name, value in parts[scorer].items():
             if {name, name.removeprefix("macro_")} & {*scores} and value is not None:
                 bounds = parts[scorer].get(f"{name}_interval")
-                is_probe = bounds is not None and scorer.startswith("probe")
-                found |= {name: value, f"{name}_interval": widened(value, bounds) if is_probe else bounds}
+                if bounds is not None and scorer.startswith("probe"):
+                    bounds = widened(value, bounds)
+                found |= {name: value, f"{name}_interval": bounds}
         return found
 
     categories = next(iter(results.values())).get("per_category", {})
@@ -212,7 +213,7 @@ def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[st
     """The rows of each rule, in both directions; of questions, of the answers yes and no."""
     for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
         if task_type == VQARow.task_type:
-            answers = [
+            answers: list[Row] = [
                 VQARow(**each.facts(), question=each.captions[0], correct=each.answer, score=sign) for each in examples
             ]
             yield f"rule: always {'yes' if sign > 0 else 'no'}", answers
