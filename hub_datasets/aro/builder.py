@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 
 from ..authoring.text.shuffles import SHUFFLES
 from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, perturb
+from ..sources.builders import Images, ReleasedRows, Rows, make_configs
 from ..sources.columns import columns
 from ..sources.crops import crop, crop_name
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import ImagePaths, Row, data_folder, make_configs, read_bytes
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, data_folder, read_bytes
 from .release import DRIVE_IDS, annotation_file, problem, released_rows, to_row
 
 # Successive rows often share a box: its crop is made once for them.

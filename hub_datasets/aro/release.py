@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..sources.builders import Rows
 from ..sources.crops import box_problem
 from ..sources.hub_tables import HubTable
-from ..sources.released_rows import Rows
-from ..sources.source_files import Row, SourceFile
+from ..sources.records import Row
+from ..sources.source_files import SourceFile
 
 FILES = {"vg_relation": "visual_genome_relation.json", "vg_attribution": "visual_genome_attribution.json"}
 ROWS = {"vg_relation": 23_937, "vg_attribution": 28_748}

@@ -15,8 +15,8 @@ from ..authoring.generate.formatting import conform
 from ..authoring.generate.rules import make_by_rule
 from ..authoring.text.perturb import caption_rng, perturb
 from ..authoring.text.shuffles import SHUFFLES
-from ..sources.released_rows import ReleasedRows, Rows
-from ..sources.source_files import Row, VerifiedConfig, make_configs
+from ..sources.builders import ReleasedRows, Rows, VerifiedConfig, make_configs
+from ..sources.records import Row
 from ..sugarcrepe.release import CATEGORIES, IMAGES, SCHEMA, annotation_file
 
 CONFIG_NAMES = ("replace", "swap", "negate", "shuffle")

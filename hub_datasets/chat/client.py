@@ -88,13 +88,13 @@ class Endpoint:
     def complete(
         self, messages: list[dict[str, str]], temperature: float, max_tokens: int, seed: int | None = None
     ) -> Completion:
-        """The answer to messages; raises as `send`."""
+        """Return the answer to messages; raise as `send`."""
         options = {} if seed is None else {"seed": seed}
         request = {"messages": messages, "temperature": temperature, "max_tokens": max_tokens, **options}
         return self.send(lambda answer: Completion(text_of(answer), *tokens_of(answer)), request)
 
     def send(self, read: Callable[[Any], T], request: dict[str, Any]) -> T:
-        """What `read` makes of the answer to a request for a chat completion.
+        """Send a request for a chat completion; return what `read` makes of the answer.
 
         Args:
             read: takes the JSON of the answer, which is not checked; raises ValueError, TypeError, AttributeError or
@@ -117,7 +117,7 @@ class Endpoint:
             ) from error
 
     def get(self, path: str) -> Any:
-        """The JSON of a page of the server, whose path is relative to the address; None where there is none.
+        """Return the JSON of a page of the server by its relative path; None without such a page.
 
         Raises:
             Unanswered: a retry may succeed.

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import GROUP
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile, is_file_name
 
 _GET = (
     "Get it with `hf download Intel/COCO-Counterfactuals data/examples.jsonl data/images.zip --repo-type dataset "

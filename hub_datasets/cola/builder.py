@@ -10,18 +10,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import GROUP
 from ..sources.downloads import DownloadError, download, request_error
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import (
-    ImagePaths,
-    Row,
-    SourceFile,
-    VerifiedConfig,
-    is_file_name,
-    make_configs,
-    read_bytes,
-)
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, SourceFile, is_file_name, read_bytes
 
 ANNOTATIONS = SourceFile(
     "data/COLA_multiobjects_matching_benchmark.json",

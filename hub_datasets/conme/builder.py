@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile
 
 _GET = "Get it with `hf download conme/ConMe --local-dir MY_COPY` (https://huggingface.co/conme/ConMe)"
 _CONFIGS = ("replace_att", "replace_obj", "replace_rel")

@@ -114,9 +114,9 @@ class Task:
 
     @property
     def declared_skills(self) -> list[str]:
-        """The skills that its examples test, each once; empty where none is declared."""
-        found = [self.skills] if isinstance(self.skills, str) else list((self.skills or {}).values())
-        return list(dict.fromkeys(found))
+        """The skills that its examples test, each once; empty if none is declared."""
+        skills = [self.skills] if isinstance(self.skills, str) else (self.skills or {}).values()
+        return list(dict.fromkeys(skills))
 
     @property
     def is_multiple_choice(self) -> bool:
@@ -126,23 +126,23 @@ class Task:
         return self.positives == len(self.images) and len(self.images) in (1, len(self.captions))
 
     def hub_ids(self, configs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """The ids of some of its configurations in ``eval.yaml``: of all of them together, and of each of several."""
+        """Return the configurations of each id in ``eval.yaml``: an id for all of them, and one for each of several."""
         parts = {f"{self.name}_{config}": (config,) for config in configs if len(self.configs) > 1}
         return ({self.name: configs} if len(configs) == len(self.configs) else {}) | parts
 
     def skill_of(self, category: str) -> str | None:
-        """The skill that the examples of a category test; None where none is declared."""
+        """Return the skill that the examples of a category test; None if none is declared."""
         return self.skills if isinstance(self.skills, str) else (self.skills or {}).get(category)
 
 
 def group_task(name: str, metric: str, **options: Any) -> Task:
-    """A task of groups as Winoground's: two images and two captions, each true of its own image only."""
+    """Return a task of Winoground's form: two images and two captions, each true of one of the images."""
     images, captions = (tuple(f"{column}_{side}" for side in "01") for column in ("image", "caption"))
     return Task(name, {metric: {}}, images=images, captions=captions, **options)
 
 
 def retrieval_task(config: str, metric: str, **options: Any) -> Task:
-    """A task of a configuration's images with the captions of all of them, of which each has several."""
+    """Return a retrieval task: the images of a configuration, each with several captions, and all their captions."""
     metrics = {metric: {"pool": "shared", "ks": [1, 5, 10]}}
     return Task(config, metrics, task_type="retrieval", captions=("captions",), **options)
 
@@ -161,11 +161,11 @@ class Benchmark:
         scoring_options: fields of the builder's configuration that a build for scoring sets.
         summary: what it tests, in a few words, for `vl-assay list`.
         source: where a user without a local copy gets the data from; empty if the data are generated.
-        generated: the configurations that are generated where others have a source.
+        generated: the configurations that are generated, in a benchmark whose others have a source.
         main_scores: what its paper argues for, in the order in which the leaderboard opens: task, metric, and the key
             of the score in results. See `main_scores` for the default.
-        suites: tasks of one metric over whose scores a mean has a name, such as that of VTAB's sets.
-        caution: why its scores say little by now, in one sentence with the figure; empty where nothing is known.
+        suites: by name, tasks of one metric whose scores are averaged, such as VTAB's sets.
+        caution: a known weakness of its scores, in one sentence with the figure; empty if none is known.
     """
 
     tasks: tuple[Task, ...]
@@ -179,15 +179,15 @@ class Benchmark:
     caution: str = ""
 
     def split_for(self, task: Task) -> str:
-        """The split that a task scores."""
+        """Return the split that a task scores."""
         return task.split or self.split
 
     def split_of(self, config: str) -> str:
-        """The split of a configuration that its first task scores; the benchmark's if none does."""
+        """Return the split of a configuration that its first task scores, by default the benchmark's."""
         return next((self.split_for(task) for task in self.tasks if config in task.configs), self.split)
 
     def select(self, name: str, part: str | None, task_types: Collection[str] = TASK_TYPES) -> Chosen:
-        """The tasks and configurations that `part` (a task, a configuration, or None for the default) names.
+        """Return the tasks and configurations that `part` (a task, a configuration, or None for the default) names.
 
         The default is restricted to the given task types; a part is not.
         """
@@ -202,7 +202,7 @@ class Benchmark:
         raise UnknownNameError(f"part of {name}", part, dict.fromkeys(known))
 
     def select_built(self, built: Collection[str], task_types: Collection[str] = TASK_TYPES) -> Chosen:
-        """The tasks that score some of the configurations `built`: those that do by default, or else all."""
+        """Return the tasks that score some of the configurations `built`: the default ones, or else all of them."""
         chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
         able = [(task, configs) for task, configs in chosen if configs and task.task_type in task_types]
         return [(task, configs) for task, configs in able if task.by_default] or able
@@ -261,12 +261,12 @@ def _import(name: str, module: str) -> ModuleType:
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name; `UnknownNameError` lists the known ones."""
+    """Return a benchmark by its name; an `UnknownNameError` lists the known ones."""
     return _import(name, "benchmark").BENCHMARK
 
 
 def get_builder(name: str) -> type[Any]:
-    """The `datasets.GeneratorBasedBuilder` subclass of a benchmark."""
+    """Return the `datasets.GeneratorBasedBuilder` subclass of a benchmark."""
     import datasets
 
     module = _import(name, "builder")
@@ -291,38 +291,38 @@ def get_card(name: str) -> str:
 
 
 def get_task(benchmark: str, task: str) -> Task:
-    """The task of a benchmark that a predictions file names."""
+    """Return a task of a benchmark by its name."""
     tasks = {known.name: known for known in get_benchmark(benchmark).tasks}
     check_known(f"task of {benchmark}", [task], tasks)
     return tasks[task]
 
 
 def parts_of(benchmark: str, task: str) -> list[Task]:
-    """The tasks of a benchmark whose rows are among those of a task; none for an unknown benchmark."""
+    """Return the tasks of a benchmark that are parts of a task; none for an unknown benchmark."""
     known = get_benchmark(benchmark).tasks if benchmark in benchmark_names() else ()
     return [part for part in known if part.part_of == task]
 
 
 def suites_of(benchmark: str) -> Mapping[str, tuple[str, ...]]:
-    """The tasks of each suite of a benchmark; none for an unknown benchmark."""
+    """Return the tasks of each suite of a benchmark; none for an unknown benchmark."""
     return get_benchmark(benchmark).suites if benchmark in benchmark_names() else {}
 
 
 def main_scores(benchmark: str) -> tuple[tuple[str, str, str], ...]:
-    """The task, metric and score of each main score of a benchmark, see `Benchmark`.
+    """Return task, metric and score of each main score of a benchmark, see `Benchmark`.
 
     By default the main score of the first metric of the first task. It may be a pattern such as ``recall_at_*``.
     """
     from ...metrics.modules.discovery import get_spec
 
-    found = get_benchmark(benchmark)
-    task = found.tasks[0]
+    declared = get_benchmark(benchmark)
+    task = declared.tasks[0]
     metric = next(iter(task.metrics))
-    return found.main_scores or ((task.name, metric, get_spec(metric).main_score),)
+    return declared.main_scores or ((task.name, metric, get_spec(metric).main_score),)
 
 
 def is_higher_better(benchmark: str, part: str, score: str) -> bool:
-    """Whether the better model has the higher value of a score, as the metrics of a task or configuration say.
+    """Return whether higher values of a score are better, by the metrics of a task or configuration.
 
     Raises:
         UnknownNameError: no such benchmark, part, or score of its metrics.
@@ -332,20 +332,19 @@ def is_higher_better(benchmark: str, part: str, score: str) -> bool:
     known: dict[str, bool] = {}
     for task, _ in get_benchmark(benchmark).select(benchmark, part.partition("+")[0]):
         for spec in map(get_spec, task.metrics):
-            found = spec.score(score)
-            if found is not None:
-                return found.higher_is_better
-            known |= dict.fromkeys((each.name for each in spec.scores), True)
+            if (score_spec := spec.score(score)) is not None:
+                return score_spec.higher_is_better
+            known |= dict.fromkeys((scored.name for scored in spec.scores), True)
     raise UnknownNameError(f"score of {benchmark}/{part}", score, known)
 
 
 def config_names(name: str) -> list[str]:
-    """All configurations of a benchmark's dataset, scored or not."""
+    """Return all configurations of a benchmark's dataset, scored or not."""
     return [config.name for config in get_builder(name).BUILDER_CONFIGS]
 
 
 def option_names(name: str) -> list[str]:
-    """The fields of a builder's configuration, without those that every one has."""
+    """Return the options of a builder: the fields of its configuration class beyond `datasets.BuilderConfig`."""
     import datasets
 
     common = {field.name for field in dataclasses.fields(datasets.BuilderConfig)}

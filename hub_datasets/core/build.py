@@ -102,7 +102,7 @@ def build_with(
     code: str = "",
     on_error: Callable[[str, Exception], None] | None = None,
 ) -> Path:
-    """`build`, with the builder class and the card of any benchmark, also one that is not in this package.
+    """Build as `build` does, with the builder class and the card of any benchmark, in this package or not.
 
     `code` is the hash of its code, for the record.
     """
@@ -122,7 +122,7 @@ def build_with(
                 on_error(config, error)
         if configs and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
-        sources = {config: each for config, each in sources.items() if each}
+        sources = {config: addresses for config, addresses in sources.items() if addresses}
         _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts, sources)
         record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
         record |= {"code": code} if code else {}
@@ -160,7 +160,7 @@ def build_all(
     """Build every benchmark whose sources are available into a folder of its name in `out`.
 
     An error in one configuration does not stop the others. An earlier folder is replaced by the configurations that
-    could be built, and kept if there are none.
+    could be built, and kept if none could.
 
     Args:
         out: the folder of the repositories.
@@ -198,11 +198,11 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
         DataError: `data_dir`, or VL_ASSAY_DATA_DIR, is not a folder.
     """
     if data_dir is None:
-        every = os.environ.get("VL_ASSAY_DATA_DIR")
-        if not every or not get_benchmark(benchmark).source:
+        parent = os.environ.get("VL_ASSAY_DATA_DIR")
+        if not parent or not get_benchmark(benchmark).source:
             return None
-        own = existing_folder(every) / benchmark
-        return own if own.is_dir() else None
+        folder = existing_folder(parent) / benchmark
+        return folder if folder.is_dir() else None
     folder = existing_folder(data_dir)
     if not get_benchmark(benchmark).source:
         return None
@@ -210,7 +210,7 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
 
 
 def existing_folder(data_dir: str | Path) -> Path:
-    """The folder of the user's own sources; `DataError` if it is not a folder, or cannot be read."""
+    """Return the folder of the user's own sources; raise a `DataError` if it is not a folder or cannot be read."""
     folder = Path(data_dir).expanduser()
     with readable(folder):
         if not folder.is_dir():
@@ -219,10 +219,10 @@ def existing_folder(data_dir: str | Path) -> Path:
 
 
 def built_files(folder: Path, config: str, split: str) -> list[Path]:
-    """The Parquet files of a split of a build, in their order.
+    """Return the Parquet files of a split of a build, in order.
 
     Raises:
-        DataError: there are none, or one is not as it was built.
+        DataError: a file is missing, or was changed since it was built.
     """
     files = sorted((folder / config).glob(f"{split}-*-of-*-*.parquet"))
     if not files or len(files) != int(files[0].stem.split("-")[-2]):
@@ -262,8 +262,8 @@ def _build_config(
             **options,
         )
         if splits is not None:
-            every = builder._split_generators
-            builder._split_generators = lambda *given: [split for split in every(*given) if split.name in splits]
+            all_splits = builder._split_generators
+            builder._split_generators = lambda *args: [split for split in all_splits(*args) if split.name in splits]
         builder.download_and_prepare(str(work / "parquet"), file_format="parquet", download_config=download_config())
         counts = {
             split: _rewrite(work / "parquet", benchmark, split, new / config, builder.info.features)
@@ -278,7 +278,7 @@ def _build_config(
 
 
 def download_config() -> Any:
-    """Downloads are kept where `datasets` keeps them, and taken from there without a request.
+    """Return the configuration of downloads: kept in the cache of `datasets`, and read from there without a request.
 
     Builders pin or verify their downloads, so that a second build works offline.
     """
@@ -352,7 +352,7 @@ def _write_card(
 def _with_counts(
     card: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]], sources: Mapping[str, Sequence[str]]
 ) -> str:
-    """The card with the counts of this build in its table, and under it where its data were downloaded."""
+    """Return the card with the counts of this build in its table, followed by the addresses of its downloads."""
     start, end = (card.find(mark) for mark in _COUNTS)
     if start < 0 or end < start:
         return card
@@ -362,8 +362,8 @@ def _with_counts(
             images = f"{n['images']:,}" + (f" ({n['missing_images']:,} missing)" if n["missing_images"] else "")
             rows.append(f"| {config} | {split} | {n['rows']:,} | {images} | {n['captions']:,} |")
     by_source: dict[str, list[str]] = {}
-    for config, each in sources.items():
-        for source in each:
+    for config, addresses in sources.items():
+        for source in addresses:
             by_source.setdefault(source, []).append(config)
     rows += ["", "This build was made of:", ""] if by_source else []
     rows += [f"- {source} (`{'`, `'.join(configs)}`)" for source, configs in by_source.items()]
@@ -384,7 +384,7 @@ def builder_errors(config: str) -> Iterator[None]:
 
 @contextmanager
 def data_errors(what: str) -> Iterator[None]:
-    """Convert errors of `datasets` and of the disk; errors of this package stay as they are.
+    """Convert errors of `datasets` and of the disk into errors of this package.
 
     Args:
         what: what cannot be read or written, with which the message begins.

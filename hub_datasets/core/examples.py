@@ -138,7 +138,7 @@ class TaskData:
         return self._digest.hexdigest()
 
     def image_bytes(self, key: str) -> bytes:
-        """The bytes of the image file with that content key.
+        """Return the bytes of the image file with that content key.
 
         Raises:
             DataError: the dataset's files have changed since its keys were taken.
@@ -153,7 +153,7 @@ class TaskData:
         return content
 
     def select(self, part: Task) -> TaskData:
-        """The examples of a task whose rows are among those of this one."""
+        """Return the examples of a task that is a part of this one."""
         examples = [replace(each, config=part.configs[0]) for each in self.examples if each.id in part.ids]
         return replace(self, task=part, configs=part.configs, examples=examples)
 
@@ -229,7 +229,7 @@ def load_examples(
     limit: int | None = None,
     may_build: bool = True,
 ) -> list[TaskData]:
-    """The tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
+    """Load the tasks that `reference` names, one `TaskData` each; their datasets are built if necessary.
 
     Args:
         reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
@@ -289,7 +289,7 @@ def check_reference(reference: str) -> None:
 
 
 def _is_folder(reference: str) -> bool:
-    """Whether a reference means a folder; "./sugarcrepe" does, "sugarcrepe" means the benchmark."""
+    """Return whether a reference names a folder: "./sugarcrepe" does, "sugarcrepe" names the benchmark."""
     if reference.partition("/")[0] in benchmark_names():
         return False
     if Path(reference).expanduser().is_dir():
@@ -308,7 +308,7 @@ def cached_build(
     *,
     may_build: bool = True,
 ) -> Path:
-    """The repository of one configuration, or of one split of it, in the user's cache, built if it is not there.
+    """Return the repository of one configuration, or of one split of it, in the user's cache; build it if needed.
 
     Its key has the builder's code, the options and the files of `data_dir` (see `listing`), so that a changed source is
     built again. Of several processes one builds it, and the others wait. A build that comes with the package is used
@@ -333,7 +333,7 @@ def cached_build(
 
 
 def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
-    """Whether the data of some configurations, with their images, are there for scoring: built before, or shipped."""
+    """Return whether configurations were built for scoring, with images, or come with the package."""
     used, split_of = _build_options(name, options, True), get_benchmark(name).split_of
     return all(build_folder(name, config, None, used, split_of(config)).exists() for config in configs)
 
@@ -341,7 +341,7 @@ def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -
 def build_folder(
     name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None
 ) -> Path:
-    """Where `cached_build` keeps a configuration, or finds what comes with the package."""
+    """Return the folder in which `cached_build` keeps a configuration, or of the build that comes with the package."""
     [defaults] = [each for each in get_builder(name).BUILDER_CONFIGS if each.name == config]
     options = {key: value for key, value in sorted(options.items()) if getattr(defaults, key, None) != value}
     code = code_hash(name)
@@ -353,9 +353,9 @@ def build_folder(
     listed = [] if data_dir is None else listing(existing_folder(data_dir))
     key = [code, config, options, listed, split]
     digest = hashlib.sha256(json.dumps(key, default=str).encode()).hexdigest()[:16]
-    place = Path("datasets", name, f"{config}-{digest}")
-    kept = cache_folder() / place
-    return kept if os.access(kept, os.R_OK) else writable_cache(cache_folder()) / place
+    path = Path("datasets", name, f"{config}-{digest}")
+    folder = cache_folder() / path
+    return folder if os.access(folder, os.R_OK) else writable_cache(cache_folder()) / path
 
 
 def listing(folder: Path) -> list[tuple[str, int, int | str]]:
@@ -371,12 +371,12 @@ def listing(folder: Path) -> list[tuple[str, int, int | str]]:
 
 
 def _listed(folder: Path) -> Iterator[tuple[str, int, int | str]]:
-    seen = set[str]()
+    visited = set[str]()
     for root, folders, files in os.walk(folder, followlinks=True, onerror=_raise):
         real = os.path.realpath(root)
         is_build = BUILD_FILE in files and Path(root) != folder
-        folders[:] = [name for name in folders if not name.startswith(".") and not is_build and real not in seen]
-        seen.add(real)
+        folders[:] = [name for name in folders if not name.startswith(".") and not is_build and real not in visited]
+        visited.add(real)
         for name in files:
             path = Path(root, name)
             if is_build or name in _NEVER_READ or name.startswith(".") or not path.is_file():
@@ -393,15 +393,15 @@ def _raise(error: OSError) -> None:
 
 
 def _known_hash(path: Path, status: os.stat_result) -> str:
-    """Return the SHA-256 of a file, from the cache if its size and times are those of the cached one."""
+    """Return the SHA-256 of a file, from the cache if size and times are unchanged."""
     key = json.dumps([str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns])
-    kept = cache_folder() / "file-hashes" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    cached = cache_folder() / "file-hashes" / hashlib.sha256(key.encode()).hexdigest()[:32]
     with suppress(OSError):
-        return kept.read_text(encoding="ascii")
-    found = file_hash(path)
+        return cached.read_text(encoding="ascii")
+    digest = file_hash(path)
     with suppress(StorageError):  # a cache only
-        write_text(kept, found)
-    return found
+        write_text(cached, digest)
+    return digest
 
 
 def _keys_folder() -> Path:
@@ -409,7 +409,7 @@ def _keys_folder() -> Path:
 
 
 def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]]:
-    """The image columns of a dataset, not decoded, and the keys of what is in them, row by row."""
+    """Return the image columns of a dataset, not decoded, and the content keys of their images, row by row."""
     import datasets
 
     images = dataset.select_columns(["id", *columns])
@@ -421,15 +421,15 @@ def _images(dataset: Any, columns: list[str]) -> tuple[Any, list[list[ImageKey]]
 
 
 def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) -> dict[str, Any]:
-    """The options of a build for scoring, without ``allow_missing`` if the benchmark does not have it."""
+    """Return the options of a build for scoring, without ``allow_missing`` if the benchmark does not have it."""
     known = option_names(name)
     unread = {} if needs_images or "with_images" not in known else {"with_images": False}
-    given = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
-    return {**get_benchmark(name).scoring_options, **unread, **given}
+    accepted = {key: value for key, value in options.items() if key != "allow_missing" or key in known}
+    return {**get_benchmark(name).scoring_options, **unread, **accepted}
 
 
 def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields of a builder's configuration that determine the rows, with their defaults, as JSON values."""
+    """Return the fields of a builder's configuration that determine the rows, with their defaults, as JSON values."""
     fields = dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)
     own = set(option_names(name)) - {"allow_missing", "with_images"}
     found = {each.name: each.default for each in fields if each.name in own}
@@ -452,9 +452,9 @@ def _open(folder: Path, config: str, split: str) -> Any:
 
 
 def _hub_revision(folder: Path) -> dict[str, str]:
-    """The dataset and its revision, of a folder where `huggingface_hub` keeps a download; otherwise empty."""
-    found = re.search(r"/datasets--([^/]+)--([^/]+)/snapshots/([0-9a-f]{40})$", folder.absolute().as_posix())
-    return {"repo": f"{found[1]}/{found[2]}", "revision": found[3]} if found else {}
+    """Return the repository and revision of a download by `huggingface_hub`; empty for any other folder."""
+    match = re.search(r"/datasets--([^/]+)--([^/]+)/snapshots/([0-9a-f]{40})$", folder.absolute().as_posix())
+    return {"repo": f"{match[1]}/{match[2]}", "revision": match[3]} if match else {}
 
 
 _TYPE_COLUMNS = {"detection": ("phrases", "positive", "pair_id"), "vqa": ("answer",)}
@@ -467,7 +467,7 @@ def _captions(row: Mapping[str, Any], task: Task) -> Iterator[str]:
 
 
 def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """The fields of examples of one task type."""
+    """Return the fields of an example that only its task type has."""
     if task.task_type == "vqa":
         return {"answer": row["answer"]}
     if task.task_type != "detection":

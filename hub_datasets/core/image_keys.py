@@ -28,7 +28,7 @@ _ROWS_AT_ONCE, _ROWS_OF_A_THREAD = 200, 25
 
 
 class ImageKey(NamedTuple):
-    """The content key of an image, `MISSING` if there is none, and the name of its file."""
+    """The content key of an image (`MISSING` without an image) and the name of its file."""
 
     key: str
     name: str
@@ -43,7 +43,7 @@ def content_key(content: bytes | pa.Buffer) -> str:
 
 
 def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Sequence[Any]) -> list[list[ImageKey]]:
-    """The keys of all images of a dataset, for each row one for each column.
+    """Return the keys of all images of a dataset, one list a row, in the order of the columns.
 
     Args:
         dataset: a `datasets.Dataset` whose image columns are not decoded.
@@ -66,7 +66,7 @@ def image_keys(dataset: Any, columns: Sequence[str], folder: Path, identity: Seq
 
 
 def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | None:
-    """The cached keys; None if there are none, or the file is damaged."""
+    """Return the cached keys; None without a cache, or if it is damaged."""
     with suppress(OSError, ValueError):
         kept = np.array(json.loads(path.read_bytes()), dtype=object)
         if kept.shape == shape and all(isinstance(text, str) for text in kept.flat):
@@ -75,7 +75,7 @@ def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | Non
 
 
 def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
-    """The keys of each row; hashing lets go of the interpreter, so threads share the reading and the work."""
+    """Yield the keys of each row; hashing releases the interpreter's lock, so threads share the work."""
     chosen = dataset.select_columns(list(columns)).with_format("arrow")
     with ThreadPoolExecutor() as pool:
         for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
@@ -84,7 +84,7 @@ def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
 
 
 def _keys(table: pa.Table) -> list[list[ImageKey]]:
-    """The keys of files, whose bytes stay where they are."""
+    """Return the keys of the files in a table, without copying their bytes."""
     found = []
     for row in zip(*table.columns, strict=True):
         files = [(image["bytes"].as_buffer(), image["path"].as_py()) for image in row]

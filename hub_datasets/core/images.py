@@ -28,7 +28,7 @@ DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombErro
 
 
 def decode(content: bytes) -> Image.Image:
-    """An image from its file, in RGB.
+    """Decode an image file into RGB.
 
     Raises:
         OSError, SyntaxError, ValueError, Image.DecompressionBombError: one of `DECODING_ERRORS`: no image in one of the
@@ -56,9 +56,9 @@ def check_image(content: bytes) -> None:
 def portable(
     content: bytes, most: int | None = MOST_SENT, kinds: Collection[str] = ("JPEG", "PNG")
 ) -> tuple[str, bytes]:
-    """The media type and a file of an image in which every program sees the pixels of `decode`; raises as `decode`.
+    """Return media type and content of a file that every program shows as `decode` does; raise as `decode`.
 
-    It is the file itself for those of `kinds` in RGB that no orientation turns, else a PNG, of at most `most` bytes.
+    The file itself, if it is one of `kinds`, in RGB and without an EXIF orientation, else a PNG; at most `most` bytes.
     """
     image = decode(content)
     with open_checked(content) as file:
@@ -75,9 +75,9 @@ def portable(
 
 
 def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:
-    """A small version of an image, as JPEG, and the image's own width and height; raises as `decode`.
+    """Return a small version of an image, as JPEG, and the width and height of the image; raise as `decode`.
 
-    Of a JPEG only as many pixels are decoded as it takes, so that thousands need seconds.
+    Only as many pixels of a JPEG are decoded as needed: thousands of thumbnails take seconds.
     """
     with open_checked(content) as image:
         size = image.size
@@ -90,7 +90,7 @@ def thumbnail(content: bytes, side: int) -> tuple[bytes, int, int]:
 
 
 def open_checked(content: bytes) -> Image.Image:
-    """An image that is not decoded yet, of a size that may be; raises as `decode`."""
+    """Open an image without decoding it, after checking its size; raise as `decode`."""
     refuse_pointer(content)
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)

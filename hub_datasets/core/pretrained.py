@@ -1,7 +1,7 @@
-"""Loading models of other people without running their code.
+"""Loading third-party models without running their code.
 
 Files of a model can name Python files of its folder or repository. `transformers` asks on the terminal whether to run
-them, unless it gets ``trust_remote_code=False``; other libraries pass ``True`` if a file of the model says so.
+them, unless it gets ``trust_remote_code=False``; other libraries pass ``True`` if a file of the model requests it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _not_a_folder(file: Path) -> str:
 
 
 def _check_names(file: Path, names: Iterable[Any]) -> None:
-    """Raise `ModelError` unless all names are those of visible files of weights, without a folder."""
+    """Raise `ModelError` unless all names are bare names of visible files of weights."""
     for name in names:
         is_plain = isinstance(name, str) and re.fullmatch(r"[^./\\][^/\\]*", name)
         if not is_plain or not name.endswith((".safetensors", ".bin", *_INDEXES)):
@@ -147,7 +147,7 @@ def _check_names(file: Path, names: Iterable[Any]) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty if there is none, which the libraries report."""
+    """Return the object in a JSON file; empty without one, which the libraries report."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

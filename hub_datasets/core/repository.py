@@ -18,7 +18,7 @@ BUILD_SCHEMA = "vl-assay/build"
 
 
 def cache_folder() -> Path:
-    """Where built datasets are kept: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
+    """Return the folder of built datasets: ``VL_ASSAY_CACHE``, by default ``vl_assay`` in the Hugging Face home."""
     from huggingface_hub.constants import HF_HOME
 
     folder = with_home(os.environ.get("VL_ASSAY_CACHE", Path(HF_HOME) / "vl_assay"))
@@ -26,7 +26,7 @@ def cache_folder() -> Path:
 
 
 def shipped_build(benchmark: str) -> Path | None:
-    """The repository that comes with the package, for a first run that builds nothing; None if there is none."""
+    """Return the built repository that comes with the package, so that a first run builds nothing; None without one."""
     folder = Path(__file__).parents[1] / benchmark / "built"
     return folder if (folder / BUILD_FILE).is_file() else None
 
@@ -43,7 +43,7 @@ def newest_build(name: str, config: str, split: str) -> Path | None:
 
 
 def read_build(folder: str | Path) -> dict[str, Any]:
-    """The record of a build: benchmark, options, and the counts of rows, images and captions of each split.
+    """Return the record of a build: benchmark, options, and the counts of rows, images and captions of each split.
 
     Raises:
         DataError: the folder was not written by `build`.
@@ -61,11 +61,11 @@ def read_build(folder: str | Path) -> dict[str, Any]:
 
 
 def compare_with_card(folder: str | Path) -> tuple[list[str], list[str]]:
-    """How the numbers of rows and images of a build differ from those of the benchmark's card; see `card_counts`.
+    """Compare the numbers of rows and images of a build with the benchmark's card; see `card_counts`.
 
     Returns:
         A line for each number that differs, and a line for each that the card does not have. Images are not compared
-        where the build has none.
+        if the build has none.
 
     Raises:
         DataError: as `read_build`.
@@ -86,7 +86,7 @@ def compare_with_card(folder: str | Path) -> tuple[list[str], list[str]]:
 
 
 def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
-    """Rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
+    """Return rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
     lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
     numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
     return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 import datasets
 
+from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import columns
 from ..sources.crops import box_problem, crop, crop_name
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile
 from .configs import PRODUCTIVITY, SYSTEMATICITY
 
 CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)

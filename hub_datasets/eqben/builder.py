@@ -16,9 +16,10 @@ import numpy as np
 from PIL import Image
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import GROUP
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile
 
 # The groups of each subset in the full test set; of the subset of 10 % no counts are known.
 FULL_COUNTS = {

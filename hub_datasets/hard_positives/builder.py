@@ -16,21 +16,12 @@ from typing import Any, ClassVar
 import datasets
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import Images, ReleasedImages, VerifiedConfig, make_configs
 from ..sources.columns import columns
 from ..sources.crops import box_problem, crop
 from ..sources.image_archives import VISUAL_GENOME
-from ..sources.released_rows import Images, ReleasedImages
-from ..sources.source_files import (
-    Row,
-    SourceFile,
-    VerifiedConfig,
-    check_row_count,
-    check_rows,
-    is_file_name,
-    make_configs,
-    parse_json,
-    with_remedy,
-)
+from ..sources.records import Row, check_row_count, check_rows, parse_records, with_remedy
+from ..sources.source_files import SourceFile, is_file_name
 from .defects import find_defects, find_origin
 from .lexicon import LEXICON
 
@@ -115,16 +106,16 @@ class HardPositives(ReleasedImages):
         return [row for row in rows if not row["defect"]] if self.config.name.endswith(_CLEAN) else rows
 
     def _read_records(self, folder: str) -> list[Row]:
-        """The records of a file of the release, checked, with all of their fields."""
+        """Return the checked records of a file of the release."""
         remedy = _GET_REPOSITORY + (_GET_ARO if self._part == "swap" else "")
         payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._folder)
         with with_remedy(remedy):
-            records = parse_json(payload, origin)
-            labelled = ((f"record {number}", record) for number, record in enumerate(records))
+            records = parse_records(payload, origin)
+            labelled = ((label, content) for label, _, content in records)
             check_rows(labelled, _SWAP_SCHEMA if self._part == "swap" else _TEXTS, origin, _problem)
         if self.config.verify:
             check_row_count(len(records), RELEASED_ROWS[self._part], origin)
-        return records
+        return [content for _, _, content in records]  # fields beyond the schema distinguish duplicates too
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
         if "bbox" not in row or not self.config.crop:

@@ -1,4 +1,4 @@
-"""What the task files of lmms-eval call: the image, the question, and the letter of an answer."""
+"""Functions that the task files of lmms-eval call: the image, the question, and the letter of an answer."""
 
 import re
 from string import ascii_uppercase

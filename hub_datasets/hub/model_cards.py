@@ -360,7 +360,7 @@ def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
 
 
 def _date(result: Result) -> str | None:
-    """When the predictions were made, in ISO 8601; None if they do not say it."""
+    """Return the date of the predictions in ISO 8601; None if it is unknown."""
     date = result.run.get("date")
     try:
         if date is not None:

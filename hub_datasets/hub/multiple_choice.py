@@ -132,7 +132,7 @@ def questions(task: TaskData) -> Iterator[Question]:
 
 
 def _draw(own: str, text: str, number: int) -> bytes:
-    """A number drawn by the content, by which answers are put into an order that says nothing."""
+    """Return a hash of the content, which orders the choices independently of the label."""
     return hashlib.sha256("\0".join((own, text, str(number))).encode()).digest()
 
 

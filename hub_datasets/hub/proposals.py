@@ -182,7 +182,7 @@ def _head(repo: str, branch: str | None, api: Any) -> str:
 
 
 def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
-    """The open pull request of a user with our title, or None, and those of others."""
+    """Return the user's open pull request with our title, or None, and the other users' ones."""
     found = api.get_repo_discussions(repo, discussion_type="pull_request", discussion_status="open")
     ours = [pull for pull in found if pull.title == TITLE]
     own = next((pull for pull in ours if pull.author == user), None)

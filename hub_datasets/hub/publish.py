@@ -130,7 +130,7 @@ def check_repo_name(repo: str) -> None:
 
 
 def _with_choices(folder: Path, contents: Mapping[str, Path | bytes], repo: str, work: Path) -> dict[str, Path | bytes]:
-    """The files of a dataset and those of `export`; `DataError` if there are no choices."""
+    """Return the files of a dataset with the output of `export`; raise a `DataError` if it has no choices."""
     from huggingface_hub import DatasetCard
 
     export(str(folder.absolute()), work, repo=repo)
@@ -189,7 +189,7 @@ def upload(
 
 
 def _folder(what: str | Path) -> Path:
-    """The folder to publish: an existing one, or that of a Space by its name."""
+    """Return the folder to publish: an existing one, or the folder of a Space by name."""
     if Path(what).is_dir():
         return Path(what)
     if str(what) == LEADERBOARD:

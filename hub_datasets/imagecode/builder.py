@@ -11,17 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import columns
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import (
-    ImagePaths,
-    Row,
-    SourceFile,
-    VerifiedConfig,
-    first_file,
-    is_file_name,
-    make_configs,
-)
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, SourceFile, first_file, is_file_name
 
 SIZE = 10
 COUNTS = {"valid": 2_302, "train": 16_594}
@@ -54,7 +47,7 @@ class ImageCoDe(ReleasedRows):
         return _SPLITS[self.config.name]
 
     def _columns(self) -> dict[str, Any]:
-        images = " ".join(f"image_{place} filename_{place}" for place in range(SIZE))
+        images = " ".join(f"image_{position} filename_{position}" for position in range(SIZE))
         return columns(f"id category set caption {images} defect")
 
     def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
@@ -79,36 +72,38 @@ class ImageCoDe(ReleasedRows):
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
         right, name = int(record["index"]), record["set"]
-        places = [right, *(place for place in range(SIZE) if place != right)]
+        positions = [right, *(position for position in range(SIZE) if position != right)]
         yield {
             "id": f"{part}/{key}",
             "category": "static" if name.startswith(_PHOTOGRAPHS) else "video",
             "set": name,
             "caption": record["text"],
             "defect": "too short" if len(record["text"].strip()) < _SHORTEST else "",
-        } | {f"filename_{number}": _image_name(name, place) for number, place in enumerate(places)}
+        } | {f"filename_{number}": _image_name(name, position) for number, position in enumerate(positions)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder: Path = self._folder
-        folders = [*(folder / place for place in self.IMAGES.folders), folder]
+        folders = [*(folder / name for name in self.IMAGES.folders), folder]
         found: ImagePaths = {}
         for name in dict.fromkeys(row["set"] for row in rows):
             files = images_of([each / name for each in folders])
-            found |= {_image_name(name, place): first_file(files[place : place + 1]) for place in range(SIZE)}
+            found |= {
+                _image_name(name, position): first_file(files[position : position + 1]) for position in range(SIZE)
+            }
         return self._require_images(rows, found, folder, self.IMAGES.remedy)
 
 
-def _image_name(name: str, place: int) -> str:
-    """Return the name of an image by its place: the frame's number in its file's name is in no other file."""
-    return f"{name}_{place}.jpg"
+def _image_name(name: str, position: int) -> str:
+    """Return the name of an image by its position: the frame's number in its file's name is in no other file."""
+    return f"{name}_{position}.jpg"
 
 
 def images_of(folders: list[Path]) -> list[Path]:
     """The ten images of a set in the order of their numbers, from the first folder that is there.
 
-    None if there are more or fewer: the places count the sorted files, so that nobody knows which is which.
+    None if there are more or fewer: the positions count the sorted files, so that nobody knows which is which.
     """
     folder = next((each for each in folders if each.is_dir()), None)
-    numbers = {} if folder is None else {path: _NAME.fullmatch(path.name) for path in folder.iterdir()}
-    files = sorted((int(match[1]), path) for path, match in numbers.items() if match)
+    matches = {} if folder is None else {path: _NAME.fullmatch(path.name) for path in folder.iterdir()}
+    files = sorted((int(match[1]), path) for path, match in matches.items() if match)
     return [path for _, path in files] if len(files) == SIZE else []

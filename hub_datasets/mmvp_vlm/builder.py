@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import GROUP
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile, is_file_name
 
 _REVISION = "211372d5357398f914d806d07dc305aea1f257d2"
 _GET = (

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from ..sources.builders import HubConfig, Images, ReleasedRows, Rows, make_configs
 from ..sources.columns import GROUP, columns
-from ..sources.hub_tables import HubConfig, HubTable
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import Row, SourceFile, data_folder, make_configs
+from ..sources.hub_tables import HubTable
+from ..sources.records import Row
+from ..sources.source_files import SourceFile, data_folder
 
 TABLE = HubTable(
     "BaiqiL/NaturalBench",

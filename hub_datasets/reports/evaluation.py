@@ -1,4 +1,4 @@
-"""Evaluation of predictions, with captions, parts and suites from the benchmarks."""
+"""Evaluation of predictions, with captions, parts of tasks and suites from the benchmarks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, sui
 if TYPE_CHECKING:
     from ...metrics.results.errors.analysis import ErrorAnalysis
 
-# A field of a run that says nothing of the parts of a task.
+# A number of a run that is known of its whole task only, not of the task's parts.
 _OF_WHOLE = "truncated_captions"
 
 
@@ -32,7 +32,7 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
 
     Args:
         predictions: a file of predictions or a folder of them, or several.
-        parts: whether the results of a task are followed by those of its parts; see `parts_in`.
+        parts: whether results of the parts of a task follow its own; see `parts_in`.
         options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.compute``.
 
     Returns:
@@ -91,7 +91,7 @@ def correlate(*predictions: str | Path, **options: Any) -> Correlation:
 def errors(
     *predictions: str | Path, data_dir: str | Path | None = None, images: bool = True, **options: Any
 ) -> ErrorAnalysis:
-    """Find out what one or more models get wrong, and look at it.
+    """Analyse the errors of one or more models.
 
     Args:
         predictions: files of predictions, or folders of them.
@@ -120,14 +120,14 @@ def errors(
 
 
 def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
-    """The captions, or the question, of each example by its id; empty if the benchmark's data cannot be loaded."""
+    """Return the captions, or the question, of each example by its id; empty if the data cannot be loaded."""
     from .example_data import example_data
 
     return example_data(predictions, images=False).captions
 
 
 def task_in(predictions: Predictions, task: str) -> Predictions:
-    """The predictions of a task of their benchmark: they themselves, or a part of them.
+    """Return the predictions of a task: the given ones, or a part of them.
 
     Raises:
         PredictionsError: the task is neither theirs nor a part of it, or they lack rows of it.
@@ -142,11 +142,11 @@ def task_in(predictions: Predictions, task: str) -> Predictions:
 
 
 def parts_in(predictions: Predictions) -> Iterator[Predictions]:
-    """The predictions of those tasks whose rows are all among the rows of some predictions (see `Task`).
+    """Yield the predictions of each part of a task (see `Task.part_of`) whose rows some predictions contain.
 
-    Their metadata are those of the whole, with the name, rows and blind levels of the part, and without the number of
-    cut captions, which is known of the whole only. Predictions of some configurations, or of the first examples of a
-    task, hold the rows of a part that belong to these.
+    The metadata are copied, with the name, rows and blind levels of the part, and without the number of truncated
+    captions, which is known for the whole task only. Predictions of some configurations, or of the first examples of
+    a task, contain only the matching rows of a part.
 
     Warns:
         UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.

@@ -1,4 +1,4 @@
-"""Captions and thumbnails for predictions, as far as the benchmark's data are here."""
+"""Captions and thumbnails of the examples of predictions, if the benchmark's data are available locally."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THREADS = 4
 def example_data(
     predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, side: int = SIDE
 ) -> ExampleData:
-    """The captions of the examples of predictions, and their images; nothing is downloaded for the images alone.
+    """Load the captions and images of the examples of predictions; images are never downloaded.
 
     Args:
         predictions: they name the benchmark, its task, its options and its fingerprint.
@@ -33,7 +33,7 @@ def example_data(
         side: the longest side of thumbnails, in pixels.
 
     Returns:
-        What could be loaded; its note says what is missing, and why.
+        The loaded data; its note names what is missing, and why.
 
     Raises:
         DataError: there is no folder `data_dir`.
@@ -55,7 +55,7 @@ def example_data(
 
 
 def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
-    """The captions and images of all examples of some tasks, with thumbnails of at most `side` pixels."""
+    """Return the captions and images of all examples of tasks, with thumbnails of at most `side` pixels."""
     examples: dict[str, Example] = {}
     home: dict[str, TaskData] = {}
     for task in tasks:
@@ -81,7 +81,7 @@ def _is_here(predictions: Predictions) -> bool:
 
 
 def load_predicted(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
-    """The data of the task of predictions, see `example_data`; `DataError` if they are others."""
+    """Load the data of the task of predictions, see `example_data`; raise a `DataError` if they differ."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)
     built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
@@ -108,7 +108,7 @@ def _configs(predictions: Predictions, known: Collection[str]) -> list[str]:
 
 
 def _options(predictions: Predictions) -> Mapping[str, Any]:
-    """The options that the data were built with."""
+    """Return the options with which the data were built."""
     about = predictions.metadata["benchmark"]
     options = about.get("options")
     found = options if isinstance(options, dict) else {}
@@ -116,7 +116,7 @@ def _options(predictions: Predictions) -> Mapping[str, Any]:
 
 
 def _picture(task: TaskData, key: str, side: int) -> Picture | None:
-    """A thumbnail; None for an image that cannot be decoded."""
+    """Return a thumbnail; None for an image that cannot be decoded."""
     try:
         content, width, height = thumbnail(task.image_bytes(key), side)
     except (DataError, *DECODING_ERRORS):

@@ -1,8 +1,8 @@
 """A model's profile over all benchmarks: its accuracy for each skill that their examples test.
 
-Which skill an example tests is what its task declares (`Task.skills`). Whether it is right is what the first metric of
-the task says of one example: of a pair, a group, or a caption among several. An example of a skill counts once: one
-with the same image and caption in a later benchmark is left out, and reported.
+Tasks declare which skill their examples test (`Task.skills`). The first metric of a task decides whether an example (a
+pair, a group, or a choice among captions) is right. An example of a skill counts once: if a later benchmark has the
+same image and caption, its example is left out and reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SkillScore:
         right, examples: how many are right (a tie may count in part), of how many.
         corrected: the mean over tasks of (accuracy - chance) / (1 - chance): 1 is perfect, 0 chance, below 0 worse.
         interval: of `corrected`, from resampling images; an image is one cluster in all benchmarks.
-        text_alone: what text-only scorers reach at least, as `corrected`; None where nothing is known of any task.
+        text_alone: the level of the best known text-only scorers, as `corrected`; None if none is known for any task.
     """
 
     skill: str
@@ -52,7 +52,7 @@ class SkillScore:
 
     @property
     def beats_text(self) -> bool:
-        """Whether the interval lies above what text alone reaches, as far as that is known."""
+        """True if the interval lies above the text-only level, or if no such level is known."""
         return self.text_alone is None or self.interval[0] > self.text_alone
 
     @property
@@ -101,7 +101,7 @@ def skill_profile(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> SkillProfile:
-    """The accuracy by skill of the predictions of one model.
+    """Compute the accuracy by skill from the predictions of one model.
 
     Args:
         predictions: of one model, one for each task.
@@ -109,7 +109,7 @@ def skill_profile(
         confidence, resamples, seed: of the intervals, see `cluster_bootstrap`.
 
     Raises:
-        PredictionsError: they are of several models, or two are of one task.
+        PredictionsError: several models, or two files for one task.
     """
     models = {each.model for each in predictions}
     if len(models) != 1:
@@ -139,12 +139,12 @@ def skill_profile(
 
 
 def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
-    """The profile of files of predictions, see `skill_profile`."""
+    """Compute the profile of files of predictions, see `skill_profile`."""
     return skill_profile([read_predictions(path) for path in files], **options)
 
 
 def profile_parts(profile: SkillProfile) -> list[Part]:
-    """A profile as a document: the verdict, the table, and what is in no skill."""
+    """Return a profile as a document: the verdict, the table, and the rows that count in no skill."""
     table = simple_table(
         ("skill", "above chance", "interval", "text alone", "right", "examples", "tasks"),
         [
@@ -177,7 +177,7 @@ def notes(profile: SkillProfile) -> list[str]:
 
 
 def verdict(profile: SkillProfile) -> str:
-    """The strongest and the weakest skill, if their intervals do not overlap; and which are not above text alone."""
+    """Return a sentence on the strongest and the weakest skill, and on skills that text-only scorers reach too."""
     if not profile.scores:
         return "No example of these predictions tests a skill that its benchmark declares."
     weakest, *_, strongest = sorted([*profile.scores, profile.scores[0]], key=lambda score: score.corrected)
@@ -194,7 +194,7 @@ def verdict(profile: SkillProfile) -> str:
 
 
 def _whole_of(predictions: Predictions) -> str | None:
-    """The task that contains the examples of these predictions, as of sugarcrepe/v2; None if it is no part."""
+    """Return the task of which these predictions are a part, such as sugarcrepe/itm for sugarcrepe/v2; else None."""
     if predictions.benchmark not in benchmark_names():
         return None
     whole = get_task(predictions.benchmark, predictions.task).part_of
@@ -202,7 +202,7 @@ def _whole_of(predictions: Predictions) -> str | None:
 
 
 def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:
-    """The examples of a task by skill, their rows counted from `start`; counts the others in `left_out`."""
+    """Return the examples of a task by skill, with row indices from `start`; count the rest in `left_out`."""
     part = f"{predictions.benchmark}/{predictions.task}"
     if predictions.benchmark not in benchmark_names():
         left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)
@@ -241,7 +241,7 @@ def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: C
 def _without_duplicates(
     own: Sequence[_Scored], rows: Sequence[Row], duplicates: Counter[tuple[str, str]]
 ) -> list[_Scored]:
-    """The examples of one skill without those whose image and caption are in an earlier benchmark; counts these."""
+    """Drop and count the examples of one skill whose image and caption are in an earlier benchmark."""
     first: dict[tuple[str, str], str] = {}
     found = []
     for each in own:
@@ -256,7 +256,7 @@ def _without_duplicates(
 
 
 def _text_alone(own: Sequence[_Scored], rows: Sequence[Row]) -> float | None:
-    """The blind level above chance, averaged over the tasks; chance where it is not known."""
+    """Return the blind level above chance, averaged over the tasks; a task without one counts as chance."""
     if not any(each.text_levels for each in own):
         return None
     reached = []

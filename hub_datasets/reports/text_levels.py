@@ -1,4 +1,4 @@
-"""The score that text alone reaches on the examples of predictions, by category."""
+"""The scores that text-only scorers reach on the examples of predictions, by category."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..authoring.audit.summaries import Levels
 
 
 def text_levels(predictions: Predictions, metric: str, score: str) -> Levels:
-    """The blind levels of a task (see ``audit.blind``), a mapping from category to a fraction in [0, 1].
+    """Return the blind levels of a task (see ``audit.blind``) by category, each a fraction in [0, 1].
 
     They are those that come with the package or, for a task without them, those in the predictions' metadata.
 

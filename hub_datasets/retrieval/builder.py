@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from ..authoring.text.perturb import clean_caption, shuffle_image
 from ..authoring.text.shuffles import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
+from ..sources.builders import make_configs
 from ..sources.crops import open_image, to_png
-from ..sources.source_files import ImagePaths, make_configs
+from ..sources.source_files import ImagePaths
 from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, perturb
 
 # The data set and the condition of each configuration.

@@ -13,23 +13,13 @@ from typing import Any, NamedTuple
 
 from ..authoring.text import perturb as shuffling
 from ..authoring.text.shuffles import SHUFFLES
+from ..sources.builders import SourceBuilder, VerifiedConfig
 from ..sources.downloads import looked_in
 from ..sources.hub_tables import HubTable
 from ..sources.image_archives import COCO_VAL2014, ImageArchive
 from ..sources.mirrors import ImageMirror, fetch_or_mirror
-from ..sources.source_files import (
-    ImagePaths,
-    SourceBuilder,
-    SourceFile,
-    VerifiedConfig,
-    check_row_count,
-    check_rows,
-    data_folder,
-    first_file,
-    is_inner_path,
-    parse_json,
-    with_remedy,
-)
+from ..sources.records import check_row_count
+from ..sources.source_files import ImagePaths, SourceFile, data_folder, first_file, is_inner_path
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
@@ -117,9 +107,9 @@ SOURCES |= {
 
 @dataclass
 class ShuffleConfig(VerifiedConfig):
-    """How captions are shuffled.
+    """Options of the shuffles of captions.
 
-    Another `seed`, any whole number, makes other permutations. `tagger` tells nouns and adjectives from the rest:
+    Another `seed`, any whole number, makes other permutations. `tagger` finds nouns and adjectives:
     "spacy", "textblob" or "auto", spaCy if it and its model are installed and TextBlob otherwise. `units` are
     what is permuted: "words" without their punctuation, or "tokens", which include punctuation. With `allow_identity`
     a permutation that changes nothing may be drawn. The authors' code has ``units="tokens"`` and
@@ -206,7 +196,6 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
         DataError: the file is malformed or, if `verify`, not the released one; the message names the entry.
         DownloadError: it is not in `folder` and cannot be downloaded.
     """
-    payload, origin = source.file.read(folder, dl_manager, verify=verify)
     seen: dict[str, int] = {}
 
     def problem(record: Entry) -> str | None:
@@ -214,17 +203,14 @@ def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verif
             return f"image {record['image']!r} does not lead to a file in the folder of images"
         if not record["caption"]:
             return "caption is an empty list"
-        name, place = PurePosixPath(record["image"]).name, len(seen)
-        return None if seen.setdefault(name, place) == place else f"image {record['image']!r} occurs twice"
+        name, number = PurePosixPath(record["image"]).name, len(seen)
+        return None if seen.setdefault(name, number) == number else f"image {record['image']!r} occurs twice"
 
-    with with_remedy(source.file.remedy):
-        labelled = ((f"entry {place}", record) for place, record in enumerate(parse_json(payload, origin)))
-        records = check_rows(labelled, _SCHEMA, origin, problem)
+    rows, origin = source.file.rows(folder, _SCHEMA, dl_manager, verify=verify, count=source.images, problem=problem)
     if verify:
-        check_row_count(len(records), source.images, origin)
-        check_row_count(sum(len(record["caption"]) for record in records), source.captions, f"{origin}, by caption,")
+        check_row_count(sum(len(row["caption"]) for row in rows.values()), source.captions, f"{origin}, by caption,")
     entries = [
-        {"path": path, "filename": PurePosixPath(path).name, "captions": captions}
-        for path, captions in (record.values() for record in records)
+        {"path": row["image"], "filename": PurePosixPath(row["image"]).name, "captions": row["caption"]}
+        for row in rows.values()
     ]
     return entries, origin

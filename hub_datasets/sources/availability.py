@@ -87,7 +87,7 @@ class BenchmarkLine(NamedTuple):
 
 
 def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[BenchmarkLine]:
-    """Every benchmark in one line; without `data_dir` from builds in the cache and what builders declare, at once.
+    """Yield each benchmark in one line; without `data_dir` from builds in the cache and declarations, which is fast.
 
     Raises:
         DataError: `data_dir` is not a folder.
@@ -119,7 +119,7 @@ def list_benchmarks(
     data_dir: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[BenchmarkEntry]:
-    """The configurations of each benchmark, and whether they can be built.
+    """Yield each benchmark with the state of its configurations' sources.
 
     Args:
         names: benchmarks; None for all.
@@ -143,7 +143,7 @@ def list_benchmarks(
 def check_sources(
     references: Iterable[str], *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise the first of the `source_problems`, whose arguments it has.
+    """Raise the first of the `source_problems`; takes the same arguments.
 
     Raises:
         DataError: the sources of every configuration of a reference are missing or damaged, or have to be downloaded
@@ -233,7 +233,7 @@ def _built_counts(name: str, config: str, split: str) -> tuple[int, int] | None:
 
 
 def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> tuple[str, str]:
-    """The state of a configuration's sources, and what is wrong with them."""
+    """Return the state of a configuration's sources, and the problem, if any."""
     from datasets import DownloadManager
 
     with tempfile.TemporaryDirectory() as scratch, without_network(), warnings.catch_warnings():

@@ -17,7 +17,7 @@ MOST_PIXELS = 100_000
 
 
 def corners(box: Sequence[float]) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of a box, in whole pixels as Pillow rounds them."""
+    """Return left, top, right and bottom of a box, in whole pixels as Pillow rounds them."""
     x, y, width, height = box
     return round(x), round(y), round(x + width), round(y + height)
 
@@ -31,7 +31,7 @@ def box_problem(box: Sequence[float]) -> str | None:
 
 
 def open_image(path: str, remedy: str = "Replace it") -> Image.Image:
-    """An image file in RGB; `DataError` names a file that cannot be decoded."""
+    """Open an image file in RGB; a `DataError` names a file that cannot be decoded."""
     try:
         return decode(read_bytes(path))
     except DECODING_ERRORS as error:
@@ -39,18 +39,18 @@ def open_image(path: str, remedy: str = "Replace it") -> Image.Image:
 
 
 def to_png(image: Image.Image, compress_level: int = 1) -> bytes:
-    """An image as a PNG file; level 1 is at least twice as fast as the default 6, and its files some 6 % larger."""
+    """Encode an image as PNG; level 1 is at least twice as fast as the default 6, and its files some 6 % larger."""
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=compress_level)
     return buffer.getvalue()
 
 
 def crop(path: str, box: Sequence[float], compress_level: int = 1) -> bytes:
-    """The part of an image file in a box as a PNG file; what lies outside the image is black."""
+    """Crop an image file to a box; return a PNG file, black outside the image."""
     image = open_image(path, "Replace it, or pass crop=False to keep files as they are")
     return to_png(image.crop(corners(box)), compress_level)
 
 
 def crop_name(filename: str, box: Sequence[float]) -> str:
-    """A name that tells the crops of one image apart: 7.jpg and (5, 0, 90, 80) give 7-5-0-95-80.png, the corners."""
+    """Return the name of a crop, with its corners: 7.jpg and (5, 0, 90, 80) give 7-5-0-95-80.png."""
     return f"{PurePosixPath(filename).stem}-{'-'.join(map(str, corners(box)))}.png"

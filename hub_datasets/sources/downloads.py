@@ -1,4 +1,4 @@
-"""Sources of a benchmark that cannot be had: their errors, downloads, and sources that are tried in order."""
+"""Downloads, their errors, and sources that are tried in order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class NoSourceError(DownloadError):
 
 @contextmanager
 def looked_in(folder: Path | None, places: Sequence[str]) -> Iterator[None]:
-    """Let the error of a missing source say where in the user's folder it was looked for, and where its name is found.
+    """Add to the error of a missing source the paths tried in the user's folder, and another path with its name.
 
     Args:
-        folder: the user's own copy; None if there is none.
+        folder: the user's own copy, if any.
         places: the paths in it at which the source, or the first of several files, may be.
     """
     try:
@@ -56,12 +56,12 @@ def looked_in(folder: Path | None, places: Sequence[str]) -> Iterator[None]:
 
 
 def request_error(error: BaseException) -> BaseException:
-    """The reason for which a request of fsspec failed."""
+    """Return the reason for which a request of fsspec failed."""
     return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ else error
 
 
 def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -> str:
-    """Download a file, or take it from the cache of `datasets`; the path of the file, or of the extracted folder.
+    """Download a file, or take it from the cache of `datasets`; return its path, or the path of the extracted folder.
 
     Raises:
         DownloadError: whatever went wrong; the message ends with `remedy`.
@@ -73,7 +73,7 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
 
 
 def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T:
-    """What the first of some sources gives that works; a warning says why those before it do not.
+    """Return the result of the first source that works; a warning gives the errors of the sources before it.
 
     Args:
         what: what they are sources of, for messages.
@@ -87,23 +87,23 @@ def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T
     >>> import warnings
     >>> def damaged():
     ...     raise DataError("a.zip is damaged")
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     first_source("images", [("https://a.org", damaged), ("https://b.org", lambda: "theirs")])
     'theirs'
-    >>> print(told[0].message)
+    >>> print(caught[0].message)
     images: a.zip is damaged Taken from https://b.org instead.
     """
     failures: list[tuple[str, DataError]] = []
     for url, read in sources:
         try:
-            found = read()
+            result = read()
         except DataError as error:
             failures.append((url, error))
             continue
         if failures:
             reasons = " ".join(str(error) for _, error in failures)
             warnings.warn(f"{what}: {reasons} Taken from {url} instead.", UserWarning, stacklevel=2)
-        return found
+        return result
     if len(failures) == 1:
         raise failures[0][1]
     listed = " ".join(f"({number}) {url}: {error}" for number, (url, error) in enumerate(failures, 1))

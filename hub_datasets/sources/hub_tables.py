@@ -1,4 +1,4 @@
-"""Datasets of the Hub whose rows and images are in Parquet files: where they are found, and their rows.
+"""Datasets of the Hub whose rows and images are in Parquet files: finding, fetching and reading the files.
 
 The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
 keeps what has arrived, so that an interrupted download continues.
@@ -20,20 +20,13 @@ from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 from ..core.build import MissingSourceError
 from .downloads import DownloadError
-from .source_files import VerifiedConfig
+from .records import Record
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
 _ROWS_AT_ONCE = 1_000
 # Of a SHA-256: 64 bits, among tens of thousands of images.
 _DIGITS = 16
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
-
-
-@dataclass
-class HubConfig(VerifiedConfig):
-    """With `revision`, the dataset of the Hub is read at that commit (in full), tag or branch, not at the default."""
-
-    revision: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,8 +37,8 @@ class HubTable:
         repository: ``owner/name``.
         files: a pattern of their paths in the repository, such as ``"data/test-*.parquet"``. In the user's folder they
             are looked for under that path, in ``name/`` of the repository before it, and under their bare names.
-        images: by column of images the name that an image gets: a format of the row's fields, and of ``row``, its
-            number counted from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
+        images: by column of images a format of their names, with the row's fields and ``row``, its number counted
+            from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
             bytes, so that an image of several rows has one name. Paths in the files are not used: they may be missing,
             or the same for different images. Two images of a configuration may not have one name otherwise.
         revision: the full hash of a commit, where one is known, or a branch.
@@ -65,7 +58,7 @@ class HubTable:
 
     @property
     def remedy(self) -> str:
-        """How to get the files, a sentence without a full stop."""
+        """A sentence on how to get the files, without a full stop."""
         return f"Get it from {self.page}"
 
     @property
@@ -84,7 +77,7 @@ class HubTable:
         return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
-        """The files in a user's folder, in order; empty if there are none, or only empty ones.
+        """Return the files in a user's folder, in order; none if all of them are empty.
 
         Raises:
             DataError: some of several are missing.
@@ -104,8 +97,8 @@ class HubTable:
             dl_manager: a `datasets.DownloadManager`, for its token.
 
         Raises:
-            MissingSourceError: the user has no access, so far; the message says how to get it.
-            DownloadError: the files cannot be fetched, or there are none.
+            MissingSourceError: the user has no access yet; the message explains how to get it.
+            DownloadError: the files cannot be fetched, or do not exist.
         """
         import huggingface_hub
         from huggingface_hub import constants
@@ -137,8 +130,8 @@ class HubTable:
 
 def read_table(
     paths: Iterable[Path], table: HubTable, schema: Mapping[str, Any]
-) -> Iterator[tuple[Path, list[tuple[str, str, Any]], dict[str, str]]]:
-    """Of each file its records, without the bytes of images, in which columns of images have names.
+) -> Iterator[tuple[Path, list[Record], dict[str, str]]]:
+    """Yield each file with its records, in which columns of images hold names, and the addresses of these images.
 
     Args:
         paths: the files, in order.
@@ -146,15 +139,14 @@ def read_table(
         schema: the fields of a record, as for `check_rows`; columns of images may be among them, as `str`.
 
     Yields:
-        The path; of each record what it is called in messages, its number over all files, and the record; the
-        addresses of the images by their names.
+        The path, the records with their numbers over all files as keys, and the addresses of images by name.
 
     Raises:
         DataError: no Parquet file, a damaged one, or one of other columns.
     """
     row = 0
     for path in paths:
-        records: list[tuple[str, str, Any]] = []
+        records: list[Record] = []
         addresses: dict[str, str] = {}
         with open_parquet(path) as file:
             texts = [name for name in schema if name not in table.images]
@@ -169,7 +161,7 @@ def read_table(
                             raise DataError(f"{path}, row {len(records)}: the image {image} occurs twice.")
                         addresses.setdefault(image, image_address(path, column, len(records)))
                         record[column] = image
-                    records.append((f"row {len(records)}", str(row), record))
+                    records.append(Record(f"row {len(records)}", str(row), record))
                     row += 1
         if not records:
             raise DataError(f"{path} holds no rows.")
@@ -180,16 +172,16 @@ def _hashes(path: Path, column: str) -> Iterator[str]:
     return (hashlib.sha256(content).hexdigest()[:_DIGITS] for content in read_images(path, column))
 
 
-def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
-    """Raise a `DataError` unless a file has the columns, those of images with bytes."""
-    lacking = [name for name in (*texts, *images) if name not in found.names]
+def _check_columns(schema: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
+    """Raise a `DataError` unless a file has all columns, and bytes in its columns of images."""
+    lacking = [name for name in (*texts, *images) if name not in schema.names]
     if lacking:
         raise DataError(
-            f"{path} has the columns {', '.join(found.names) or 'none'}, and lacks {', '.join(lacking)}: it is of "
+            f"{path} has the columns {', '.join(schema.names) or 'none'}, and lacks {', '.join(lacking)}: it is of "
             "another dataset or version."
         )
     for name in images:
-        kind = found.field(name).type
+        kind = schema.field(name).type
         kind = kind.value_type if isinstance(kind, pa.ListType | pa.LargeListType) else kind
         fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
         if fields.get("bytes") not in (pa.binary(), pa.large_binary()):
@@ -199,7 +191,7 @@ def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str]
 
 
 def _all_shards(paths: list[Path], page: str) -> list[Path]:
-    """The paths; `DataError` if their names say that there are others."""
+    """Return the paths; raise a `DataError` if their names show that some are missing."""
     expected = {int(match[2]) for path in paths if (match := _SHARD.search(path.name))} or {len(paths)}
     if expected != {len(paths)}:
         raise DataError(

@@ -1,6 +1,6 @@
 """Photographs from the zip archives in which COCO and Visual Genome publish them, without fetching whole archives.
 
-An archive's directory says where each file lies in it, and a request for a range of bytes gets that file alone:
+An archive's directory lists the position of each file, and a request for a range of bytes fetches one file:
 SugarCrepe needs 1,560 of the 5,000 images of ``val2017.zip``. An image is kept as soon as it has arrived whole, with
 the checksum (CRC-32) that the directory has for it, under ``images/<archive>`` of the cache and with that checksum in
 its name. So all benchmarks share it, an interrupted build continues, and a file that has changed is fetched again. From
@@ -24,7 +24,8 @@ from fsspec.spec import AbstractBufferedFile
 
 from ..core.repository import cache_folder
 from .downloads import DownloadError
-from .source_files import ImagePaths, shortened_list
+from .records import shortened_list
+from .source_files import ImagePaths
 
 AT_ONCE = 8
 TRIES = 5
@@ -80,7 +81,7 @@ def images_folder() -> Path:
 
 
 def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy: str) -> ImagePaths:
-    """The paths of images, those fetched that are not kept yet.
+    """Return the paths of images, after fetching those that are not in the cache.
 
     Args:
         names: the names of their files, without a folder.
@@ -91,8 +92,8 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
         By name the path; None for an image that no archive has.
 
     Raises:
-        DownloadError: an archive cannot be reached, was moved, or sends something else than it says; what has arrived
-            is kept, and the next call continues.
+        DownloadError: an archive cannot be reached, was moved, or differs from its directory; files that have arrived
+            are kept, and the next call continues.
     """
     found = kept_images(names, archives)
     for archive in archives:
@@ -120,7 +121,7 @@ def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> Image
 
 
 def _keep(archive: ImageArchive, name: str, content: bytes) -> str:
-    """Write an image, complete or not at all; its path."""
+    """Write an image atomically; return its path."""
     path = archive.folder / f"{zlib.crc32(content):08x}.{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -172,10 +173,10 @@ def _in_parallel(archive: ImageArchive, names: Sequence[str], get: Callable[[str
 
 
 def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
-    """The content of a member, from the bytes between its header and the next.
+    """Unpack a member from the bytes between its header and the next.
 
     Raises:
-        ValueError: they are something else than the directory says.
+        ValueError: its size or checksum differs from the directory's.
     """
     signature, name, extra = _LOCAL_HEADER.unpack_from(part) if len(part) >= _LOCAL_HEADER.size else (b"", 0, 0)
     start = _LOCAL_HEADER.size + name + extra
@@ -197,7 +198,7 @@ def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
 
 
 def _single(url: str) -> bytes | None:
-    """A single image; None if the server has none of that name."""
+    """Fetch a single image; return None if the server does not have it."""
     response = _get(url)
     if response.status_code in (404, 410):
         return None

@@ -6,8 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .released_rows import parse_records
-from .source_files import ImagePaths, Row, SourceBuilder, SourceConfig, SourceFile, check_rows, find_images
+from .builders import SourceBuilder, SourceConfig
+from .records import Row
+from .source_files import ImagePaths, SourceFile, find_images
 from .stored_images import member_address
 
 _SCHEMA = {"id": str, "image": str, "positive": str, "negative": str, "category": str}
@@ -29,9 +30,10 @@ class MadePairs(SourceBuilder):
     COLUMNS = "id category image filename caption negative_caption"
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        checksum, remedy = f"sha256:{self.SHA256}", "Copy the whole folder of the benchmark"
-        payload, origin = SourceFile("pairs.jsonl", checksum=checksum, remedy=remedy).read(self.FOLDER)
-        labelled = ((label, record) for label, _, record in parse_records(payload, origin))
+        file = SourceFile(
+            "pairs.jsonl", checksum=f"sha256:{self.SHA256}", remedy="Copy the whole folder of the benchmark"
+        )
+        rows, _ = file.rows(self.FOLDER, _SCHEMA)
         return [
             {
                 "id": row["id"],
@@ -40,7 +42,7 @@ class MadePairs(SourceBuilder):
                 "caption": row["positive"],
                 "negative_caption": row["negative"],
             }
-            for row in check_rows(labelled, _SCHEMA, origin)
+            for row in rows.values()
             if row["category"] == self.config.name
         ]
 

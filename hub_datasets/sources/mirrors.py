@@ -1,7 +1,7 @@
-"""Images of a release out of a dataset of the Hub that has them inside, without their names.
+"""Mirrors: datasets of the Hub that contain the images of a release without their names.
 
-A mirror's rows have the texts of the release, as they are or cleaned, by which each image gets its name back. So the
-rows of a build are always those of the release, whichever source its images are from.
+A mirror's rows contain the texts of the release, unchanged or cleaned, and each image is identified by them. So a build
+always has the rows of the release, from whichever source its images are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .crops import open_image
 from .downloads import first_source
 from .hub_tables import HubTable, read_table
 from .image_archives import ImageArchive, fetch_images, kept_images
-from .source_files import ImagePaths, check_rows
+from .records import check_rows
+from .source_files import ImagePaths
 from .stored_images import find_stored
 
 # Code for retrieval cleans captions of these signs, and cuts them.
@@ -35,7 +36,7 @@ def fetch_or_mirror(
     dl_manager: Any,
     remedy: str,
 ) -> tuple[ImagePaths, str]:
-    """The paths of images from the archives of their publisher or, if these cannot be had, from a mirror.
+    """Return the paths of images from the archives of their publisher or, if these are not available, from a mirror.
 
     Args:
         texts: by the name of each image the texts of its rows, for the mirror.
@@ -76,7 +77,7 @@ class ImageMirror:
     def find_images(
         self, wanted: Texts, kept: ImagePaths, folder: Path | None, dl_manager: Any
     ) -> tuple[ImagePaths, str]:
-        """The addresses of images, and where they are from, with what is different there.
+        """Return the addresses of images, and their origin with its differences from the release.
 
         Args:
             wanted: by the name of each image the texts of its rows.
@@ -105,41 +106,41 @@ class ImageMirror:
         return dict.fromkeys(wanted) | images, f"{self.table.source}, by the texts of their rows ({differences})"
 
 
-def _differing_texts(wanted: Texts, found: Texts) -> str:
-    texts = [tuple(each) for rows in wanted.values() for each in rows]
-    exact = {tuple(each) for rows in found.values() for each in rows}
-    cleaned = {_key(each) for each in exact}
-    same, alike = sum(each in exact for each in texts), sum(_key(each) in cleaned for each in texts)
+def _differing_texts(wanted: Texts, mirrored: Texts) -> str:
+    texts = [tuple(text) for rows in wanted.values() for text in rows]
+    exact = {tuple(text) for rows in mirrored.values() for text in rows}
+    cleaned = {_key(text) for text in exact}
+    same, alike = sum(text in exact for text in texts), sum(_key(text) in cleaned for text in texts)
     return (
         f"of {len(texts):,} rows {same:,} have the same text there, {alike - same:,} the same but for cleaning, "
         f"{len(texts) - alike:,} none"
     )
 
 
-def _differing_pixels(images: ImagePaths, kept: ImagePaths) -> str:
-    pairs = [(path, other) for name, path in images.items() if path and (other := kept.get(name))]
+def _differing_pixels(images: ImagePaths, cached: ImagePaths) -> str:
+    pairs = [(path, released) for name, path in images.items() if path and (released := cached.get(name))]
     if not pairs:
         return "their pixels were not compared with the release"
-    others = sum(open_image(path).tobytes() != open_image(other).tobytes() for path, other in pairs)
-    return f"of {len(pairs):,} images that were also fetched from the release {others:,} have other pixels"
+    differing = sum(open_image(path).tobytes() != open_image(released).tobytes() for path, released in pairs)
+    return f"of {len(pairs):,} images that were also fetched from the release {differing:,} have other pixels"
 
 
-def match_by_texts(wanted: Mapping[str, Collection[str]], found: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """By the name of each wanted image the found one with most of its texts; none with half of them, or as many others.
+def match_by_texts(wanted: Mapping[str, Collection[str]], available: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Match each wanted image to the one that shares most of its texts: over half of them, and more than any other.
 
     >>> match_by_texts({"a.jpg": ["a cat", "a pet"], "b.jpg": ["a dog", "a pet"], "c.jpg": ["a pet"]},
     ...                {"1": ["a dog", "a pet"], "2": ["a pet", "a cat"]})
     {'a.jpg': '2', 'b.jpg': '1'}
     """
-    places: defaultdict[str, set[str]] = defaultdict(set)
-    for name, texts in found.items():
+    names_by_text: defaultdict[str, set[str]] = defaultdict(set)
+    for name, texts in available.items():
         for text in texts:
-            places[text].add(name)
+            names_by_text[text].add(name)
     matched = {}
     for name, texts in wanted.items():
-        own = set(texts)
-        votes = Counter(place for text in own for place in places.get(text, ())).most_common(2)
-        if votes and 2 * votes[0][1] > len(own) and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+        distinct = set(texts)
+        votes = Counter(match for text in distinct for match in names_by_text.get(text, ())).most_common(2)
+        if votes and 2 * votes[0][1] > len(distinct) and (len(votes) == 1 or votes[0][1] > votes[1][1]):
             matched[name] = votes[0][0]
     return matched
 

@@ -40,7 +40,7 @@ def without_network() -> Iterator[None]:
 
 @cache
 def is_reachable(url: str) -> bool:
-    """Return whether a host accepts a connection; True behind a proxy, where only a request can tell."""
+    """Return whether a host accepts a connection; True behind a proxy, where only a request could find out."""
     parts = urlsplit(url)
     if getproxies() or not parts.hostname:
         return True

@@ -38,12 +38,12 @@ def member_address(archive: Path, member: str) -> str:
 
 
 def is_stored(path: str | Path) -> bool:
-    """Whether a path is the address of an image in a Parquet file or an archive."""
+    """Return whether a path is the address of an image in a Parquet file or an archive."""
     return str(path).startswith((_SCHEME, _ZIP_SCHEME))
 
 
 def read_stored(address: str) -> bytes:
-    """The bytes of the image at an address, empty if there are none; fastest in the order of the rows."""
+    """Return the bytes of the image at an address, which may be empty. Reads are fastest in row order."""
     if address.startswith(_ZIP_SCHEME):
         archive, member = address.removeprefix(_ZIP_SCHEME).split("\0")
         return _archive(archive, Path(archive).stat().st_mtime_ns).read(member)
@@ -56,7 +56,7 @@ def read_stored(address: str) -> bytes:
 
 
 def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
-    """The addresses of images by their names, None for one without bytes; reads each column once.
+    """Return the addresses of images by name, None for an image without bytes; each column is read once.
 
     Raises:
         DataError: a damaged file.
@@ -74,7 +74,7 @@ def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def read_images(path: Path, column: str) -> Iterator[bytes]:
-    """The bytes of a column of images in the order of the rows, empty where there are none.
+    """Yield the bytes of a column of images in row order, empty for a missing image.
 
     Raises:
         DataError: a damaged file.
@@ -85,7 +85,7 @@ def read_images(path: Path, column: str) -> Iterator[bytes]:
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """A Parquet file, of which no more is read into memory than asked for.
+    """Open a Parquet file without reading more into memory than is asked for.
 
     Raises:
         DataError: it is no Parquet file, or a damaged one.
@@ -100,7 +100,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 def read_batches(
     file: pq.ParquetFile, path: Path, columns: list[str], rows: int, groups: list[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Some columns of a file, or of some of its row groups, a number of rows at a time."""
+    """Yield columns of a file, or of some of its row groups, in batches of rows."""
     try:
         yield from file.iter_batches(rows, row_groups=groups, columns=columns)
     except (OSError, ValueError) as error:
@@ -134,7 +134,7 @@ def _starts(path: Path, changed: int, size: int) -> list[int]:
 
 @functools.lru_cache(2)  # a row may have two columns of images
 def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.ChunkedArray:
-    """A column of a row group; `changed` and `size` tell a file that was replaced meanwhile from the first."""
+    """A column of a row group; `changed` and `size` identify the file, in case it is replaced."""
     try:
         return open_parquet(path).read_row_group(group, columns=[column]).column(0)
     except (OSError, ValueError) as error:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..sources.released_rows import ReleasedRows, Rows
-from ..sources.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
+from ..sources.builders import ReleasedRows, Rows, VerifiedConfig, make_configs
+from ..sources.records import Row, shortened_list
+from ..sources.source_files import is_file_name
 from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, MIRROR, SCHEMA, UNREFINED, annotation_file
 from .v2 import IDS, NAME, TEXTS, texts_hash
 

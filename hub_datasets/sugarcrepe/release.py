@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..sources.builders import Images
 from ..sources.hub_tables import HubTable
 from ..sources.image_archives import COCO_VAL2017
 from ..sources.mirrors import ImageMirror
-from ..sources.released_rows import Images
 from ..sources.source_files import SourceFile
 from .v2 import NAME
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..sources.released_rows import ReleasedRows, Rows
-from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.builders import ReleasedRows, Rows, VerifiedConfig, make_configs
+from ..sources.records import Row
+from ..sources.source_files import SourceFile, is_file_name
 from ..sugarcrepe.release import IMAGES
 
 # The rows of each configuration in the release.

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...metrics.common.user_files import list_files
+from ..sources.builders import Images, ReleasedImages, VerifiedConfig, make_configs
 from ..sources.columns import DETECTION, GROUP, columns
 from ..sources.image_archives import COCO_VAL2017
-from ..sources.released_rows import Images, ReleasedImages
-from ..sources.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json, with_remedy
+from ..sources.records import Row, read_values, with_remedy
+from ..sources.source_files import SourceFile
 from .release import REPOSITORY_URL, ROWS
 
 CONFIG_NAMES = ("val", "vqa", "groups")
@@ -50,9 +51,9 @@ class TRICD(ReleasedImages):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         folder = self._folder
         name = _VQA if self.config.name == "vqa" else _GROUNDING
-        found = sorted(list_files(folder, f"**/{name}"), key=lambda path: (len(path.parts), str(path)))
-        places = tuple(str(path.relative_to(folder)) for path in found)
+        files = sorted(list_files(folder, f"**/{name}"), key=lambda path: (len(path.parts), str(path)))
+        places = tuple(str(path.relative_to(folder)) for path in files)
         file = SourceFile(name, places, checksum=f"sha256:{_SHA256[name]}", remedy=f"Get it from {REPOSITORY_URL}")
         payload, origin = file.read(folder, verify=self.config.verify)
         with with_remedy(file.remedy):
-            return ROWS[self.config.name](parse_json(payload, origin, dict), origin)
+            return ROWS[self.config.name](read_values(payload, origin), origin)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...metrics.common.errors import DataError
-from ..sources.source_files import check_rows, is_file_name
+from ..sources.records import check_rows
+from ..sources.source_files import is_file_name
 
 REPOSITORY_URL = "https://github.com/ashkamath/TRICD"
 # Pixels: the released numbers carry errors of rounding up to 2e-13.
@@ -160,7 +161,7 @@ def _is_crossed(members: dict[tuple[str, bool], _Row]) -> bool:
 
 def _entries(data: dict[str, Any], key: str, fields: dict[str, Any], source: str) -> list[_Row]:
     """The list under `key`, each entry an object with those fields and an id that no other has."""
-    entries = data.get(key)
+    entries = data.get(key) if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries:
         raise DataError(f"{source} has no list {key!r} with entries. Get it again from {REPOSITORY_URL}.")
     ids: set[object] = set()

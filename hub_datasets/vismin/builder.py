@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import HubConfig, ReleasedRows, Rows, make_configs
 from ..sources.columns import GROUP
-from ..sources.hub_tables import HubConfig, HubTable
-from ..sources.released_rows import ReleasedRows, Rows, parse_records
-from ..sources.source_files import Row, SourceFile, check_row_count, check_rows, make_configs, with_remedy
+from ..sources.hub_tables import HubTable
+from ..sources.records import Row, check_row_count
+from ..sources.source_files import SourceFile
 
 ROWS = 2_084
 # The Hub's own conversion of the three Arrow files: row by row the same. The release has no names of images.
@@ -65,13 +66,12 @@ class VisMin(ReleasedRows):
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         rows = super()._read_rows(dl_manager)
-        payload, origin = SOLUTIONS.read(self._folder, dl_manager, verify=self._verifies)
-        with with_remedy(SOLUTIONS.remedy):
-            labelled = ((label, each) for label, _, each in parse_records(payload, origin))
-            solutions = check_rows(labelled, _SOLUTION, origin, _unknown_relations)
+        solutions, origin = SOLUTIONS.rows(
+            self._folder, _SOLUTION, dl_manager, verify=self._verifies, problem=_unknown_relations
+        )
         # The authors' code pairs the two files by position; without `verify` there may be any number of rows.
         check_row_count(len(solutions), len(rows), origin)
-        return [self._solved(row, solution, origin) for row, solution in zip(rows, solutions, strict=True)]
+        return [self._solved(row, solution, origin) for row, solution in zip(rows, solutions.values(), strict=True)]
 
     def _solved(self, row: Row, solution: Row, origin: str) -> Row:
         """The row with the captions in the order of their images."""

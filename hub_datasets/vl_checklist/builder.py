@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ...metrics.common.errors import DataError
-from ..sources.released_rows import ReleasedRows, Rows
-from ..sources.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
+from ..sources.builders import ReleasedRows, Rows, SourceConfig, make_configs
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, SourceFile, first_file, is_inner_path
 
 CONFIG_NAMES = (
     "attribute_action",

@@ -13,20 +13,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
+from ..sources.builders import HubConfig, Images, ReleasedRows, Rows, make_configs
 from ..sources.columns import GROUP, columns
-from ..sources.hub_tables import HubConfig, HubTable
-from ..sources.released_rows import Images, ReleasedRows, Rows
-from ..sources.source_files import (
-    ImagePaths,
-    Row,
-    SourceFile,
-    check_rows,
-    is_file_name,
-    make_configs,
-    parse_json,
-    shortened_list,
-    with_remedy,
-)
+from ..sources.hub_tables import HubTable
+from ..sources.records import Row, check_rows, parse_records, shortened_list, with_remedy
+from ..sources.source_files import ImagePaths, SourceFile, is_file_name
 from ..sources.stored_images import member_address
 
 TAGS = (
@@ -66,7 +57,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass
 class WinogroundConfig(HubConfig):
-    """What the rows hold.
+    """Options of Winoground.
 
     With `with_tags`, they have a column `tags`, by Diwan et al. `verify` also requires the 400 examples of the release
     with the numbers and collapsed tags that it has. `revision` is that of the repository on the Hub, a commit or a
@@ -129,12 +120,13 @@ class Winoground(ReleasedRows):
         return [row | {"tags": tags[number]} for row, number in zip(rows, numbers, strict=True)]
 
     def _read_tags(self, dl_manager: Any) -> dict[str, list[str]]:
-        """The tags of each example by its number."""
+        """Return the tags of each example by its number."""
         payload, origin = TAGS_FILE.read(self._folder, dl_manager, verify=self.config.verify)
         with with_remedy(TAGS_FILE.remedy):
-            tags = parse_json(payload, origin, dict)
-            check_rows([("the file", tags)], {number: [str] for number in tags}, origin, _unknown_tag)
-        return tags
+            records = parse_records(payload, origin)
+            tagged = ((label, {"tags": tags}) for label, _, tags in records)
+            rows = check_rows(tagged, {"tags": [str]}, origin, _unknown_tag)
+        return {key: row["tags"] for (_, key, _), row in zip(records, rows, strict=True)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         archive = _ARCHIVE.find(self._folder)
@@ -151,6 +143,6 @@ class Winoground(ReleasedRows):
         return self._require_images(rows, images, archive, self.IMAGES.remedy)
 
 
-def _unknown_tag(tags: dict[str, list[str]]) -> str | None:
-    unknown = [tag for each in tags.values() for tag in each if tag not in TAGS]
+def _unknown_tag(row: Row) -> str | None:
+    unknown = [tag for tag in row["tags"] if tag not in TAGS]
     return f"found the tag {unknown[0]!r}; known: {', '.join(TAGS)}" if unknown else None

@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import datasets
 
 from ..core.build import MissingSourceError
+from ..sources.builders import SourceBuilder, make_configs
 from ..sources.columns import columns
-from ..sources.source_files import ImagePaths, Row, SourceBuilder, data_folder, find_images, make_configs
+from ..sources.records import Row
+from ..sources.source_files import ImagePaths, data_folder, find_images
 from .labelled import ZeroShotConfig, by_turns, read_dataset, read_folder
 from .labelled_sets import SETS
 from .shapes import draw_shapes

@@ -16,9 +16,10 @@ from huggingface_hub import constants
 from ...metrics.common.errors import DataError
 from ...metrics.common.user_files import list_files
 from ..core.build import MissingSourceError
+from ..sources.builders import SourceConfig
 from ..sources.downloads import DownloadError
-from ..sources.released_rows import parse_records
-from ..sources.source_files import SourceConfig, first_file, is_inner_path, read_bytes, with_remedy
+from ..sources.records import parse_records, with_remedy
+from ..sources.source_files import first_file, is_inner_path, read_bytes
 from .class_names import class_names, in_order
 from .labelled_sets import SETS
 

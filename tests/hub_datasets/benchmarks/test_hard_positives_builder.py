@@ -143,7 +143,7 @@ BOXED = GOOD | {"bbox_x": 0, "bbox_y": 0, "bbox_w": 5, "bbox_h": 5, "attributes"
 def test_damaged_files_are_an_error_that_names_file_and_record(small, part, record, found):
     path = small.folder / "data" / {"swap": "visual_genome_attribution.json"}.get(part, "vl_checklist_relations.json")
     path.write_text(json.dumps([BOXED, record]), encoding="utf-8")
-    assert f"{path}, record 1: {found}. Expected" in small.error(DataError, "Expected", part)
+    assert f"{path}, row 1: {found}. Expected" in small.error(DataError, "Expected", part)
 
 
 def test_the_released_rows_are_counted_as_in_the_paper(shared_data):

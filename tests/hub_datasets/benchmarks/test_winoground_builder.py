@@ -125,8 +125,8 @@ def test_verify_asks_for_all_examples_and_known_categories(small, monkeypatch):
 @pytest.mark.parametrize(
     ("tags", "found"),
     [
-        ([], "holds nothing"),
-        ({"0": "Unusual Text"}, "0 is 'Unusual Text'"),
+        ([], "holds no rows"),
+        ({"0": "Unusual Text"}, "key '0': tags is 'Unusual Text'"),
         ({"0": ["Unusual"]}, "found the tag 'Unusual'"),
         ({"0": [], "1": []}, "lacks 3 of 5 examples, such as 2, 3, 4"),
     ],

@@ -118,7 +118,7 @@ def test_a_part_of_a_task_is_not_counted_beside_it(tmp_path):
 
 
 def test_text_alone_is_the_level_that_comes_with_the_package_or_else_that_of_the_predictions(tmp_path):
-    levels = {"aro_itm": {"per_category": {"order": {"accuracy": 0.6}}}}
+    levels = {"itm_accuracy": {"per_category": {"order": {"accuracy": 0.6}}}}
     ordered = write(tmp_path / "o.parquet", order([[2.0, 1, 1, 1, 1]] * 9), "toy_scenes", "order", blind=levels)
     rows = pairs("add_obj", [RIGHT] * 9) + pairs("replace_obj", [RIGHT] * 9)
     options = {"seed": 0, "train_scenes": 0}  # those of the level that comes with the package

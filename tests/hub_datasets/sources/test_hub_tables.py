@@ -14,11 +14,10 @@ from hub_server import HubServer, serving_hub
 from parquet_sources import noise_files, stored_images, write_parquet
 
 from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources.builders import HubConfig, ReleasedRows, Rows, make_configs
 from vl_assay.hub_datasets.sources.columns import columns
 from vl_assay.hub_datasets.sources.downloads import DownloadError
-from vl_assay.hub_datasets.sources.hub_tables import HubConfig, HubTable
-from vl_assay.hub_datasets.sources.released_rows import ReleasedRows, Rows
-from vl_assay.hub_datasets.sources.source_files import make_configs
+from vl_assay.hub_datasets.sources.hub_tables import HubTable
 from vl_assay.hub_datasets.sources.stored_images import image_address, read_stored
 from vl_assay.metrics.common.errors import DataError
 

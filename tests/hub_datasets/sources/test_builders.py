@@ -11,11 +11,12 @@ from PIL import Image
 
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.core.images import decode
+from vl_assay.hub_datasets.sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from vl_assay.hub_datasets.sources.columns import columns
 from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.sources.image_archives import ImageArchive
-from vl_assay.hub_datasets.sources.released_rows import Images, ReleasedRows, Rows, parse_records
-from vl_assay.hub_datasets.sources.source_files import SourceFile, VerifiedConfig, make_configs
+from vl_assay.hub_datasets.sources.records import parse_records
+from vl_assay.hub_datasets.sources.source_files import SourceFile
 from vl_assay.metrics.common.errors import DataError
 
 ROWS = [{"caption": 'a "red" cup, a table', "label": "1"}, {"caption": "zwei\nZeilen, ö", "label": "2"}]
