@@ -1,4 +1,4 @@
-"""Why a detector's average precision is what it is: negatives, calibration, and how many negatives there are.
+"""Decompose a detector's average precision: negatives, calibration, and the number of negatives.
 
 The average precision (AP) of contextual phrase detection depends on finding boxes, on knowing which images show what a
 caption says, and on confidences that are comparable across phrases. The diagnosis computes AP without each of these.
@@ -48,9 +48,9 @@ _NOTE = (
 
 @dataclass(frozen=True)
 class Measure:
-    """A score, a fraction, higher is better, under the condition `name`, and its change from that of the basis.
+    """A score (a fraction, higher is better) under the condition `name`, and its change from the condition `basis`.
 
-    Intervals are None where resamples do not spread, or there are none.
+    Intervals are None if resamples do not spread or were not drawn.
     """
 
     name: str
@@ -72,7 +72,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why the average precision of a detector is what it is; see `diagnose`.
+    """The average precision of a detector under several conditions; see `diagnose`.
 
     Args:
         metric, score: the metric, and its name for AP.
@@ -252,7 +252,7 @@ def _precision_metric(
 def _precision(
     rows: Sequence[DetectionRow], metric: str, settings: Mapping[str, Any], ties: str | None, examples: Examples
 ) -> dict[str, _Score]:
-    """AP by condition; positive rows alone and the oracle on negative rows are the same function."""
+    """Return AP by condition; positive rows and the oracle on negative rows share one function."""
     score = get_spec(metric).main_score
     index = examples.estimator(score).names.index(score)
     flags = np.array([row.positive for row in rows], dtype=bool)
@@ -278,7 +278,7 @@ def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_]
 def _recalls(
     rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
 ) -> dict[str, Examples]:
-    """Whether the top box of each phrase is right; empty unless both metrics are declared."""
+    """Score the top box of each phrase; empty unless both metrics are declared."""
     found = {}
     for condition, function in ((_IMAGE, grounding_recall), (_PAIR, group_recall_at_1)):
         for name, settings in metrics.items():

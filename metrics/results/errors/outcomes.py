@@ -259,7 +259,7 @@ def task_errors(
     ties: str | None = None,
     data: ExampleData | None = None,
 ) -> TaskErrors | None:
-    """The errors of models on one task.
+    """Collect the errors of models on one task.
 
     Args:
         where: the task in words.
@@ -398,7 +398,7 @@ def _ranks(values: Floats) -> Floats:
 def _decision(
     row: Row, part: str, spec: MetricSpec, distractors: Mapping[str, Sequence[DetectionRow]]
 ) -> tuple[float, float]:
-    """The margin of a decision, and the size by which decisions are ranked; NaN where there is none."""
+    """Return the margin of a decision, and the size that ranks decisions; NaN if unknown."""
     if isinstance(row, DetectionRow):
         return _phrase_decision(row, part, distractors.get(row.pair, ()))
     if isinstance(row, VQARow):
@@ -426,7 +426,7 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
 
 
 def matching_margin(row: MatchingRow, positives: int) -> float:
-    """By how much the worst positive caption of an example outscores the best negative, the first `positives` true."""
+    """Return the score of the worst positive caption minus the best negative's; the first `positives` are true."""
     table = row.scores or []
     if len(table) > 1 and len(table[0]) == 2 * len(table):
         half = len(table)  # answers to questions: those right of each image, then the others

@@ -1,4 +1,4 @@
-"""The page of errors: a summary, and the examples as cards that a script shows as they are asked for."""
+"""The page of errors: a summary, and the examples as cards, which a script shows on demand."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _MOST_PRINTED = 8
 
 @dataclass(frozen=True)
 class ErrorAgreement:
-    """How two models agree on which examples they err.
+    """The agreement of two models' errors.
 
     Args:
         models: their labels.
@@ -45,12 +45,12 @@ class ErrorAgreement:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `summarize` found of a task.
+    """The error rates of a task's models, the features associated with their errors, and the models' agreement.
 
     Args:
         task: the errors.
-        rates: of each model the share of errors and its interval.
-        found: of each model the association of its errors with every feature that can be tested.
+        rates: the share of errors and its interval, for each model.
+        found: the association of the model's errors with every feature that can be tested, for each model.
         agreements: one for each pair of models with common examples.
         confidence: the level of the intervals.
     """
@@ -160,7 +160,7 @@ class Summary:
 
 
 def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) -> Summary:
-    """The rates, associations and agreements of a task; see `Summary`."""
+    """Compute the rates, associations and agreements of a task; see `Summary`."""
     rates = []
     for model in task.models:
         kept = np.flatnonzero(~np.isnan(model.losses))
