@@ -18,7 +18,7 @@ from ...metrics.results.correlate import Correlation
 from ...metrics.results.correlate import correlate as _correlate
 from ...metrics.results.report import Report
 from ...metrics.results.report import report as _report
-from ..core.benchmarks import benchmark_names, main_scores, parts_of, suites_of
+from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.results.errors.analysis import ErrorAnalysis
@@ -95,8 +95,9 @@ def errors(
 
     Args:
         predictions: files of predictions, or folders of them.
-        data_dir: the user's own copy of the benchmark's sources, or a folder that `build` wrote; without it images are
-            shown if they are generated or already here, and never downloaded.
+        data_dir: the user's own copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
+            benchmark outside the package; without it images are shown if they are generated or already here, and never
+            downloaded.
         images: whether to look for images.
         options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
 
@@ -113,6 +114,8 @@ def errors(
     from ...metrics.results.errors.analysis import errors as analyse
     from .example_data import example_data
 
+    if data_dir is not None and adopt(str(data_dir)) != str(data_dir):
+        data_dir = None  # the folder of a benchmark outside the package, which is known now
     return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)
 
 

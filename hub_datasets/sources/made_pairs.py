@@ -17,7 +17,8 @@ class MadePairs(SourceBuilder):
     """A configuration for each kind of hard negatives, with one split `test`.
 
     A benchmark sets ``FOLDER``, which holds ``pairs.jsonl`` and perhaps ``images.zip``, and ``SHA256`` of the former.
-    Other images are searched in `data_dir` and in its folder ``images``.
+    Other images are searched in `data_dir` and in its folder ``images``; without `data_dir` where ``vl-assay
+    new-benchmark`` copied them, next to the folder.
     """
 
     FOLDER: ClassVar[Path]
@@ -44,11 +45,11 @@ class MadePairs(SourceBuilder):
         ]
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder, archive = self._folder, self.FOLDER / "images.zip"
+        folder, archive = self._folder or self.FOLDER.parent / "captions", self.FOLDER / "images.zip"
         names = dict.fromkeys(row["filename"] for row in rows)
-        found = find_images(names, [folder, folder / "images"] if folder else [])
+        found = find_images(names, [folder, folder / "images"] if folder.is_dir() else [])
         if archive.is_file():
             with zipfile.ZipFile(archive) as opened:
                 inside = names.keys() & opened.namelist()
             found |= {name: member_address(archive, name) for name in inside if found[name] is None}
-        return self._require_images(rows, found, folder or archive, "Pass data_dir, a folder that holds them")
+        return self._require_images(rows, found, self._folder or archive, "Pass data_dir, a folder that holds them")

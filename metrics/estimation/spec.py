@@ -87,6 +87,8 @@ class MetricSpec:
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
         is_joint: whether some score takes several choices to be right that no answer without the image gets right
             together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
+        version: raised by hand when the values for some inputs change, so that stored results are computed again;
+            ``tests/metrics/test_golden_values.py`` fails if values change without it.
         tables: the tables that it returns besides its scores, in the order of reports.
     """
 
@@ -99,6 +101,7 @@ class MetricSpec:
     label: str = ""
     positive_captions: int = 1
     is_joint: bool = False
+    version: int = 1
     tables: tuple[TableSpec, ...] = ()
 
     def __post_init__(self) -> None:
@@ -160,7 +163,6 @@ class Examples:
         with_macro: whether means have macro averages.
         with_tie_rate: whether the share of ties is a number of the results.
         has_ties: whether `tied` is meaningful; false for metrics without ties of single examples.
-        category_key: the key of the results by category.
     """
 
     rows: Numbers
@@ -179,7 +181,6 @@ class Examples:
     with_macro: bool = True
     with_tie_rate: bool = True
     has_ties: bool = True
-    category_key: str = "per_category"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -244,7 +245,6 @@ class Examples:
             with_macro=self.with_macro,
             with_tie_rate=self.with_tie_rate,
             has_ties=self.has_ties,
-            category_key=self.category_key,
         )
 
 

@@ -336,7 +336,7 @@ class _Run(NamedTuple):
 
     def value(self, name: ScoreName) -> Value | None:
         """Return a score with its interval; None if the run does not define it."""
-        scores = self.scores[self.examples.category_key].get(name.category, {}) if name.category else self.scores
+        scores = self.scores["per_category"].get(name.category, {}) if name.category else self.scores
         if not isinstance(scores.get(name.score), int | float):
             return None
         bounds = scores.get(f"{name.score}_interval")

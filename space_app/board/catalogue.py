@@ -74,7 +74,7 @@ class Catalogue:
                 if submission.status == "accepted":
                     latest = max(latest, submission.time)
                     try:
-                        own = results_of(self.storage, submission.id)
+                        own = results_of(self.storage, submission)
                         entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
                         # A task and its parts have the same file; the result of the task comes first and counts.

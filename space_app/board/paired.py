@@ -96,7 +96,7 @@ class PairedTests:
         if scored is None:
             return {}
         found = aggregate(scored.examples)
-        parts = {"": found, **found[scored.examples.category_key]}
+        parts = {"": found, **found["per_category"]}
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
     def _p_value(self, one: str, two: str, column: Column) -> float:

@@ -66,7 +66,7 @@ def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_me
     assert len(found) == len(lines)
     levels = dict(cards.chance_levels("toy_scenes"))  # of what has always two captions; the number of orders may vary
     assert levels[ITM] == 1 / 2
-    assert Column("toy_scenes", "order", "aro_itm", "accuracy") not in levels
+    assert Column("toy_scenes", "order", "itm_accuracy", "accuracy") not in levels
     assert dict(cards.chance_levels("sugarcrepe")) == {ITM._replace(benchmark="sugarcrepe"): 1 / 2}
     _, *winoground = cells(cards.references_html(catalogue.board, "winoground"))
     assert winoground == [

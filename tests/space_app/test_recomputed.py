@@ -88,8 +88,7 @@ PREDICTIONS = {
     "aro_itm, rare pairs": lambda seed: matching_predictions(
         "aro", "attribution", ["a & b"] * 9 + ["c & d"], (1, 2), seed
     ),
-    "aro_itm, orders": lambda seed: matching_predictions("toy_scenes", "order", ["order"], (1, 5), seed),
-    "aro_itm, no rare ones": lambda seed: matching_predictions("vl_checklist", "itm", ["a"] * 9 + ["b"], (1, 2), seed),
+    "itm_accuracy, orders": lambda seed: matching_predictions("toy_scenes", "order", ["order"], (1, 5), seed),
     "triples": lambda seed: matching_predictions("toy_scenes", "hard_positives", ["x", "y"], (1, 3), seed),
     "group_match": lambda seed: matching_predictions("winoground", "groups", ["x", "y"], (2, 2), seed, tags=("t", "u")),
     "yes_no_f1": answer_predictions,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.formatting import percent, words
-from ...core.benchmarks import split_reference
+from ...core.benchmarks import benchmark_folder, split_reference
 
 AUDIT_FILE = "audit.json"
 SCHEMA = "vl-assay/audit-summary"
@@ -36,17 +36,7 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
         DataError: the file is damaged or of another version.
     """
     name, _ = split_reference(benchmark)
-    return read_summary(Path(__file__).parents[2] / name / AUDIT_FILE)
-
-
-def audited_levels(benchmark: str, task: str) -> list[Levels]:
-    """The accuracy of each scorer of a task's audit by category; empty if the task was not audited."""
-    audits = read_audit(benchmark) or {}
-    audit = audits.get(f"{benchmark}/{task}") or audits.get(benchmark) or {"scorers": {}}
-    return [
-        {name: part["accuracy"] for name, part in scorer["per_category"].items()}
-        for scorer in audit["scorers"].values()
-    ]
+    return read_summary(benchmark_folder(name) / AUDIT_FILE)
 
 
 def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:

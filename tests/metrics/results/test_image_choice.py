@@ -29,7 +29,7 @@ ROWS = [
 
 @pytest.fixture
 def predictions(tmp_path):
-    return write(tmp_path / "p.parquet", ROWS, "aro", task="order", model="m", metrics={"aro_itm": {"task": "order"}})
+    return write(tmp_path / "p.parquet", ROWS, "aro", task="order", model="m", metrics={"itm_accuracy": {}})
 
 
 def test_a_tie_of_images_is_wrong_unless_it_is_split(predictions):
@@ -50,13 +50,13 @@ def test_margins_are_between_images(predictions):
 
 def test_text_alone_ties_on_all_images():
     examples = [Example("a", "c", "c", ("x", "y", "z", "u"), ("a long caption",))]
-    task = Task("t", {"aro_itm": {"task": "order"}}, images=("image_0", "image_1"), captions=("caption",))
+    task = Task("t", {"itm_accuracy": {}}, images=("image_0", "image_1"), captions=("caption",))
     levels = blind_levels(TaskData("aro", task, ("c",), "test", examples=examples))
-    assert levels["aro_itm"]["accuracy"] == pytest.approx(1 / 4)
+    assert levels["itm_accuracy"]["accuracy"] == pytest.approx(1 / 4)
 
 
 def test_several_images_with_several_captions_are_for_other_metrics(tmp_path):
     square = Row("s", "c", "c", ["x", "y"], [0, 1], [[1.0, 0.0], [0.0, 1.0]])
-    path = write(tmp_path / "p.parquet", [square], "aro", task="order", metrics={"aro_itm": {"task": "order"}})
+    path = write(tmp_path / "p.parquet", [square], "aro", task="order", metrics={"itm_accuracy": {}})
     with pytest.raises(PredictionsError, match=r"'s' has 2 images with several captions; .* one caption with several"):
         report([path])

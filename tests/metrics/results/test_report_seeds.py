@@ -109,9 +109,9 @@ def test_rows_are_labelled_by_their_seed_and_the_summary_is_in_every_format(tmp_
     titles = re.findall(r"^### (.*)", text, flags=re.M)
     assert titles == [
         "Scores on toy_scenes",
-        "a (seed 0) on toy_scenes (order): aro_itm",
-        "a (seed 1) on toy_scenes (order): aro_itm",
-        "a on toy_scenes (order): aro_itm over 2 seeds",
+        "a (seed 0) on toy_scenes (order): itm_accuracy",
+        "a (seed 1) on toy_scenes (order): itm_accuracy",
+        "a on toy_scenes (order): itm_accuracy over 2 seeds",
     ]
     [line] = found.seeds[0].lines
     score = line.scores["accuracy"]
