@@ -1,4 +1,4 @@
-"""Why a detector's average precision is what it is: negatives, calibration, and how many negatives there are.
+"""Decompose a detector's average precision: negatives, calibration, and the number of negatives.
 
 The average precision (AP) of contextual phrase detection depends on finding boxes, on knowing which images show what a
 caption says, and on confidences that are comparable across phrases. The diagnosis computes AP without each of these.
@@ -48,9 +48,9 @@ _NOTE = (
 
 @dataclass(frozen=True)
 class Measure:
-    """A score, a fraction, higher is better, under the condition `name`, and its change from that of the basis.
+    """A score (a fraction, higher is better) under the condition `name`, and its change from the condition `basis`.
 
-    Intervals are None where resamples do not spread, or there are none.
+    Intervals are None if resamples do not spread or were not drawn.
     """
 
     name: str
@@ -72,7 +72,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why the average precision of a detector is what it is; see `diagnose`.
+    """The average precision of a detector under several conditions; see `diagnose`.
 
     Args:
         metric, score: the metric, and its name for AP.
@@ -182,36 +182,36 @@ def diagnose(
     Source: TRICD (Kamath, Price et al., 2023), section 3.2 for AP with negative rows, and appendix A on calibration
     within phrases (Group-Recall@1) and across phrases (AP).
     """
-    found = [row for row in rows if isinstance(row, DetectionRow)]
-    flags = np.array([row.positive for row in found], dtype=bool)
-    chosen = _precision_metric(found, metrics, ties) if flags.any() and not flags.all() else None
-    if chosen is None:
+    detections = [row for row in rows if isinstance(row, DetectionRow)]
+    flags = np.array([row.positive for row in detections], dtype=bool)
+    choice = _precision_metric(detections, metrics, ties) if flags.any() and not flags.all() else None
+    if choice is None:
         return None
-    metric, examples = chosen
-    absent = any(row.positive and not all(row.truth) for row in found)
-    precision = _precision(found, metric, metrics[metric], ties, examples)
-    recalls = _recalls(found, metrics, ties)
+    metric, examples = choice
+    absent = any(row.positive and not all(row.truth) for row in detections)
+    precision = _precision(detections, metric, metrics[metric], ties, examples)
+    recalls = _recalls(detections, metrics, ties)
     curve = {_at(weight): _with_negatives(precision, flags, weight) for weight in NEGATIVE_WEIGHTS}
     scores = precision | {name: _weighted_mean(each) for name, each in recalls.items()} | curve
     # A function that has several names is computed once.
     functions = list(dict.fromkeys(scores.values()))
-    place = {name: functions.index(score) for name, score in scores.items()}
-    values = [score(np.ones(len(found))) for score in functions]
+    column_of = {name: functions.index(score) for name, score in scores.items()}
+    values = [score(np.ones(len(detections))) for score in functions]
     draws = [] if confidence is None else resampled_weights(examples.clusters, resamples, seed)
     drawn = np.array([[score(weights) for score in functions] for weights in draws]).reshape(-1, len(functions)).T
 
     def bounds(name: str, basis: str = "") -> list[float] | None:
-        column = drawn[place[name]] - (drawn[place[basis]] if basis else 0)
+        column = drawn[column_of[name]] - (drawn[column_of[basis]] if basis else 0)
         column = column[np.isfinite(column)]
         if confidence is None or len(column) < 2 or not np.ptp(column):
             return None
         return list(percentile_interval(column, confidence, examples.clusters))
 
     def measure(name: str, basis: str) -> Measure:
-        value = values[place[name]]
+        value = values[column_of[name]]
         if name == basis:
             return Measure(name, value, bounds(name))
-        return Measure(name, value, bounds(name), basis, value - values[place[basis]], bounds(name, basis))
+        return Measure(name, value, bounds(name), basis, value - values[column_of[basis]], bounds(name, basis))
 
     return Diagnosis(
         metric=metric,
@@ -222,7 +222,9 @@ def diagnose(
             for name, each in recalls.items()
         ],
         curve=[
-            CurvePoint(float(weight * (~flags).sum() / flags.sum()), values[place[_at(weight)]], bounds(_at(weight)))
+            CurvePoint(
+                float(weight * (~flags).sum() / flags.sum()), values[column_of[_at(weight)]], bounds(_at(weight))
+            )
             for weight in NEGATIVE_WEIGHTS
         ],
         n_positive=int(flags.sum()),
@@ -252,7 +254,7 @@ def _precision_metric(
 def _precision(
     rows: Sequence[DetectionRow], metric: str, settings: Mapping[str, Any], ties: str | None, examples: Examples
 ) -> dict[str, _Score]:
-    """AP by condition; positive rows alone and the oracle on negative rows are the same function."""
+    """Return AP by condition; positive rows and the oracle on negative rows share one function."""
     score = get_spec(metric).main_score
     index = examples.estimator(score).names.index(score)
     flags = np.array([row.positive for row in rows], dtype=bool)
@@ -261,11 +263,11 @@ def _precision(
         return lambda weights: float(estimator(weights)[index])
 
     positives = of(examples.estimator(score).select(np.flatnonzero(flags)))
-    found = {_BASIS: of(examples.estimator(score)), _POSITIVES: lambda weights: positives(weights[flags])}
-    found[_CLASSIFIER] = found[_POSITIVES]
+    scores = {_BASIS: of(examples.estimator(score)), _POSITIVES: lambda weights: positives(weights[flags])}
+    scores[_CLASSIFIER] = scores[_POSITIVES]
     if any(row.positive and not all(row.truth) for row in rows):
-        found[_PHRASES] = of(examples_of(_without_absent(rows), metric, settings, ties=ties).estimator(score))
-    return found | {_RANKS: of(examples_of(_ranked(rows), metric, settings, ties=ties).estimator(score))}
+        scores[_PHRASES] = of(examples_of(_without_absent(rows), metric, settings, ties=ties).estimator(score))
+    return scores | {_RANKS: of(examples_of(_ranked(rows), metric, settings, ties=ties).estimator(score))}
 
 
 def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_], weight: float) -> _Score:
@@ -278,14 +280,14 @@ def _with_negatives(precision: Mapping[str, _Score], positive: NDArray[np.bool_]
 def _recalls(
     rows: Sequence[DetectionRow], metrics: Mapping[str, Mapping[str, Any]], ties: str | None
 ) -> dict[str, Examples]:
-    """Whether the top box of each phrase is right; empty unless both metrics are declared."""
-    found = {}
+    """Score the top box of each phrase; empty unless both metrics are declared."""
+    recalls = {}
     for condition, function in ((_IMAGE, grounding_recall), (_PAIR, group_recall_at_1)):
         for name, settings in metrics.items():
             if get_spec(name).function is function:
                 top = {**settings, "ks": (1,)} if function is grounding_recall else settings
-                found[condition] = examples_of(rows, name, top, ties=ties)
-    return found if len(found) == 2 else {}
+                recalls[condition] = examples_of(rows, name, top, ties=ties)
+    return recalls if len(recalls) == 2 else {}
 
 
 def _weighted_mean(examples: Examples) -> _Score:

@@ -144,7 +144,7 @@ def _macro_sentence(result: Result) -> str:
 
 
 def _label_table(result: Result, name: str, is_share: bool) -> Table:
-    """Tabulate a number for each label: shares of the examples, or means on a scale of their own."""
+    """Tabulate a number for each label: shares of the examples, or means on any scale."""
 
     def cells(scores: Mapping[str, Any]) -> list[Cell]:
         bounds = scores.get(f"{name}_interval", {})

@@ -88,14 +88,14 @@ class ErrorAnalysis(Document):
         """
         import pandas
 
-        found = []
+        records = []
         for task, summary in zip(self.tasks, self.summaries, strict=True):
             for model, tests in zip(task.models, summary.found, strict=True):
                 about = {"benchmark": task.benchmark, "task": task.task, "model": model.label}
-                for each in sorted(tests.values(), key=lambda each: each.p_value):
-                    facts = each._asdict()
-                    found.append({**about, **facts.pop("feature")._asdict(), **facts})
-        return pandas.DataFrame(found)
+                for association in sorted(tests.values(), key=lambda association: association.p_value):
+                    facts = association._asdict()
+                    records.append({**about, **facts.pop("feature")._asdict(), **facts})
+        return pandas.DataFrame(records)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one HTML page to look at the examples; it needs no other file and no network.
@@ -140,42 +140,48 @@ def errors(
         UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
     """
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
-    wanted = [category] if isinstance(category, str) else list(category)
+    categories = [category] if isinstance(category, str) else list(category)
     groups = _by_task(prediction_files(*predictions))
     declared = {name: declared_metrics(next(iter(files.values()))) for name, files in groups.items()}
     if metric is not None:
-        check_known("metric of these predictions", [metric], {name for each in declared.values() for name in each})
+        check_known(
+            "metric of these predictions", [metric], {name for metrics in declared.values() for name in metrics}
+        )
         groups = {name: files for name, files in groups.items() if metric in declared[name]}
     tasks, notes = [], []
     for name, files in groups.items():
         known = ExampleData() if data is None else data(next(iter(files.values())))
-        found = task_errors(name, files, declared[name], metric=metric, ties=ties, data=known)
-        if found is None:
+        of_task = task_errors(name, files, declared[name], metric=metric, ties=ties, data=known)
+        if of_task is None:
             notes.append(f"{name}: no metric scores single examples, so there are no errors to look at.")
             continue
         notes += [f"{name}: {known.note}"] if known.note else []
-        tasks.append(found)
+        tasks.append(of_task)
     if not tasks:
         raise PredictionsError(" ".join(notes) or "there are no predictions")
-    check_known("category", wanted, dict.fromkeys(name for task in tasks for name in task.category_names))
-    if wanted:
-        tasks = [kept for task in tasks if len(kept := task.restricted(wanted))]
+    check_known("category", categories, dict.fromkeys(name for task in tasks for name in task.category_names))
+    if categories:
+        tasks = [restricted for task in tasks if len(restricted := task.restricted(categories))]
     return ErrorAnalysis(tasks, confidence, resamples, seed, notes)
 
 
 def _by_task(paths: Sequence[Path]) -> dict[str, dict[str, Predictions]]:
     """The predictions by the name of their task, and there by the label of the model; each task is of one data."""
-    found = [read_predictions(path) for path in paths]
-    identities = [json.dumps(each.metadata["model"], sort_keys=True) for each in found]
-    models = {identity: each.metadata["model"] for identity, each in zip(identities, found, strict=True)}
+    files_read = [read_predictions(path) for path in paths]
+    identities = [json.dumps(predictions.metadata["model"], sort_keys=True) for predictions in files_read]
+    models = {
+        identity: predictions.metadata["model"] for identity, predictions in zip(identities, files_read, strict=True)
+    }
     labels = dict(zip(models, distinct_labels(list(models.values())), strict=True))
     groups: dict[tuple[Any, ...], dict[str, Predictions]] = {}
-    for identity, each in zip(identities, found, strict=True):
-        about = each.metadata["benchmark"]
-        files = groups.setdefault((each.benchmark, each.task, each.task_type, str(about.get("fingerprint"))), {})
+    for identity, predictions in zip(identities, files_read, strict=True):
+        about = predictions.metadata["benchmark"]
+        files = groups.setdefault(
+            (predictions.benchmark, predictions.task, predictions.task_type, str(about.get("fingerprint"))), {}
+        )
         label = labels[identity]
         copies = sum(name == label or name.startswith(f"{label} #") for name in files)
-        files[f"{label} #{copies + 1}" if label in files else label] = each
+        files[f"{label} #{copies + 1}" if label in files else label] = predictions
     names = _task_names([next(iter(files.values())) for files in groups.values()])
     return dict(zip(names, groups.values(), strict=True))
 
@@ -183,14 +189,14 @@ def _by_task(paths: Sequence[Path]) -> dict[str, dict[str, Predictions]]:
 def _task_names(predictions: Sequence[Predictions]) -> list[str]:
     """Benchmark and task, with what distinguishes the data from those of others of that task."""
     alike: dict[tuple[str, str], list[int]] = {}
-    for number, each in enumerate(predictions):
-        alike.setdefault((each.benchmark, each.task), []).append(number)
-    found = [""] * len(predictions)
-    for (benchmark, task), numbers in alike.items():
-        facts = [data_facts(predictions[number].metadata["benchmark"]) for number in numbers]
-        for number, text in zip(numbers, distinguished(facts), strict=True):
-            found[number] = f"{benchmark} ({task}{f': {text}' if text else ''})"
-    return found
+    for number, file in enumerate(predictions):
+        alike.setdefault((file.benchmark, file.task), []).append(number)
+    texts = [""] * len(predictions)
+    for (benchmark, task), indices in alike.items():
+        facts = [data_facts(predictions[number].metadata["benchmark"]) for number in indices]
+        for number, text in zip(indices, distinguished(facts), strict=True):
+            texts[number] = f"{benchmark} ({task}{f': {text}' if text else ''})"
+    return texts
 
 
 def _records(task: TaskErrors) -> Iterator[dict[str, Any]]:

@@ -75,8 +75,8 @@ def _card(task: TaskErrors, number: int) -> dict[str, Any]:
         lines, notes = _matching(task, row)
         if len(images) > 1:
             heads = [f"{letter} image {n + 1}".strip() for letter in task.letters for n in range(len(images))]
-    found = {"title": f"{id}, {part}" if part else id, "categories": task.categories[number], "images": images}
-    return found | {"heads": heads, "lines": lines, "verdicts": _verdicts(task, number), "notes": notes}
+    card = {"title": f"{id}, {part}" if part else id, "categories": task.categories[number], "images": images}
+    return card | {"heads": heads, "lines": lines, "verdicts": _verdicts(task, number), "notes": notes}
 
 
 def cards_html(
@@ -137,7 +137,7 @@ def environment() -> Any:
 
 
 def _verdicts(task: TaskErrors, number: int) -> list[dict[str, str]]:
-    found = []
+    verdicts = []
     for letter, model in zip(task.letters, task.models, strict=True):
         outcome = model.outcome(number)
         margin, detail = model.margins[number], []
@@ -146,8 +146,8 @@ def _verdicts(task: TaskErrors, number: int) -> list[dict[str, str]]:
         if outcome in ("right", "wrong"):
             detail.append(f"more confident than {int(100 * model.confidence[number])} % of its decisions")
         about = {"letter": letter, "label": model.label, "outcome": outcome or "no prediction"}
-        found.append({**about, "detail": ", ".join(detail)})
-    return found
+        verdicts.append({**about, "detail": ", ".join(detail)})
+    return verdicts
 
 
 def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], list[str]]:
@@ -188,8 +188,8 @@ def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
     for place in range(scored.shape[1]):
         segments = [(f"pair {place + 1}", False)]
         if place < len(pairs):
-            one, other = marked(*pairs[place])
-            segments = [*one, (" / ", False), *other]
+            first, second = marked(*pairs[place])
+            segments = [*first, (" / ", False), *second]
         cells = [_score_cell(None if table is None else table[0], place) for table in tables]
         lines.append(CaptionLine(POSITIVE if place in row.correct else NEGATIVE, segments, cells))
     return lines
@@ -247,34 +247,37 @@ def _answers(task: TaskErrors, id: str) -> list[ScoreCell]:
 
 def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[CaptionLine], list[_Image]]:
     """The phrases of a row with the most confident box of each model, and its image and distractors with boxes."""
-    others = task.distractors_of(row)
-    asked = [row, *others]
+    distractors = task.distractors_of(row)
+    asked = [row, *distractors]
     boxes: list[list[Box]] = [[] for _ in asked]
     lines = []
     for number in phrase_numbers(row, part):
         boxes[0] += [_box("true", box, "true") for box in row.truth[number]]
         cells = []
         for letter, model in zip(task.letters, task.models, strict=True):
-            found = []
-            for place, each in enumerate(asked):
-                own, phrased = model.rows.get(each.id), model.rows.get(row.id)
-                if isinstance(own, DetectionRow) and isinstance(phrased, DetectionRow):
-                    found += [(place, box) for box in top_boxes(own, phrased, number)[:1]]
-            for place, box in found:
+            top = []
+            for image, image_row in enumerate(asked):
+                own_row, phrased = model.rows.get(image_row.id), model.rows.get(row.id)
+                if isinstance(own_row, DetectionRow) and isinstance(phrased, DetectionRow):
+                    top += [(image, box) for box in top_boxes(own_row, phrased, number)[:1]]
+            for image, box in top:
                 label = f"{letter} {box.score:.2g}".strip()
-                boxes[place].append(_box("right" if box.is_right else "wrong", box.box, label))
-            cells.append(_top_cell(found))
+                boxes[image].append(_box("right" if box.is_right else "wrong", box.box, label))
+            cells.append(_top_cell(top))
         lines.append(CaptionLine("phrase", _phrase(task, row, number), cells))
-    titles = ["image", *(f"distractor {n + 1}" if len(others) > 1 else "distractor" for n in range(len(others)))]
-    shown = zip(task.image_keys(row), titles if others else [""], boxes, strict=True)
-    return lines, [{"key": key, "title": title, "boxes": own} for key, title, own in shown]
+    titles = [
+        "image",
+        *(f"distractor {n + 1}" if len(distractors) > 1 else "distractor" for n in range(len(distractors))),
+    ]
+    shown = zip(task.image_keys(row), titles if distractors else [""], boxes, strict=True)
+    return lines, [{"key": key, "title": title, "boxes": own_row} for key, title, own_row in shown]
 
 
-def _top_cell(found: Sequence[tuple[int, TopBox]]) -> ScoreCell:
-    if not found:
+def _top_cell(boxes: Sequence[tuple[int, TopBox]]) -> ScoreCell:
+    if not boxes:
         return ScoreCell("no box")
-    place, box = max(found, key=lambda each: (each[1].score, not each[1].is_right))
-    what = "right" if box.is_right else "on a distractor" if place else "wrong place"
+    image, box = max(boxes, key=lambda entry: (entry[1].score, not entry[1].is_right))
+    what = "right" if box.is_right else "on a distractor" if image else "wrong place"
     return ScoreCell(f"{what} ({box.score:.3g})", box.is_right)
 
 

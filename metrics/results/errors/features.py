@@ -74,26 +74,28 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
     wholes = [column for column, feature in enumerate(features) if feature.kind == CATEGORY]
     details = [column for column, feature in enumerate(features) if feature.kind != CATEGORY]
     categories = np.unique([names[0] for names in task.categories], return_inverse=True)[1]
-    found = []
+    by_model = []
     for model in task.models:
-        kept = np.flatnonzero(~np.isnan(model.losses))
-        errors, clusters = model.errs[kept], task.clusters[kept]
+        scored = np.flatnonzero(~np.isnan(model.losses))
+        errors, clusters = model.errs[scored], task.clusters[scored]
         tests = {}
-        for columns, strata in ((wholes, None), (details, categories[kept])):
-            some = associations(errors, matrix[kept][:, columns], clusters, strata, confidence)
+        for columns, strata in ((wholes, None), (details, categories[scored])):
+            result = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
             tests |= {
-                columns[place]: [float(values[place]) for values in some]
-                for place in np.flatnonzero(np.minimum(some.clusters, some.other_clusters) >= LEAST_CLUSTERS).tolist()
+                columns[column_index]: [float(values[column_index]) for values in result]
+                for column_index in np.flatnonzero(
+                    np.minimum(result.clusters, result.other_clusters) >= LEAST_CLUSTERS
+                ).tolist()
             }
-        own = {}
+        tested = {}
         corrected = holm([values[-1] for values in tests.values()]).tolist()
         for (column, (n, images, _, rate, expected, low, high, p)), p_holm in zip(
             tests.items(), corrected, strict=True
         ):
             feature = features[column]
-            own[feature] = Association(feature, int(n), int(images), rate, low, high, expected, p, p_holm)
-        found.append(own)
-    return found
+            tested[feature] = Association(feature, int(n), int(images), rate, low, high, expected, p, p_holm)
+        by_model.append(tested)
+    return by_model
 
 
 def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
@@ -114,20 +116,20 @@ def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
 
 def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
     """The features, and for each example (row) and feature (column) whether it has it."""
-    lengths = _Bins(len(words(each)) for row in task.rows for each in split_captions(task, row)[0][:1])
+    lengths = _Bins(len(words(entry)) for row in task.rows for entry in split_captions(task, row)[0][:1])
     listed = [
         set(_of_example(task, row, part, categories, lengths))
         for row, (_, part), categories in zip(task.rows, task.keys, task.categories, strict=True)
     ]
-    counted = Counter(feature for each in listed for feature in each)
+    counted = Counter(feature for entry in listed for feature in entry)
     common: Counter[str] = Counter()
     columns: dict[Feature, int] = {}
-    for feature, _ in sorted(counted.items(), key=lambda each: (-each[1], each[0])):
+    for feature, _ in sorted(counted.items(), key=lambda entry: (-entry[1], entry[0])):
         common[feature.kind] += 1
         if feature.kind not in _WORD_KINDS or common[feature.kind] <= MOST_WORDS:
             columns[feature] = len(columns)
-    places = [(row, columns[feature]) for row, each in enumerate(listed) for feature in each if feature in columns]
-    rows, cells = np.array(places, dtype=np.intp).reshape(-1, 2).T
+    cells_of = [(row, columns[feature]) for row, entry in enumerate(listed) for feature in entry if feature in columns]
+    rows, cells = np.array(cells_of, dtype=np.intp).reshape(-1, 2).T
     matrix = csr_array((np.ones(len(rows)), (rows, cells)), shape=(len(task), len(columns)))
     return list(columns), matrix
 
@@ -141,9 +143,9 @@ class _Bins:
         self._edges = np.unique(np.quantile(found, [0.25, 0.5, 0.75], method="lower")) if len(found) else found
 
     def name(self, number: int) -> str:
-        place = int(np.searchsorted(self._edges, number))
-        low = int(self._edges[place - 1]) + 1 if place else int(self._found.min())
-        high = int(self._edges[place]) if place < len(self._edges) else int(self._found.max())
+        bin_index = int(np.searchsorted(self._edges, number))
+        low = int(self._edges[bin_index - 1]) + 1 if bin_index else int(self._found.min())
+        high = int(self._edges[bin_index]) if bin_index < len(self._edges) else int(self._found.max())
         return f"{low} words" if low == high else f"{low} to {high} words"
 
 
@@ -166,23 +168,23 @@ def _of_example(task: TaskErrors, row: Row, part: str, categories: Sequence[str]
 
 
 def _of_phrases(row: DetectionRow, part: str) -> Iterator[Feature]:
-    numbers = phrase_numbers(row, part)
-    boxes = sum(len(row.truth[number]) for number in numbers)
+    phrase_ids = phrase_numbers(row, part)
+    boxes = sum(len(row.truth[number]) for number in phrase_ids)
     yield Feature("true boxes", "1" if boxes == 1 else "several" if boxes else "none")
     yield Feature("phrases of the caption", "1" if len(row.phrases) == 1 else "several")
-    for number in numbers:
-        found = words(row.phrases[number]["text"])
-        yield Feature("words of the phrase", _COUNTS[min(len(found), len(_COUNTS) - 1)])
-        yield from (Feature(_PHRASE, word) for word in found)
+    for number in phrase_ids:
+        phrase_words = words(row.phrases[number]["text"])
+        yield Feature("words of the phrase", _COUNTS[min(len(phrase_words), len(_COUNTS) - 1)])
+        yield from (Feature(_PHRASE, word) for word in phrase_words)
 
 
 def _of_differences(positives: Sequence[str], negatives: Sequence[str]) -> Iterator[Feature]:
     """Yield the differences of the negative captions from the first positive one."""
     pairs = [marked(positives[0], negative) for negative in negatives]
-    own, others = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
-    yield from (Feature(_POSITIVE, word) for word in own)
-    yield from (Feature(_NEGATIVE, word) for word in others)
-    shared = {word for caption in positives for word in words(caption)} - own - others
+    only_positive, only_negative = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
+    yield from (Feature(_POSITIVE, word) for word in only_positive)
+    yield from (Feature(_NEGATIVE, word) for word in only_negative)
+    shared = {word for caption in positives for word in words(caption)} - only_positive - only_negative
     yield from (Feature(_BOTH, word) for word in shared)
     count = max(max(len(_changed(side)) for side in pair) for pair in pairs)
     yield Feature("differing words", _COUNTS[min(count, len(_COUNTS) - 1)])

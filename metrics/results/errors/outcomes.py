@@ -199,10 +199,10 @@ class TaskErrors:
 
     def image_keys(self, row: Row) -> list[str]:
         """The keys of the images that belong to a row, those of its distractors last."""
-        found = []
-        for each in (row, *self.distractors_of(row)):
-            found += self.data.images.get(each.id, each.images)
-        return found
+        keys = []
+        for image_row in (row, *self.distractors_of(row)):
+            keys += self.data.images.get(image_row.id, image_row.images)
+        return keys
 
     def select(self, who: str | int = ANY, category: str = "") -> NDArray[np.intp]:
         """The numbers of some examples, those with the most confident errors first.
@@ -214,17 +214,17 @@ class TaskErrors:
         Raises:
             UnknownNameError: no such filter, model or category.
         """
-        chosen = self.models
+        ranking_models = self.models
         errs = np.stack([model.errs for model in self.models])
         scored = ~np.isnan(np.stack([model.losses for model in self.models]))
         if isinstance(who, int):
             check_known("model", [str(who)], [str(number) for number in range(len(self.models))])
-            chosen = [self.models[who]]
-            kept = errs[who]
+            ranking_models = [self.models[who]]
+            mask = errs[who]
         else:
             check_known("filter", [who], FILTERS)
             rights = ~errs & scored
-            kept = {
+            mask = {
                 ANY: errs.any(axis=0),
                 ALL: errs.all(axis=0),
                 DISAGREE: errs.any(axis=0) & rights.any(axis=0),
@@ -233,21 +233,23 @@ class TaskErrors:
             }[who]
         if category:
             check_known("category", [category], self.category_names)
-            kept = kept & np.array([category in names for names in self.categories], dtype=bool)
-        numbers = np.flatnonzero(kept)
-        severity = np.stack([np.nan_to_num(model.severity, nan=-2) for model in chosen]).max(axis=0)
-        return numbers[np.argsort(-severity[numbers], kind="stable")]
+            mask = mask & np.array([category in names for names in self.categories], dtype=bool)
+        indices = np.flatnonzero(mask)
+        severity = np.stack([np.nan_to_num(model.severity, nan=-2) for model in ranking_models]).max(axis=0)
+        return indices[np.argsort(-severity[indices], kind="stable")]
 
     def restricted(self, categories: Collection[str]) -> TaskErrors:
         """The examples of some categories or tags, without models that lack them; confidence stays that among all."""
-        kept = [place for place, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
+        indices = [index for index, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
-            replace(each, **{name: getattr(each, name)[kept] for name in ("losses", "tied", "margins", "confidence")})
-            for each in self.models
-            if not np.isnan(each.losses[kept]).all()
+            replace(
+                model, **{name: getattr(model, name)[indices] for name in ("losses", "tied", "margins", "confidence")}
+            )
+            for model in self.models
+            if not np.isnan(model.losses[indices]).all()
         ]
-        keys, rows = [self.keys[place] for place in kept], [self.rows[place] for place in kept]
-        return replace(self, keys=keys, rows=rows, models=models, clusters=self.clusters[kept])
+        keys, rows = [self.keys[index] for index in indices], [self.rows[index] for index in indices]
+        return replace(self, keys=keys, rows=rows, models=models, clusters=self.clusters[indices])
 
 
 def task_errors(
@@ -259,7 +261,7 @@ def task_errors(
     ties: str | None = None,
     data: ExampleData | None = None,
 ) -> TaskErrors | None:
-    """The errors of models on one task.
+    """Collect the errors of models on one task.
 
     Args:
         where: the task in words.
@@ -275,23 +277,23 @@ def task_errors(
     """
     scored = {label: scored_rows(each.rows) for label, each in files.items()}
     scored = {label: rows for label, rows in scored.items() if rows}
-    chosen = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
-    if chosen is None:
+    choice = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
+    if choice is None:
         return None
-    name, score, made = chosen
+    name, score, first_examples = choice
     first = next(iter(scored))
-    found: dict[str, Examples] = {}
+    by_model: dict[str, Examples] = {}
     keys: dict[tuple[str, str], Row] = {}
-    for label, own in scored.items():
-        every = made if label == first else examples_of(own, name, metrics[name], ties=ties)
-        found[label] = examples = every.of_score(score)
-        for key, row in zip(example_ids(own, examples), examples.rows.tolist(), strict=True):
-            keys.setdefault(key, own[row])
-    left_out = dict(Counter(made.left_out.values()))
+    for label, own_rows in scored.items():
+        every = first_examples if label == first else examples_of(own_rows, name, metrics[name], ties=ties)
+        by_model[label] = examples = every.of_score(score)
+        for key, row in zip(example_ids(own_rows, examples), examples.rows.tolist(), strict=True):
+            keys.setdefault(key, own_rows[row])
+    left_out = dict(Counter(first_examples.left_out.values()))
     rows = list(keys.values())
-    places = {key: place for place, key in enumerate(keys)}
+    index = {key: position for position, key in enumerate(keys)}
     spec = get_spec(name)
-    models = [_outcomes(label, scored[label], examples, places, spec, score) for label, examples in found.items()]
+    models = [_outcomes(label, scored[label], examples, index, spec, score) for label, examples in by_model.items()]
     missing = sum(len(each.rows) for each in files.values()) - sum(map(len, scored.values()))
     return TaskErrors(
         where=where,
@@ -343,9 +345,9 @@ def _metric(
         spec = get_spec(name)
         examples = examples_of(rows, name, metrics[name], ties=ties)
         for score in sorted(spec.scores, key=lambda score: not score.is_of(spec.main_score)):
-            found = next((each for each in examples.values if score.is_of(each)), None)
-            if found is not None:
-                return name, found, examples
+            name_of_score = next((candidate for candidate in examples.values if score.is_of(candidate)), None)
+            if name_of_score is not None:
+                return name, name_of_score, examples
     if metric is not None:
         raise PredictionsError(f"the metric {metric} has no score of single examples, and so no errors to look at")
     return None
@@ -357,35 +359,35 @@ def _pools_pairs(spec: MetricSpec) -> bool:
 
 def _negatives_by_pair(rows: Iterable[Row]) -> dict[str, list[DetectionRow]]:
     """The rows whose caption is false of the image, by their pair."""
-    found: dict[str, list[DetectionRow]] = {}
+    negatives: dict[str, list[DetectionRow]] = {}
     for row in rows:
         if isinstance(row, DetectionRow) and not row.positive:
-            found.setdefault(row.pair, []).append(row)
-    return found
+            negatives.setdefault(row.pair, []).append(row)
+    return negatives
 
 
 def _outcomes(
     label: str,
     rows: Sequence[Row],
     examples: Examples,
-    places: Mapping[tuple[str, str], int],
+    index: Mapping[tuple[str, str], int],
     spec: MetricSpec,
     score: str,
 ) -> Outcomes:
     values = examples.values[score]
     by_pair = _negatives_by_pair(rows) if _pools_pairs(spec) else {}
-    losses, margins, sizes = np.full((3, len(places)), np.nan)
-    tied = np.zeros(len(places), dtype=bool)
+    losses, margins, sizes = np.full((3, len(index)), np.nan)
+    tied = np.zeros(len(index), dtype=bool)
     ids = example_ids(rows, examples)
-    own = [places[id] for id in ids]
-    losses[own] = 1 - values if spec.is_higher_better(score) else values
-    tied[own] = examples.tied
+    positions = [index[id] for id in ids]
+    losses[positions] = 1 - values if spec.is_higher_better(score) else values
+    tied[positions] = examples.tied
     decided = [
         _decision(rows[row], part, spec, by_pair) for (_, part), row in zip(ids, examples.rows.tolist(), strict=True)
     ]
-    margins[own], sizes[own] = np.array(decided).T
-    confidence = np.full(len(places), np.nan)
-    confidence[own] = _ranks(np.nan_to_num(sizes[own], nan=-np.inf))
+    margins[positions], sizes[positions] = np.array(decided).T
+    confidence = np.full(len(index), np.nan)
+    confidence[positions] = _ranks(np.nan_to_num(sizes[positions], nan=-np.inf))
     return Outcomes(label, {row.id: row for row in rows}, losses, tied, margins, confidence)
 
 
@@ -398,15 +400,15 @@ def _ranks(values: Floats) -> Floats:
 def _decision(
     row: Row, part: str, spec: MetricSpec, distractors: Mapping[str, Sequence[DetectionRow]]
 ) -> tuple[float, float]:
-    """The margin of a decision, and the size by which decisions are ranked; NaN where there is none."""
+    """Return the margin of a decision, and the size that ranks decisions; NaN if unknown."""
     if isinstance(row, DetectionRow):
         return _phrase_decision(row, part, distractors.get(row.pair, ()))
     if isinstance(row, VQARow):
         margin = (row.score or 0.0) * (1 if row.correct else -1)
     elif isinstance(row, RetrievalRow):
         assert row.scores is not None
-        others = np.delete(row.scores, row.correct)
-        margin = float(row.scores[row.correct].max() - others.max(initial=-np.inf))
+        negatives = np.delete(row.scores, row.correct)
+        margin = float(row.scores[row.correct].max() - negatives.max(initial=-np.inf))
     else:
         assert isinstance(row, MatchingRow)
         margin = matching_margin(row, spec.positive_captions)
@@ -417,16 +419,16 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
     """Right against wrong boxes: the least margin over the phrases, and the score of the most confident box."""
     margins, tops = [], []
     for number in phrase_numbers(row, part):
-        found = [box for each in (row, *distractors) for box in top_boxes(each, row, number)]
-        rights = [box.score for box in found if box.is_right]
-        wrongs = [box.score for box in found if not box.is_right]
+        boxes = [box for image_row in (row, *distractors) for box in top_boxes(image_row, row, number)]
+        rights = [box.score for box in boxes if box.is_right]
+        wrongs = [box.score for box in boxes if not box.is_right]
         tops += [*rights, *wrongs]
         margins.append(max(rights) - max(wrongs) if rights and wrongs else np.nan)
     return min(margins, default=np.nan), max(tops, default=np.nan)
 
 
 def matching_margin(row: MatchingRow, positives: int) -> float:
-    """By how much the worst positive caption of an example outscores the best negative, the first `positives` true."""
+    """Return the score of the worst positive caption minus the best negative's; the first `positives` are true."""
     table = row.scores or []
     if len(table) > 1 and len(table[0]) == 2 * len(table):
         half = len(table)  # answers to questions: those right of each image, then the others

@@ -1,4 +1,4 @@
-"""The page of errors: a summary, and the examples as cards that a script shows as they are asked for."""
+"""The page of errors: a summary, and the examples as cards, which a script shows on demand."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Images:
 def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mapping[str, Picture]) -> dict[str, Any]:
     """Return the data of a task for the page's script: names, compressed cards, and their keys to filter and sort."""
     severity = np.stack([model.severity[numbers] for model in task.models], axis=1)
-    places = {name: place for place, name in enumerate(task.category_names)}
+    category_index = {name: position for position, name in enumerate(task.category_names)}
     cards = json.dumps(list(cards_html(task, numbers, pictures, is_lazy=True)), ensure_ascii=False)
     return {
         "where": task.where,
@@ -96,7 +96,7 @@ def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mappin
         "categories": task.category_names,
         # Whole numbers: above 0 an error, below 0 none, 0 without prediction.
         "severity": np.nan_to_num(np.round(1000 * severity)).astype(int).tolist(),
-        "in": [[places[name] for name in task.categories[number]] for number in numbers.tolist()],
+        "in": [[category_index[name] for name in task.categories[number]] for number in numbers.tolist()],
         "cards": base64.b64encode(gzip.compress(cards.encode(), 6, mtime=0)).decode("ascii"),
     }
 

@@ -22,7 +22,7 @@ _MOST_PRINTED = 8
 
 @dataclass(frozen=True)
 class ErrorAgreement:
-    """How two models agree on which examples they err.
+    """The agreement of two models' errors.
 
     Args:
         models: their labels.
@@ -45,12 +45,12 @@ class ErrorAgreement:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `summarize` found of a task.
+    """The error rates of a task's models, the features associated with their errors, and the models' agreement.
 
     Args:
         task: the errors.
-        rates: of each model the share of errors and its interval.
-        found: of each model the association of its errors with every feature that can be tested.
+        rates: the share of errors and its interval, for each model.
+        found: the association of the model's errors with every feature that can be tested, for each model.
         agreements: one for each pair of models with common examples.
         confidence: the level of the intervals.
     """
@@ -73,17 +73,17 @@ class Summary:
     @property
     def tables(self) -> list[Table]:
         """Errors by category, what goes with errors, and agreement."""
-        found = [self._category_table(), self._feature_table()]
+        made_tables = [self._category_table(), self._feature_table()]
         if self.agreements:
-            found.append(_agreement_table(self.agreements))
+            made_tables.append(_agreement_table(self.agreements))
         if len(self.task.models) > 2:
-            found.append(_kappa_matrix(self.task.labels, self.agreements))
-        return [table for table in found if table.rows]
+            made_tables.append(_kappa_matrix(self.task.labels, self.agreements))
+        return [table for table in made_tables if table.rows]
 
     def _rate_sentence(self, number: int) -> str:
         model, (rate, bounds) = self.task.models[number], self.rates[number]
         n = int((~np.isnan(model.losses)).sum())
-        ties = sum(model.outcome(place) == "tie" for place in np.flatnonzero(model.errs).tolist())
+        ties = sum(model.outcome(index) == "tie" for index in np.flatnonzero(model.errs).tolist())
         text = (
             f"{model.label} errs on {percent(rate)} % of {n:,} examples of {self.task.where} "
             f"({100 * self.confidence:g} % interval {interval(bounds)}){f', {ties:,} of them ties' if ties else ''}"
@@ -96,13 +96,13 @@ class Summary:
         worse.sort(key=lambda each: -each.weight)
         categories = [each for each in worse if each.feature.kind == CATEGORY]
         categories = sorted(categories, key=lambda each: -each.rate)[:_MOST_NAMED]
-        others = [each for each in worse if each.feature.kind != CATEGORY][:_MOST_NAMED]
+        details = [each for each in worse if each.feature.kind != CATEGORY][:_MOST_NAMED]
         if categories:
             named = ", ".join(f"{each.feature.name} ({percent(each.rate)} %)" for each in categories)
             text += f"; significantly more often on {named}"
-        if others:
+        if details:
             named = "; ".join(
-                f"{each.feature} ({percent(each.rate)} %, expected {percent(each.expected)} %)" for each in others
+                f"{each.feature} ({percent(each.rate)} %, expected {percent(each.expected)} %)" for each in details
             )
             text += f". Within categories significantly more often with {named}"
         return f"{text}."
@@ -113,8 +113,8 @@ class Summary:
             has = np.array([name in names for names in self.task.categories])
             cells = [Cell(f"{has.sum():,}")]
             for model in self.task.models:
-                numbers = np.flatnonzero(has & ~np.isnan(model.losses))
-                cells.append(self._rate_cell(model.errs[numbers], self.task.clusters[numbers]))
+                indices = np.flatnonzero(has & ~np.isnan(model.losses))
+                cells.append(self._rate_cell(model.errs[indices], self.task.clusters[indices]))
             rows.append(TableRow(name, tuple(cells)))
         every = [Cell(f"{len(self.task):,}")]
         every += [Cell(f"{percent(rate)} %", (interval(bounds),)) for rate, bounds in self.rates]
@@ -137,13 +137,17 @@ class Summary:
         return Cell(f"{percent(float(rate[0]))} %", (interval((float(low), float(high))),))
 
     def _feature_table(self) -> Table:
-        chosen: dict[Feature, float] = {}
+        weights: dict[Feature, float] = {}
         for tests in self.found:
-            found = [each for each in tests.values() if self.is_significant(each) and each.feature.kind != CATEGORY]
-            for each in sorted(found, key=lambda each: -each.weight)[:_MOST_FEATURES]:
-                chosen[each.feature] = max(each.weight, chosen.get(each.feature, 0))
+            significant = [
+                association
+                for association in tests.values()
+                if self.is_significant(association) and association.feature.kind != CATEGORY
+            ]
+            for association in sorted(significant, key=lambda association: -association.weight)[:_MOST_FEATURES]:
+                weights[association.feature] = max(association.weight, weights.get(association.feature, 0))
         rows = []
-        for feature in sorted(chosen, key=lambda feature: -chosen[feature]):
+        for feature in sorted(weights, key=lambda feature: -weights[feature]):
             cells = [Cell(f"{max(tests[feature].n for tests in self.found if feature in tests):,}")]
             rows.append(TableRow(str(feature), (*cells, *(_feature_cell(tests.get(feature)) for tests in self.found))))
         details = (INTERVAL, "expected", "p (Holm)")
@@ -160,17 +164,17 @@ class Summary:
 
 
 def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) -> Summary:
-    """The rates, associations and agreements of a task; see `Summary`."""
+    """Compute the rates, associations and agreements of a task; see `Summary`."""
     rates = []
     for model in task.models:
-        kept = np.flatnonzero(~np.isnan(model.losses))
-        errs = model.errs[kept]
-        bounds = cluster_bootstrap(errs, task.clusters[kept], None, confidence, resamples, seed).micro
+        scored = np.flatnonzero(~np.isnan(model.losses))
+        errs = model.errs[scored]
+        bounds = cluster_bootstrap(errs, task.clusters[scored], None, confidence, resamples, seed).micro
         rates.append((float(errs.mean()), bounds))
     agreements = [
-        found
+        agreement
         for pair in combinations(range(len(task.models)), 2)
-        if (found := _agreement(task, pair, confidence, resamples, seed)) is not None
+        if (agreement := _agreement(task, pair, confidence, resamples, seed)) is not None
     ]
     return Summary(task, rates, find_associations(task, confidence), agreements, confidence)
 
@@ -179,19 +183,19 @@ def _agreement(
     task: TaskErrors, pair: tuple[int, int], confidence: float, resamples: int, seed: int
 ) -> ErrorAgreement | None:
     """Source: error consistency, Geirhos, Meding and Wichmann, NeurIPS 2020; Cohen, 1960."""
-    one, two = (task.models[number] for number in pair)
-    kept = np.flatnonzero(~np.isnan(one.losses) & ~np.isnan(two.losses))
-    if not len(kept):
+    model_a, two = (task.models[number] for number in pair)
+    shared = np.flatnonzero(~np.isnan(model_a.losses) & ~np.isnan(two.losses))
+    if not len(shared):
         return None
-    first, second, clusters = one.errs[kept], two.errs[kept], task.clusters[kept]
+    first, second, clusters = model_a.errs[shared], two.errs[shared], task.clusters[shared]
     cells = np.stack([~first & ~second, first & ~second, ~first & second, first & second], axis=1)
     counts = cells.sum(axis=0)
     kappas = _kappa(resampled_totals(cells, clusters, resamples, seed))
     kappas = kappas[np.isfinite(kappas)]
     spread = len(kappas) > 1 and np.ptp(kappas) > 0
     return ErrorAgreement(
-        models=(one.label, two.label),
-        n=len(kept),
+        models=(model_a.label, two.label),
+        n=len(shared),
         counts=tuple(counts.tolist()),
         share=float((first == second).mean()),
         share_interval=cluster_bootstrap(first == second, clusters, None, confidence, resamples, seed).micro,
@@ -237,11 +241,11 @@ def _agreement_table(agreements: Sequence[ErrorAgreement]) -> Table:
 
 
 def _kappa_matrix(labels: Sequence[str], agreements: Sequence[ErrorAgreement]) -> Table:
-    found: Mapping[frozenset[str], ErrorAgreement] = {frozenset(each.models): each for each in agreements}
+    by_pair: Mapping[frozenset[str], ErrorAgreement] = {frozenset(entry.models): entry for entry in agreements}
     rows = []
-    for one in labels:
-        others = [found.get(frozenset((one, two))) for two in labels]
-        rows.append(TableRow(one, tuple(Cell("" if each is None else _number(each.kappa)) for each in others)))
+    for row_label in labels:
+        row = [by_pair.get(frozenset((row_label, two))) for two in labels]
+        rows.append(TableRow(row_label, tuple(Cell("" if entry is None else _number(entry.kappa)) for entry in row)))
     return Table("Kappa of every two models", tuple(map(Column, labels)), tuple(rows), is_part=True, corner="model")
 
 
