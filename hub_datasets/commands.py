@@ -15,7 +15,7 @@ from .corpora.commands import app as corpora_app
 from .options import AllowMissing, Confidence, DataDir, NoImages, Options, PredictionsFiles, Ties, parse_options
 
 if TYPE_CHECKING:
-    from ..metrics.evaluation import Report
+    from ..metrics.results.report import Report
 
 app = typer.Typer()
 app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
@@ -324,8 +324,8 @@ def skills(
     Example: `vl-assay skills vl-assay-results/demo-clip`
     """
     from ..metrics.common.documents import print_tables
-    from ..metrics.evaluation import check_options
     from ..metrics.records.predictions import prediction_files
+    from ..metrics.results.compute import check_options
     from .reports.skills import profile_parts, read_skill_profile
 
     check_options(ties=ties, confidence=confidence)
@@ -391,9 +391,9 @@ def compare(
 ) -> None:
     """Test which of several models is better on their common examples.
 
-    Starts with a verdict in a sentence. Then for every score: the difference and its interval, p-values (also corrected
-    for the number of categories), and the number of examples on which each model is better. Several files of one model
-    and task, such as of several seeds, are averaged.
+    Starts with a verdict, which names the categories that differ. Then for every score: the difference with its
+    interval and p-value (in categories corrected for their number), and the number of examples on which each model is
+    better. Several files of one model and task, such as of several seeds, are averaged.
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·
@@ -487,7 +487,7 @@ def make_report(
         options: `ties` and `confidence`.
     """
     from ..metrics.common.documents import print_tables
-    from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
+    from ..metrics.results.report import DEFAULT_FIGURES, FIGURES
     from .core.benchmarks import benchmark_names, get_benchmark
     from .reports.evaluation import report as evaluate
 

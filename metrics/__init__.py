@@ -8,5 +8,5 @@ each of which imports only those before it:
 - `functional`: the arithmetic of the metrics, by task, per example;
 - `modules`: finding, installing and describing `evaluate` modules, and the page of a Space;
 - `records`: predictions and results, with their schemas;
-- `evaluation`: from predictions to reports and comparisons.
+- `results`: from predictions to reports and comparisons.
 """

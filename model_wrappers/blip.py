@@ -70,7 +70,7 @@ class BlipContrastive(DualEncoderMixin, ImageTextModel):
 
 
 class BlipMatching(RerankingModel):
-    """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
+    """The matching head, with or without the contrastive head; the vision tower runs once for an image."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int, first_token: int | None) -> None:
         super().__init__(checkpoint, max_tokens)

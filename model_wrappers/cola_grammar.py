@@ -47,7 +47,7 @@ class ColaGrammar(TextScorerModel):
 
 
 def load(checkpoint: str, options: LoadOptions) -> ColaGrammar:
-    """Load a grammar model; raises as `load_checkpoint`, also for other classes than those of CoLA."""
+    """Load a grammar model; raises as `load_checkpoint`, also for classes other than CoLA's."""
     loaded = load_checkpoint(
         "cola_grammar",
         checkpoint,

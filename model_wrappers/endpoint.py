@@ -315,7 +315,7 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
     """The model of that name at a server; sends nothing.
 
     Raises:
-        ModelError: no address, an address with a key in it, a number that is none, or a missing library.
+        ModelError: no address, an address with a key in it, a malformed number, or a missing library.
         UnknownNameError: an unknown setting or value.
     """
     settings = choose("endpoint", options, SETTINGS)

@@ -179,7 +179,7 @@ class Mock:
         return [[ord(letter) for letter in question] for question in questions]
 
     def encode_images(self, images: Sequence[_Constant], *, exact: bool = False) -> Sequence[_Constant]:
-        """The images as they are."""
+        """Return the images unchanged."""
         return images
 
     def answer(
@@ -215,7 +215,7 @@ def _phrases(text: str) -> tuple[Phrase, ...]:
 
 
 def _meaning(caption: str) -> tuple[Any, ...]:
-    """Equal for captions of toy_scenes that say the same."""
+    """Equal for captions of toy_scenes with the same meaning."""
     statement = parse(caption)
     if statement is None:
         raise ModelError(f"mock:oracle knows the meaning of captions of toy_scenes, and {caption!r:.80} is none")

@@ -1,6 +1,6 @@
 """OmDet-Turbo: `transformers` checkpoints of model type ``omdet-turbo``.
 
-The model is told a task and classes to find. Each phrase is a class alone, with the task "Detect PHRASE.", which is the
+The model's input is a task and the classes to find. Each phrase is a single class, with the task "Detect PHRASE.", the
 processor's own: with several classes the boxes of one would depend on the others. A box's score for a phrase is the
 sigmoid of its logit. As in the processor's post-processing, a box is left out that overlaps one with a higher score by
 more than a half.

@@ -1,7 +1,7 @@
 """Embedding models of `sentence_transformers`, which the extra ``vl-assay[sentence_transformers]`` installs.
 
 ``sentence_transformers:Qwen/Qwen3-VL-Embedding-2B``, or any other repository or folder of the library whose model
-embeds both texts and images, without code of its own. A score is the cosine of the embeddings.
+embeds both texts and images, without custom code. A score is the cosine of the embeddings.
 
 Captions are queries and images documents, as in retrieval of images by texts, with the prompts that the model has for
 them (`encode_query`, `encode_document`). The settings ``caption`` and ``image`` change that: ``none`` is no prompt.

@@ -5,7 +5,7 @@ logit is that cosine times a positive scale plus a bias, and its sigmoid rises w
 
 Captions are padded to the model's full length (64) without a mask and pooled at the last position, as in training.
 
-The setting ``lower_case`` (``auto``, ``yes`` or ``no``) says whether captions are lower-cased before tokenization.
+The setting ``lower_case`` (``auto``, ``yes`` or ``no``) lower-cases captions before tokenization.
 ``auto`` means yes for SigLIP 2, which was trained with lower case (section 2 of its paper) while the tokenizer of its
 fixed-resolution checkpoints keeps capitals, and leaves SigLIP to its own tokenizer. An end token that the tokenizer
 does not add is added here, as in training; the settings in the predictions record that.

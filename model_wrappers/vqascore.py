@@ -84,7 +84,7 @@ class VqaScore(GenerativeModel):
         self._known_priors: dict[tuple[int, ...], float] = {}
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of each caption's prompt, without those of the image."""
+        """Return the token ids of each caption's prompt, without the image's tokens."""
         return [self._prompts.checked(self._tokens(caption), caption) for caption in captions]
 
     def _tokens(self, caption: str) -> list[int]:

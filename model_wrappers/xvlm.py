@@ -9,7 +9,7 @@ The setting ``head`` chooses the score of an image and a caption:
 
 - ``itm+itc``: the logit of a match plus the cosine of the contrastive embeddings, as the authors of ARO
   (``model_zoo/xvlm_models.py``) and of Hard Positives score it;
-- ``itm``: the logit of a match alone, as X-VLM's own retrieval ranks;
+- ``itm``: the logit of a match only, as X-VLM's own retrieval ranks;
 - ``itc``: that cosine, a dual encoder.
 
 The setting ``captions`` is ``raw``, captions as they are, the default of ``itm+itc``, since ARO cleans none in its
@@ -116,7 +116,7 @@ class Xvlm(nn.Module):
         return torch.cat([output.pooler_output[:, None], output.last_hidden_state], dim=1)
 
     def read(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Return states (n, tokens, d) of captions alone."""
+        """Return states (n, tokens, d) of captions without images."""
         words = self.text.get_input_embeddings()(ids) + self.types.weight[0]
         return self.text(inputs_embeds=words, attention_mask=mask).last_hidden_state
 
@@ -158,7 +158,7 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
 
 
 class XvlmMatching(XvlmReader, RerankingModel):
-    """The matching head, alone or with the contrastive one; the vision tower runs once for an image."""
+    """The matching head, with or without the contrastive head; the vision tower runs once for an image."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
         super().__init__(checkpoint, max_tokens)
@@ -207,7 +207,7 @@ def origin(name: str, text_layers: int) -> Origin:
 
 
 def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:
-    """Return the sizes of a model by tensors in the fine-tuned layout; `KeyError` or `ValueError` if there are none."""
+    """Return the sizes of a model by tensors in the fine-tuned layout; `KeyError` or `ValueError` for other tensors."""
     width, _, patch, _ = tensors["vision_encoder.patch_embed.proj.weight"].shape
     blocks = [re.match(r"vision_encoder\.layers\.(\d+)\.blocks\.\d+\.norm1\.weight$", key) for key in tensors]
     stages = sorted(int(block[1]) for block in blocks if block)

@@ -162,11 +162,11 @@ def toy(toy_folder):
 
 
 @pytest.fixture(scope="session")
-def tiny_clip(tmp_path_factory):
+def tiny_clip():
     """The folder of a small CLIP checkpoint with random weights, as a user would have one."""
-    from tiny_models.dual_encoders import tiny_clip
+    from tiny_models import checkpoint
 
-    return tiny_clip(tmp_path_factory.mktemp("checkpoints") / "tiny-clip")
+    return checkpoint("clip")
 
 
 @pytest.fixture

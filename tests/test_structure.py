@@ -98,8 +98,8 @@ def test_private_modules_are_imported_in_their_own_folder_only():
         place = next((index for index, part in enumerate(parts) if part.startswith("_")), None)
         return place is not None and name.split(".")[:place] != parts[:place]
 
-    assert is_foreign("space_app.app", "metrics.evaluation._plots")
-    assert not is_foreign("metrics.evaluation", "metrics.evaluation._plots")
+    assert is_foreign("space_app.app", "metrics.results._private")
+    assert not is_foreign("metrics.results", "metrics.results._private")
     assert [(name, target) for name in MODULES for target in all_imports()[name] if is_foreign(name, target)] == []
 
 

@@ -116,8 +116,10 @@ def audit(
     from rich.console import Console
 
     from ...metrics.estimation.bootstrap import check_share
+    from ..core.benchmarks import benchmark_names
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
+    from .audit.blind import keep_benchmark
     from .audit.report import print_audit, write_audit, write_card
 
     if against_predictions and against is None:
@@ -155,6 +157,8 @@ def audit(
         result = audit_pairs(pairs, dataset, predictions=predictions or [], **chosen)
     print_audit(result.record)
     _say_written(folder, write_audit(result, folder))
+    if dataset.partition("/")[0] in benchmark_names():
+        keep_benchmark(dataset, card, seed=seed, data_dir=data_dir, options=parse_options(option, allow_missing=False))
     if card is not None:
         changed = write_card(card, result.record)
         typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")

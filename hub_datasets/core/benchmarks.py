@@ -60,6 +60,9 @@ class Task:
             name.
         images: columns with the images of a row.
         captions: columns with its captions.
+        positives: how many captions of a row, from the first, are true of one of its images. By default as many as
+            images, of text similarity the two that mean the same, and None (all) for the other types; the captions of
+            detection are true of the image where the column `positive` is.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
         label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
@@ -81,6 +84,7 @@ class Task:
     configs: tuple[str, ...] = ()
     images: tuple[str, ...] = ("image",)
     captions: tuple[str, ...] = ("caption", "negative_caption")
+    positives: int | None = None
     category: str | None = None
     task_type: str = "matching"
     label: str | None = None
@@ -98,6 +102,9 @@ class Task:
             if isinstance(value := getattr(self, name), str):
                 raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
         object.__setattr__(self, "configs", self.configs or (self.name,))
+        by_type = {"matching": min(len(self.images), len(self.captions)), "text_similarity": 2}
+        if self.positives is None:
+            object.__setattr__(self, "positives", by_type.get(self.task_type))
 
     @property
     def declared_skills(self) -> list[str]:
@@ -106,23 +113,11 @@ class Task:
         return list(dict.fromkeys(found))
 
     @property
-    def positive_captions(self) -> int | None:
-        """The number of captions of a row, from the first, that are true of one of its images; None for all.
-
-        Without images the number of those that mean the same.
-        """
-        from ...metrics.modules.discovery import get_spec
-
-        if self.task_type != "matching":
-            return 2 if self.task_type == "text_similarity" else None
-        return max(len(self.images), *(get_spec(metric).positive_captions for metric in self.metrics))
-
-    @property
     def is_multiple_choice(self) -> bool:
-        """Whether exactly one of the captions is true of each image, or the caption is a yes-or-no question."""
+        """Return whether exactly one caption is true of each image, or the caption is a yes-or-no question."""
         if self.task_type != "matching":
             return self.task_type == "vqa"
-        return self.positive_captions == len(self.images) and len(self.images) in (1, len(self.captions))
+        return self.positives == len(self.images) and len(self.images) in (1, len(self.captions))
 
     def hub_ids(self, configs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The ids of some of its configurations in ``eval.yaml``: of all of them together, and of each of several."""

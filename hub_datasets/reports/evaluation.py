@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...metrics.common.errors import PredictionsError
-from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
-from ...metrics.evaluation import compare as _compare
-from ...metrics.evaluation import correlate as _correlate
-from ...metrics.evaluation import report as _report
 from ...metrics.records.predictions import Predictions, prediction_files
+from ...metrics.results.compare import Comparison
+from ...metrics.results.compare import compare as _compare
+from ...metrics.results.compute import no_parts
+from ...metrics.results.correlate import Correlation
+from ...metrics.results.correlate import correlate as _correlate
+from ...metrics.results.report import Report
+from ...metrics.results.report import report as _report
 from ..core.benchmarks import benchmark_names, main_scores, parts_of, suites_of
 
 if TYPE_CHECKING:
-    from ...metrics.evaluation.errors import ErrorAnalysis
+    from ...metrics.results.errors.analysis import ErrorAnalysis
 
 # A field of a run that says nothing of the parts of a task.
 _OF_WHOLE = "truncated_captions"
@@ -30,7 +33,7 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
     Args:
         predictions: a file of predictions or a folder of them, or several.
         parts: whether the results of a task are followed by those of its parts; see `parts_in`.
-        options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
+        options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.compute``.
 
     Returns:
         A sequence of results with tables, examples (with their captions if the benchmark's data can be loaded) and
@@ -50,7 +53,7 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
 
     Args:
         predictions: files of predictions, or folders of them.
-        options: `ties`, `confidence`, `resamples`, `permutations`, `seed`; see ``metrics.evaluation.compare``.
+        options: `ties`, `confidence`, `resamples`, `permutations`, `seed`; see ``metrics.results.compare``.
 
     Returns:
         The differences of every pair of models and score, with a verdict and tables.
@@ -68,7 +71,7 @@ def correlate(*predictions: str | Path, **options: Any) -> Correlation:
     Args:
         predictions: files of predictions, or folders of them, of several models.
         options: `across` and `up` (names of scores, such as ``"sugarcrepe/itm:macro_accuracy"``), `by`, `facts`,
-            `with_baselines`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.correlate``.
+            `with_baselines`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.correlate``.
 
     Returns:
         The models with both scores and their correlations, with a verdict, tables and a plot. Models and examples are
@@ -95,7 +98,7 @@ def errors(
         data_dir: the user's own copy of the benchmark's sources, or a folder that `build` wrote; without it images are
             shown if they are generated or already here, and never downloaded.
         images: whether to look for images.
-        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.errors``.
+        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
 
     Returns:
         The errors of each task: `print` shows a summary and `write` a page with the examples, with captions and images
@@ -107,7 +110,7 @@ def errors(
         UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
     """
     # Half a second, which reports need not wait for.
-    from ...metrics.evaluation.errors import errors as analyse
+    from ...metrics.results.errors.analysis import errors as analyse
     from .example_data import example_data
 
     return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)

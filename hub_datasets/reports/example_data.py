@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.common.errors import DataError, VLAssayError
-from ...metrics.evaluation.errors import ExampleData, Picture
 from ...metrics.records.predictions import Predictions
+from ...metrics.results.errors.outcomes import ExampleData, Picture
 from ..core.benchmarks import get_benchmark, get_task
 from ..core.examples import Example, TaskData, is_cached, load_examples
 from ..core.image_keys import MISSING

@@ -20,10 +20,10 @@ from ...metrics.common.documents import Part, Verdict, simple_table
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import percent
 from ...metrics.estimation.bootstrap import percentile_interval, resampled_totals, unseen_share
-from ...metrics.evaluation import cluster_numbers, declared_metrics, examples_of, scored_rows
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
+from ...metrics.results.compute import cluster_numbers, declared_metrics, examples_of, scored_rows
 from ..authoring.audit.summaries import Levels
 from ..core.benchmarks import SKILLS, benchmark_names, get_task
 from .text_levels import text_levels
@@ -82,7 +82,7 @@ class SkillProfile:
 class _Scored:
     """Examples of one skill in one task: whether each is right, the place of its row, and the chance level.
 
-    `text_levels` has for each text-only scorer its accuracy by category, see `text_levels`.
+    `text_levels` has the blind level by category, see `text_levels`.
     """
 
     skill: str
@@ -90,7 +90,7 @@ class _Scored:
     values: NDArray[np.float64]
     rows: NDArray[np.intp]
     chance: float
-    text_levels: Sequence[Levels]
+    text_levels: Levels
 
 
 def skill_profile(
@@ -256,17 +256,14 @@ def _without_duplicates(
 
 
 def _text_alone(own: Sequence[_Scored], rows: Sequence[Row]) -> float | None:
-    """What text-only scorers reach above chance: the best of each task, averaged; chance where none is known."""
+    """The blind level above chance, averaged over the tasks; chance where it is not known."""
     if not any(each.text_levels for each in own):
         return None
     reached = []
     for each in own:
         counts = Counter(rows[row].category for row in each.rows.tolist())
-        means = [
-            sum(count * levels.get(name, each.chance) for name, count in counts.items()) / len(each.rows)
-            for levels in each.text_levels
-        ]
-        reached.append((max(means, default=each.chance) - each.chance) / (1 - each.chance))
+        mean = sum(count * each.text_levels.get(name, each.chance) for name, count in counts.items()) / len(each.rows)
+        reached.append((mean - each.chance) / (1 - each.chance))
     return float(np.mean(reached))
 
 

@@ -14,7 +14,7 @@ BENCHMARK = Benchmark(
         Task(
             name="order",
             captions=("caption", "negative_captions"),
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
             skills="order",
         ),
     ),

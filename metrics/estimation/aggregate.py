@@ -131,7 +131,7 @@ def flatten(result: Mapping[str, Any]) -> dict[str, float]:
     flat: dict[str, float] = {}
     for name, value in result.items():
         if isinstance(value, Mapping):
-            group = "" if name in ("per_category", "per_condition") else f"{name.removeprefix('per_')}/"
+            group = "" if name == "per_category" else f"{name.removeprefix('per_')}/"
             for label, inner in value.items():
                 numbers = inner if isinstance(inner, Mapping) else {name: inner}
                 flat |= {f"{score}/{group}{label}": number for score, number in flatten(numbers).items()}
@@ -211,7 +211,7 @@ def aggregate(
             if not per_category:
                 means = [result[score]]
             result[f"macro_{score}"] = math.fsum(means) / len(means) if means else None
-    result[examples.category_key] = per_category
+    result["per_category"] = per_category
     for name, parts in examples.parts.items():
         result[name] = {label: _part_averages(examples, members, per_category) for label, members in parts.items()}
     if confidence is not None:
@@ -264,7 +264,7 @@ def _scaled_mean(values: Floats) -> float:
 
 
 def _add_intervals(result: dict[str, Any], examples: Examples, how: _How) -> None:
-    places = {"": result, **result[examples.category_key]}
+    places = {"": result, **result["per_category"]}
     for score in examples.values:
         _add_mean_intervals(result, examples.of_score(score), score, how)
     for estimator in examples.estimators:
@@ -308,7 +308,7 @@ def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, 
             macro = cluster_bootstrap(values[numbers], clusters, labels, *how).macro if len(numbers) else None
         result[f"macro_{score}_interval"] = None if macro is None else list(macro)
     for category, interval in parts.categories.items():
-        result[examples.category_key][category][f"{score}_interval"] = list(interval)
+        result["per_category"][category][f"{score}_interval"] = list(interval)
     for (name, label), (micro, macro) in parts.groups.items():
         result[name][label] |= {f"{score}_interval": list(micro), f"macro_{score}_interval": list(macro)}
 

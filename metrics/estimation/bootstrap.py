@@ -14,6 +14,8 @@ from ..common.errors import ScoresError
 from .checks import Labels, check_values, cluster_codes, label_codes
 
 Interval = tuple[float, float]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 MIN_RESAMPLES = 100
 
@@ -22,9 +24,9 @@ FEW_CLUSTERS = 300
 
 # 2**20 draws of 8 bytes: one chunk and its float copy stay near 16 MB.
 _DRAWS_PER_CHUNK = 2**20
-# Look-ups are several times faster where a chunk fits a processor's cache: this part of the draws at a time.
+# A sixteenth of a chunk fits a processor's cache.
 _CACHE_SHARE = 16
-_KINDS_WORTH_COUNTING = 8
+_CLUSTERS_PER_KIND = 8
 
 # Means closer than this, relative to the largest value, differ by rounding only.
 _MEAN_ROUNDING = 1e-12
@@ -45,11 +47,11 @@ class _Totals(NamedTuple):
     All are float64 arrays whose last axis are the categories; before it come clusters or resamples.
     """
 
-    sums: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    drawn_sums: NDArray[np.float64]
-    drawn_counts: NDArray[np.float64]
+    sums: Floats
+    counts: Floats
+    squares: Floats
+    drawn_sums: Floats
+    drawn_counts: Floats
 
     def select(self, columns: list[int]) -> _Totals:
         """Return the totals of some categories."""
@@ -147,10 +149,49 @@ def cluster_bootstrap(
     )
 
 
+def cluster_draws(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    """Draw as many clusters as there are, with replacement, for each resample.
+
+    All resamples are drawn here, but for the shortcut of `resampled_totals`.
+
+    Yields:
+        int32 arrays of shape (rows, clusters) with indices of clusters; `resamples` rows in all, the same for a seed
+        however they are divided.
+    """
+    generator = np.random.default_rng(seed)
+    # Look-ups are several times faster if a chunk fits a processor's cache.
+    for rows in chunks(resamples, _CACHE_SHARE * clusters):
+        yield generator.integers(clusters, size=(rows, clusters), dtype=np.int32)
+
+
+def cluster_counts(clusters: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Count how often each cluster is in each resample: arrays of shape (rows, clusters), of whole numbers."""
+    for drawn in cluster_draws(clusters, resamples, seed):
+        drawn += clusters * np.arange(len(drawn), dtype=np.int32)[:, np.newaxis]
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
+        yield counts.astype(np.float64)
+
+
+def resampled_weights(clusters: Indices, resamples: int, seed: int) -> Iterator[Floats]:
+    """Count how often each example is in each resample, for scores that are not functions of totals.
+
+    Args:
+        clusters: the number of each example's cluster, of shape (n,).
+        resamples, seed: as for `cluster_bootstrap`.
+
+    Yields:
+        For each resample an array of shape (n,), of whole numbers.
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    for counts in cluster_counts(int(codes.max()) + 1, resamples, seed):
+        yield from counts[:, codes]
+
+
 def resampled_totals(
     columns: ArrayLike, clusters: Labels | None = None, resamples: int = 10_000, seed: int = 0
-) -> NDArray[np.float64]:
-    """Column sums of resamples of whole clusters, for scores that are functions of totals, such as an F1.
+) -> Floats:
+    """Sum columns over resamples of whole clusters, for scores that are functions of totals, such as an F1.
 
     Args:
         columns: array-like of shape (n, m): what each example adds to each of m totals.
@@ -165,33 +206,31 @@ def resampled_totals(
     """
     check_options(None, resamples, seed)
     values = np.asarray(columns, dtype=np.float64)
-    cluster = cluster_codes(clusters, len(values))
+    return _draw(cluster_sums(values, cluster_codes(clusters, len(values))), resamples, seed)
+
+
+def cluster_sums(columns: Floats, cluster: Indices) -> Floats:
+    """Sum the columns of each cluster: of shape (clusters, m), for columns of shape (n, m)."""
     order = np.argsort(cluster, kind="stable")
-    starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
-    return _draw(np.add.reduceat(values[order], starts, axis=0), resamples, seed)
+    return np.add.reduceat(columns[order], np.flatnonzero(np.diff(cluster[order], prepend=-1)), axis=0)
 
 
-def resampled_weights(clusters: NDArray[np.intp], resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """How often each example counts in each resample of whole clusters, for scores that are not functions of totals.
-
-    Takes the number of each example's cluster, of shape (n,), and yields arrays of whole numbers of that shape.
-    """
-    codes = np.unique(clusters, return_inverse=True)[1]
-    members = int(codes.max()) + 1
-    generator = np.random.default_rng(seed)
-    for _ in range(resamples):
-        yield np.bincount(generator.integers(members, size=members), minlength=members)[codes].astype(np.float64)
-
-
-def cluster_counts(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """How often each cluster counts in resamples of whole clusters, some at a time, of shape (some, clusters)."""
-    generator = np.random.default_rng(seed)
-    for size in chunks(resamples, clusters):
-        yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=size).astype(np.float64)
+def _draw(content: Floats, resamples: int, seed: int) -> Floats:
+    """Sum resamples of the rows of `content`, of shape (clusters, m): of shape (resamples, m)."""
+    # Clusters of equal content are interchangeable: drawing kinds of clusters, sorted, is the same experiment, faster,
+    # and does not depend on the clusters' names. Rounding keeps sums of thirds in one kind.
+    kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
+    clusters = int(members.sum())
+    if _CLUSTERS_PER_KIND * len(members) > clusters:
+        kinds = np.repeat(kinds, members, axis=0)
+        return np.concatenate([counts @ kinds for counts in cluster_counts(clusters, resamples, seed)])
+    generator, shares = np.random.default_rng(seed), members / clusters
+    sizes = chunks(resamples, clusters)
+    return np.concatenate([generator.multinomial(clusters, shares, size=rows) @ kinds for rows in sizes])
 
 
 def mean_intervals(
-    columns: Sequence[NDArray[np.float64]], cluster: NDArray[np.intp], confidence: float, resamples: int, seed: int
+    columns: Sequence[Floats], cluster: Indices, confidence: float, resamples: int, seed: int
 ) -> list[Interval | None]:
     """Percentile intervals of means of finite values over resamples of clusters; ``None`` where they do not differ.
 
@@ -210,32 +249,28 @@ def mean_intervals(
         order = np.lexsort((counts, sums))  # blind to the clusters' names
         # One look-up for both; nothing is drawn of a mean without spread.
         totals.append(None if cluster_standard_error(scaled, cluster) is None else (sums + 1j * counts)[order])
-    generator = np.random.default_rng(seed)
-    clusters = len(np.unique(cluster))
-    means: list[list[NDArray[np.float64]]] = [[] for _ in columns]
-    for n in chunks(resamples, _CACHE_SHARE * clusters) if any(each is not None for each in totals) else ():
-        places = generator.integers(clusters, size=(n, clusters), dtype=np.int32)
-        for found, each in zip(means, totals, strict=True):
-            if each is not None:
-                drawn = each.take(places).sum(axis=1)
-                found.append(drawn.real / drawn.imag)
-    bounds = [percentile_interval(np.concatenate(found), confidence, cluster) if found else None for found in means]
+    means: list[list[Floats]] = [[] for _ in columns]
+    if any(total is not None for total in totals):
+        for indices in cluster_draws(len(np.unique(cluster)), resamples, seed):
+            for column, total in zip(means, totals, strict=True):
+                if total is not None:
+                    drawn = total.take(indices).sum(axis=1)
+                    column.append(drawn.real / drawn.imag)
+    bounds = [percentile_interval(np.concatenate(column), confidence, cluster) if column else None for column in means]
     return [
-        None if found is None else (float(np.ldexp(found[0], scale)), float(np.ldexp(found[1], scale)))
-        for found, scale in zip(bounds, scales, strict=True)
+        interval and (float(np.ldexp(interval[0], scale)), float(np.ldexp(interval[1], scale)))
+        for interval, scale in zip(bounds, scales, strict=True)
     ]
 
 
-def cluster_totals(
-    values: NDArray[np.float64], cluster: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+def cluster_totals(values: Floats, cluster: Indices) -> tuple[Floats, Indices]:
     """Sum of values and number of examples of each cluster, rounded alike whatever the order of rows."""
     order = np.argsort(values)
     codes = np.unique(cluster[order], return_inverse=True)[1]
     return np.bincount(codes, values[order]).astype(np.float64), np.bincount(codes)
 
 
-def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> float | None:
+def cluster_standard_error(values: Floats, cluster: Indices) -> float | None:
     """Standard error of a mean that allows for dependence within clusters.
 
     Returns:
@@ -252,7 +287,7 @@ def cluster_standard_error(values: NDArray[np.float64], cluster: NDArray[np.intp
     return math.sqrt(clusters / (clusters - 1) * math.fsum(residuals**2)) / len(values)
 
 
-def effective_clusters(counts: NDArray[Any]) -> NDArray[np.float64]:
+def effective_clusters(counts: NDArray[Any]) -> Floats:
     """Return the number of clusters of equal size among which a mean varies as much, in [1, clusters].
 
     Args:
@@ -275,9 +310,7 @@ def t_quantile(confidence: float, clusters: float) -> float:
     return float(stdtrit(max(clusters - 1, 1), (1 + confidence) / 2))
 
 
-def percentile_interval(
-    values: NDArray[np.float64], confidence: float, clusters: NDArray[np.intp] | None = None
-) -> Interval:
+def percentile_interval(values: Floats, confidence: float, clusters: Indices | None = None) -> Interval:
     """Return the interval that leaves out as many values below as above; values that are NaN do not count.
 
     Args:
@@ -350,35 +383,12 @@ def check_whole(**limits: tuple[int, int]) -> None:
             raise ScoresError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 
-def _totals(
-    values: NDArray[np.float64], cluster: NDArray[np.intp], category: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _totals(values: Floats, cluster: Indices, category: Indices) -> tuple[Floats, Floats]:
     shape = (int(cluster.max()) + 1, int(category.max()) + 1)
     cell = cluster * shape[1] + category
     cells = shape[0] * shape[1]
     sums, counts = np.bincount(cell, values, cells), np.bincount(cell, minlength=cells)
     return sums.reshape(shape).astype(np.float64), counts.reshape(shape).astype(np.float64)
-
-
-def _draw(content: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
-    """Column sums of resamples of rows: of shape (clusters, m) comes (resamples, m)."""
-    # Clusters of equal content are interchangeable: drawing kinds of clusters, sorted, is the same
-    # experiment, faster, and blind to the clusters' names. Rounding keeps sums of thirds in one kind.
-    kinds, members = np.unique(content.round(12), axis=0, return_counts=True)
-    draws = int(members.sum())
-    generator = np.random.default_rng(seed)
-    if _KINDS_WORTH_COUNTING * len(members) <= draws:
-        counts = (generator.multinomial(draws, members / draws, size=n) for n in chunks(resamples, draws))
-        return np.concatenate([each @ kinds for each in counts])
-    # Of many kinds it is faster to draw the clusters one by one, and to count; two chunks are in memory at a time.
-    found = []
-    for size in chunks(resamples, 2 * draws):
-        drawn = generator.integers(draws, size=(size, draws), dtype=np.int32)
-        drawn += draws * np.arange(size, dtype=np.int32)[:, np.newaxis]
-        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
-        found.append(counts.astype(np.float64) @ np.repeat(kinds, members, axis=0))
-    return np.concatenate(found)
 
 
 def _intervals(totals: _Totals, confidence: float) -> tuple[list[Interval], Interval]:
@@ -423,7 +433,7 @@ def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | Non
     return float(low), float(high)
 
 
-def _edge_interval(sums: NDArray[np.float64], counts: NDArray[np.float64], confidence: float) -> Interval | None:
+def _edge_interval(sums: Floats, counts: Floats, confidence: float) -> Interval | None:
     """Interval of a group whose clusters all have one mean, so that resamples cannot spread; ``None`` of any other."""
     seen = counts > 0
     means = sums[seen] / counts[seen]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .bootstrap import check_options, chunks, percentile_interval
+from .bootstrap import check_options, chunks, cluster_draws, percentile_interval
 
 # Of fewer models a correlation says nothing: of three, one order in three is a rise or a fall throughout.
 FEWEST = 4
@@ -79,13 +79,14 @@ def correlation(
         shapes = " and ".join(str(each.shape) for each in drawn)
         raise ScoresError(f"got resampled scores of shapes {shapes}; pass two of shape (resamples, {n})")
     found: dict[str, Any] = {"n": n, "p_value": None}
-    rows = resamples if drawn is None else len(drawn[0])
-    places = np.random.default_rng(seed).integers(0, max(n, 1), (rows, n))
-    both = (one[places], two[places]) if drawn is None else tuple(np.take_along_axis(x, places, 1) for x in drawn)
+    both: tuple[Floats, ...] = ()
+    if n >= FEWEST_WITH_INTERVAL:
+        models = np.concatenate([*cluster_draws(n, resamples if drawn is None else len(drawn[0]), seed)])
+        both = (one[models], two[models]) if drawn is None else tuple(np.take_along_axis(x, models, 1) for x in drawn)
     for name, of in _KINDS.items():
         value = float(of(one[None], two[None])[0]) if n >= FEWEST else np.nan
         is_known = bool(np.isfinite(value))
-        has_interval = is_known and n >= FEWEST_WITH_INTERVAL
+        has_interval = is_known and bool(both)
         found[name] = value if is_known else None
         found[f"{name}_interval"] = _interval(of(*both), confidence) if has_interval else None
         found[f"{name}_examples_interval"] = (

@@ -15,9 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import ScoresError
-from .bootstrap import chunks, cluster_bootstrap, cluster_counts, cluster_totals, percentile_interval, resampled_weights
+from .bootstrap import (
+    cluster_bootstrap,
+    cluster_sums,
+    cluster_totals,
+    percentile_interval,
+    resampled_totals,
+    resampled_weights,
+)
 from .estimators import Estimator, Floats, MeanOf, Numbers, OfTotals
-from .paired import Resampling, add_holm, cluster_permutation_test, compare_values
+from .paired import Resampling, add_holm, compare_values
+from .permutation import Flips, cluster_permutation_test, permutation_p_value
 from .spec import Examples
 
 MACRO = "macro_"
@@ -224,43 +232,41 @@ def _estimated_part(
 
 
 def _resampled_differences(one: Estimator, two: Estimator, clusters: Numbers, how: Resampling) -> Floats:
-    """Differences in resamples of whole clusters, of shape (resamples, scores)."""
+    """Compute differences in resamples of whole clusters, of shape (resamples, scores)."""
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
-        draws = cluster_counts(len(first), how.resamples, how.seed)
-        return np.concatenate([one.function(drawn @ first) - two.function(drawn @ second) for drawn in draws])
+        both = resampled_totals(np.hstack([one.values, two.values]), clusters, how.resamples, how.seed)
+        return np.subtract(
+            *(side.function(totals) for side, totals in zip((one, two), np.hsplit(both, 2), strict=True))
+        )
     return np.array([one(each) - two(each) for each in resampled_weights(clusters, how.resamples, how.seed)])
 
 
 def _exchange_p_values(one: Estimator, two: Estimator, clusters: Numbers, observed: Floats, how: Resampling) -> Floats:
-    """The share of random exchanges of the models on whole clusters that differ at least as much, by score."""
+    """Compute the share of exchanges of the models on whole clusters that differ at least as much, by score."""
     codes = np.unique(clusters, return_inverse=True)[1]
-    groups = int(codes.max()) + 1
-    generator = np.random.default_rng(how.seed)
     threshold = np.abs(observed) - _ROUNDING
-    extreme = np.zeros(len(observed))
     if isinstance(one, OfTotals) and isinstance(two, OfTotals):
-        first, second = _cluster_sums(one.values, clusters), _cluster_sums(two.values, clusters)
-        for count in chunks(how.permutations, groups):
-            moved = generator.integers(0, 2, (count, groups)) @ (second - first)
-            gaps = one.function(first.sum(axis=0) + moved) - two.function(second.sum(axis=0) - moved)
-            extreme += (np.abs(gaps) >= threshold).sum(axis=0)
+        first, second = cluster_sums(one.values, codes), cluster_sums(two.values, codes)
+
+        def gaps(flips: Flips) -> Floats:
+            moved = flips.astype(np.float64) @ (second - first)
+            return one.function(first.sum(axis=0) + moved) - two.function(second.sum(axis=0) - moved)
     else:
         both = one.stacked(two)
-        for _ in range(how.permutations):
-            exchanged = generator.integers(0, 2, groups)[codes].astype(np.float64)
-            gap = both(np.concatenate([1 - exchanged, exchanged])) - both(np.concatenate([exchanged, 1 - exchanged]))
-            extreme += np.abs(gap) >= threshold
-    undefined = np.isnan(observed)
-    return np.where(undefined, 1.0, (1 + extreme) / (1 + how.permutations))
 
+        def gaps(flips: Flips) -> Floats:
+            weights = flips[:, codes].astype(np.float64)
+            kept, exchanged = np.hstack([1 - weights, weights]), np.hstack([weights, 1 - weights])
+            return np.array([both(mine) - both(other) for mine, other in zip(kept, exchanged, strict=True)])
 
-def _cluster_sums(columns: Floats, clusters: Numbers) -> Floats:
-    """Column sums of each cluster, of shape (clusters, m), in an order that does not depend on that of the rows."""
-    codes = np.unique(clusters, return_inverse=True)[1]
-    sums = np.zeros((int(codes.max()) + 1, columns.shape[1]))
-    np.add.at(sums, codes, columns)
-    return sums
+    p_values = permutation_p_value(
+        lambda flips: (np.abs(gaps(flips)) >= threshold).sum(axis=0),
+        int(codes.max()) + 1,
+        how.permutations,
+        how.seed,
+        2 * len(codes),
+    )
+    return np.where(np.isnan(observed), 1.0, p_values)
 
 
 def pooled(parts: list[Examples], clusters: Numbers, rows: Numbers) -> Examples:

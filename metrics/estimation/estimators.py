@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.intp]
+from .bootstrap import Floats, Indices
+
+Numbers = Indices
 
 
 class Estimator(ABC):

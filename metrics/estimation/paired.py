@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import accumulate
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..common.errors import ScoresError
 from .aggregate import RESAMPLES
 from .bootstrap import (
     MIN_RESAMPLES,
+    Floats,
+    Indices,
     check_options,
     check_share,
     check_whole,
-    chunks,
     cluster_bootstrap,
     cluster_standard_error,
-    cluster_totals,
 )
 from .checks import Labels, as_float64, check_values, cluster_codes, refuse
+from .permutation import cluster_permutation_test
 from .spec import Described, category_numbers
 
 PERMUTATIONS = 10_000
 POWER = 0.8
 
 _FEW_DISCORDANT = 25
-
-# Sums and means closer than this, relative to the largest they could be, differ by rounding only.
-_SUM_ROUNDING = 1e-10
 
 
 class PairedOptions(Described, total=False):
@@ -126,7 +123,7 @@ def paired_difference(
         - ``wins``, ``losses``: number of examples on which the score of model 1 is higher, or lower.
         - ``agreement``: share of examples on which both score the same, in [0, 1].
         - ``n``, ``n_clusters``: number of examples and of clusters.
-        - ``permutation_p_value``: two-sided, see ``cluster_permutation_test``.
+        - ``permutation_p_value``: two-sided, see ``permutation.cluster_permutation_test``.
         - ``mcnemar_p_value``, ``mcnemar_method``: see ``mcnemar``; both ``None`` where some score is neither 0
           nor 1.
         - ``standard_error``: of ``difference``, robust to dependence within clusters (sandwich estimate over
@@ -158,10 +155,10 @@ def paired_difference(
 
 
 def compare_values(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    cluster: NDArray[np.intp],
-    categories: Mapping[str, NDArray[np.intp]],
+    first: Floats,
+    second: Floats,
+    cluster: Indices,
+    categories: Mapping[str, Indices],
     how: Resampling,
 ) -> dict[str, Any]:
     """What `paired_difference` returns, for checked values; `categories` has the examples of each."""
@@ -175,57 +172,6 @@ def add_holm(per_category: Mapping[str, dict[str, Any]]) -> None:
     adjusted = holm([part["permutation_p_value"] for part in per_category.values()])
     for part, p_value in zip(per_category.values(), adjusted.tolist(), strict=True):
         part["p_value_holm"] = p_value
-
-
-def cluster_permutation_test(
-    differences: ArrayLike, clusters: Labels | None = None, *, permutations: int = 10_000, seed: int = 0
-) -> float:
-    """Test whether differences are symmetric around zero, flipping the signs of whole clusters.
-
-    If two models are equally good, and their errors are spread alike over images, exchanging their scores on all
-    examples of an image gives an equally likely outcome. Where one is right or wrong on whole images and the other is
-    not, the test of 5 % rejects 6 to 45 % of equally good models with 15 images, and 4 to 6 % with 300; a studentised
-    statistic changes nothing, since flips of equal clusters order both alike. The p-value is the chance that such an
-    exchange, by a coin flip for each cluster, gives a sum of differences at least as far from zero. Sums that equal the
-    observed one up to rounding count.
-
-    It is exact, and ``seed`` unused, where all outcomes can be told by at most ``permutations`` cases: clusters
-    of equal absolute sum are interchangeable, so that m_1, m_2, … clusters of one absolute sum each make
-    (m_1 + 1) (m_2 + 1) … cases, never more than 2 ** (clusters). Unclustered differences of -1, 0 and 1 thus
-    get the exact sign test. Otherwise the p-value is (1 + c) / (1 + permutations), with c random flips
-    at least as far out: valid, and never 0.
-
-    Args:
-        differences: array-like of shape (n,), finite: score of model 1 minus score of model 2.
-        clusters: one label per example, its image; ``None`` makes each example its own cluster.
-        permutations: number of random flips, at least 100.
-        seed: seed of the random flips, a whole number from 0.
-
-    Returns:
-        The two-sided p-value, in (0, 1]; 1 where no cluster's sum differs from zero. It does not depend on the
-        order of rows, on the names of clusters, or on which model comes first.
-
-    Raises:
-        ScoresError: no differences, NaN or infinite ones, labels missing or of another number, or an option
-            outside its range.
-
-    Source: Winkler et al., NeuroImage 92, 2014 (sign flips of whole blocks); Phipson and Smyth, Statistical
-    Applications in Genetics and Molecular Biology 9, 2010 (counting the observed outcome).
-
-    >>> cluster_permutation_test([1, 1, 1, 0], ["a", "a", "b", "c"])  # ±2 ±1: 3 or -3 in 2 of 4 cases
-    0.5
-    """
-    check_whole(permutations=(permutations, MIN_RESAMPLES), seed=(seed, 0))
-    values = as_float64(differences, "differences")
-    if values.ndim != 1 or not values.size:
-        raise ScoresError(f"the differences have shape {values.shape}; pass one per example, at least one")
-    refuse(
-        ~np.isfinite(values),
-        "the difference is {first} in {rows}; a NaN or infinite one has no direction: leave these examples out, for "
-        "both models, and report how many",
-        values,
-    )
-    return _permutation_p_value(values, cluster_codes(clusters, len(values)), permutations, seed)
 
 
 def mcnemar(wins: int, losses: int) -> tuple[float, str]:
@@ -259,7 +205,7 @@ def mcnemar(wins: int, losses: int) -> tuple[float, str]:
     return math.erfc(distance / math.sqrt(2 * discordant)), "chi-square"
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike) -> Floats:
     """Correct p-values for the number of tests made, by Holm's step-down method.
 
     Rejecting where the result is at most 5 % keeps the chance of any false rejection at 5 %, however the tests
@@ -294,7 +240,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return np.minimum(adjusted, 1.0)
 
 
-def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[Floats, Floats]:
     pair = []
     for name, values in (("values1", values1), ("values2", values2)):
         try:
@@ -310,9 +256,7 @@ def _check_pair(values1: ArrayLike, values2: ArrayLike) -> tuple[NDArray[np.floa
     return first, second
 
 
-def _compare(
-    first: NDArray[np.float64], second: NDArray[np.float64], cluster: NDArray[np.intp], how: Resampling
-) -> dict[str, Any]:
+def _compare(first: Floats, second: Floats, cluster: Indices, how: Resampling) -> dict[str, Any]:
     n = len(first)
     differences = first - second
     wins, losses = int((first > second).sum()), int((first < second).sum())
@@ -329,7 +273,9 @@ def _compare(
         "agreement": (n - wins - losses) / n,
         "n": n,
         "n_clusters": len(np.unique(cluster)),
-        "permutation_p_value": _permutation_p_value(differences, cluster, how.permutations, how.seed),
+        "permutation_p_value": cluster_permutation_test(
+            differences, cluster, permutations=how.permutations, seed=how.seed
+        ),
         "mcnemar_p_value": p_value,
         "mcnemar_method": method,
         "standard_error": error,
@@ -337,59 +283,9 @@ def _compare(
     }
 
 
-def _interval(differences: NDArray[np.float64], cluster: NDArray[np.intp], how: Resampling) -> list[float]:
+def _interval(differences: Floats, cluster: Indices, how: Resampling) -> list[float]:
     if len(np.unique(cluster)) == 1:
         return [-1.0, 1.0]
     shares = (differences + 1) / 2
     intervals = cluster_bootstrap(shares, cluster, None, how.confidence, how.resamples, how.seed)
     return [2 * bound - 1 for bound in intervals.micro]
-
-
-def _permutation_p_value(
-    differences: NDArray[np.float64], cluster: NDArray[np.intp], permutations: int, seed: int
-) -> float:
-    scale = np.abs(differences).max()
-    if not scale:
-        return 1.0
-    sums = cluster_totals(differences / scale, cluster)[0].round(12)
-    values, members = np.unique(np.abs(sums[sums != 0]), return_counts=True)
-    threshold = abs(math.fsum(sums)) - _SUM_ROUNDING * math.fsum(values * members)
-    if math.prod((members + 1).tolist()) <= permutations:
-        return _exact_p_value(values, members, threshold)
-    extreme = _extreme_flips(values, members, threshold, permutations, seed)
-    return (1 + extreme) / (1 + permutations)
-
-
-def _exact_p_value(values: NDArray[np.float64], members: NDArray[np.intp], threshold: float) -> float:
-    sums, chances = np.zeros(1), np.ones(1)
-    for value, count in zip(values.tolist(), members.tolist(), strict=True):
-        sums = np.add.outer(sums, value * np.arange(-count, count + 1, 2)).ravel()
-        chances = np.multiply.outer(chances, _coin_flips(count)).ravel()
-    return min(1.0, math.fsum(chances[np.abs(sums) >= threshold]))
-
-
-def _coin_flips(count: int) -> list[float]:
-    """Chance of 0, 1, … heads in ``count`` flips of a coin."""
-    ways = accumulate(range(count), lambda ways, heads: ways * (count - heads) // (heads + 1), initial=1)
-    return [way / 2**count for way in ways]
-
-
-def _extreme_flips(
-    values: NDArray[np.float64], members: NDArray[np.intp], threshold: float, permutations: int, seed: int
-) -> int:
-    """Number of random flips whose sum is at least as far from zero as ``threshold``."""
-    generator = np.random.default_rng(seed)
-    total = math.fsum(values * members)
-    # A binomial draw for each absolute sum replaces its clusters' coins, but costs as much as many coins.
-    by_kind = 8 * len(values) <= members.sum()
-    weights = values if by_kind else np.repeat(values, members)
-    extreme = 0
-    for flips in chunks(permutations, len(weights)):
-        size = (flips, len(weights))
-        if by_kind:
-            positive = generator.binomial(members, 0.5, size)
-        else:
-            positive = generator.integers(0, 2, size, dtype=np.uint8)
-        sums = 2 * (positive.astype(np.float64) @ weights) - total
-        extreme += int(np.count_nonzero(np.abs(sums) >= threshold))
-    return extreme

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +57,20 @@ class ScoreSpec:
 
 
 @dataclass(frozen=True)
+class TableSpec:
+    """A table that a metric returns besides its scores.
+
+    Args:
+        name: its key in the metric's results.
+        kind: "shares" of the examples by label, "means" by label, "groups" of categories with their scores, or
+            "rates": a fraction for each category.
+    """
+
+    name: str
+    kind: Literal["shares", "means", "groups", "rates"]
+
+
+@dataclass(frozen=True)
 class MetricSpec:
     """The specification of a metric: ``SPEC`` in ``spec.py`` of its folder.
 
@@ -75,6 +89,7 @@ class MetricSpec:
             together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
         version: raised by hand when the values for some inputs change, so that stored results are computed again;
             ``tests/metrics/test_golden_values.py`` fails if values change without it.
+        tables: the tables that it returns besides its scores, in the order of reports.
     """
 
     function: MetricFunction
@@ -87,6 +102,7 @@ class MetricSpec:
     positive_captions: int = 1
     is_joint: bool = False
     version: int = 1
+    tables: tuple[TableSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if self.task_type not in TASK_TYPES:
@@ -147,7 +163,6 @@ class Examples:
         with_macro: whether means have macro averages.
         with_tie_rate: whether the share of ties is a number of the results.
         has_ties: whether `tied` is meaningful; false for metrics without ties of single examples.
-        category_key: the key of the results by category.
     """
 
     rows: Numbers
@@ -166,7 +181,6 @@ class Examples:
     with_macro: bool = True
     with_tie_rate: bool = True
     has_ties: bool = True
-    category_key: str = "per_category"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -231,7 +245,6 @@ class Examples:
             with_macro=self.with_macro,
             with_tie_rate=self.with_tie_rate,
             has_ties=self.has_ties,
-            category_key=self.category_key,
         )
 
 

@@ -119,7 +119,7 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
 
 
 def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, number: int) -> None:
-    """One round, from 0, in place; decided by the model's weights, the recipe and the number alone."""
+    """Train one round, counted from 0, in place; deterministic in the model's weights, the recipe and the round."""
     rng = np.random.default_rng(recipe.seed + number)
     pixels, captions = load_scenes(recipe, number)
 

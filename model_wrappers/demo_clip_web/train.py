@@ -34,7 +34,7 @@ _PURPOSE = 1000
 class Recipe:
     """All that determines the result, except the versions of the libraries and the number of threads.
 
-    A step has `batch_size` pairs in groups of `group`: each image is compared with the captions of its group alone, and
+    A step has `batch_size` pairs in groups of `group`: each image is compared only with the captions of its group, and
     each caption with the images. So the number of negatives can be changed and nothing else.
     """
 
@@ -81,7 +81,7 @@ def load_scenes(recipe: Recipe, *, quiet: bool = False) -> tuple[torch.Tensor, l
 
 
 def grouped_loss(images: torch.Tensor, captions: torch.Tensor, scale: torch.Tensor, group: int) -> torch.Tensor:
-    """CLIP's loss, each image and caption among those of its group alone.
+    """Return CLIP's loss within groups: each image is compared only with the captions of its group, and vice versa.
 
     Args:
         images, captions: normalised embeddings (n, d) of pairs, n a multiple of `group`.

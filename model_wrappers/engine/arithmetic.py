@@ -25,30 +25,30 @@ def full_float32() -> Iterator[dict[str, str]]:
     """
     import torch
 
-    places = {name: _below(torch.backends, name) for name in _OPERATIONS}
-    new = {name: place.fp32_precision for name, place in places.items() if hasattr(place, "fp32_precision")}
+    modules = {name: _below(torch.backends, name) for name in _OPERATIONS}
+    new = {name: module.fp32_precision for name, module in modules.items() if hasattr(module, "fp32_precision")}
     old: dict[str, bool] = {}
     for name in _LEGACY:
         with suppress(RuntimeError):  # the user's own settings disagree already
-            old[name] = places[name].allow_tf32
+            old[name] = modules[name].allow_tf32
     if not new and not any(old.values()):
         yield {}
         return
     try:
         for name in _LEGACY:
-            places[name].allow_tf32 = False
+            modules[name].allow_tf32 = False
         for name in new:
-            places[name].fp32_precision = "ieee"
-        found = new or {name: "tf32" for name, value in old.items() if value}
-        yield {name: value for name, value in found.items() if value not in ("ieee", "none")}
+            modules[name].fp32_precision = "ieee"
+        settings = new or {name: "tf32" for name, value in old.items() if value}
+        yield {name: value for name, value in settings.items() if value not in ("ieee", "none")}
     finally:
         for name, value in old.items():
-            places[name].allow_tf32 = value
+            modules[name].allow_tf32 = value
         for name, value in new.items():
-            places[name].fp32_precision = value
+            modules[name].fp32_precision = value
 
 
 def _below(parent: Any, name: str) -> Any:
-    for part in name.split("."):
-        parent = getattr(parent, part)
+    for name_part in name.split("."):
+        parent = getattr(parent, name_part)
     return parent

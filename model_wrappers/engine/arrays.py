@@ -28,20 +28,20 @@ def as_numbers(model: str, values: Any) -> Any:
     Raises:
         ModelError: something else than real numbers, or rows of different lengths.
     """
-    given: Any = values
+    rows: Any = values
     if isinstance(values, list | tuple) and not all(isinstance(value, int | float) for value in values):
-        given = [as_array(model, value) for value in values]
+        rows = [as_array(model, value) for value in values]
     try:
-        if is_tensor(given):
-            given = given.detach()
-            if given.layout is not sys.modules["torch"].strided:
-                given = given.to_dense()
-            if given.is_floating_point():
-                return given if given.element_size() == 8 else given.float()
-            if given.is_complex():
+        if is_tensor(rows):
+            rows = rows.detach()
+            if rows.layout is not sys.modules["torch"].strided:
+                rows = rows.to_dense()
+            if rows.is_floating_point():
+                return rows if rows.element_size() == 8 else rows.float()
+            if rows.is_complex():
                 raise TypeError("complex numbers")
-            return given.cpu().double()
-        array = np.asarray(given)
+            return rows.cpu().double()
+        array = np.asarray(rows)
         if array.dtype.kind not in "fiubV":
             raise TypeError(f"an array of {array.dtype}")
         # bfloat16 of other libraries is of kind V.
@@ -56,8 +56,8 @@ def as_numbers(model: str, values: Any) -> Any:
 
 def as_array(model: str, values: Any) -> np.ndarray:
     """Return what `as_numbers` returns, copied from its device."""
-    numbers = as_numbers(model, values)
-    return numbers.cpu().numpy() if is_tensor(numbers) else numbers
+    rows = as_numbers(model, values)
+    return rows.cpu().numpy() if is_tensor(rows) else rows
 
 
 def as_column(model: str, scores: Any, count: int) -> Any:
@@ -82,8 +82,8 @@ def joined(model: str, batches: Sequence[Any]) -> Any:
     """
     shapes = {tuple(batch.shape[1:]) for batch in batches}
     if len(shapes) > 1 or any(len(batch.shape) not in (1, 2) for batch in batches):
-        found = " and ".join(str(tuple(batch.shape)) for batch in batches[:2])
-        raise ModelError(f"{model} gave arrays of the shapes {found}; expected one row of numbers for each item")
+        shapes_text = " and ".join(str(tuple(batch.shape)) for batch in batches[:2])
+        raise ModelError(f"{model} gave arrays of the shapes {shapes_text}; expected one row of numbers for each item")
     if all(map(is_tensor, batches)) and len({batch.device for batch in batches}) == 1:
         return sys.modules["torch"].cat(list(batches))
     return np.concatenate([as_array(model, batch) for batch in batches])

@@ -111,7 +111,7 @@ def check(
             precision nor the tokens can be checked.
         benchmarks: benchmarks, or parts of them, whose cost is to be estimated from their cards.
         options: device, dtype, revision and settings. In another dtype than float32, for a model that is too large, a
-            score may depend on the batch, which is told and no failure.
+            score may depend on the batch: this is a note and not a failure.
 
     Raises:
         ModelError: it cannot be loaded, follows no protocol, or gives NaN.
@@ -129,7 +129,7 @@ def check(
     tasks = _tasks(loaded)
     plan = ScoringPlan(tasks)
     alone, together = (score_alone(loaded, plan, size) for size in (1, _TOGETHER))
-    rows = [[row for number in range(len(tasks)) for row in found.rows(number)] for _, found in (alone, together)]
+    rows = [[row for number in range(len(tasks)) for row in results.rows(number)] for _, results in (alone, together)]
     findings = [*_scores(loaded, rows[1]), _batches(loaded, rows)]
     if isinstance(model, str):
         findings += [_precision(model, loaded, options, tasks), _tokens(model, loaded, plan)]
@@ -142,19 +142,21 @@ def _tasks(model: Model) -> list[TaskData]:
     able = abilities(model)
     if not able:
         raise ModelError(f"{model.info.name} follows none of the protocols in model_wrappers/engine/protocol.py")
-    chosen = [each for task_type, samples in _SAMPLES.items() if task_type in able for each in samples]
-    return [task for reference, size in chosen for task in sample(load_examples(reference), size)]
+    samples_of_model = [
+        task_sample for task_type, samples in _SAMPLES.items() if task_type in able for task_sample in samples
+    ]
+    return [task for reference, size in samples_of_model for task in sample(load_examples(reference), size)]
 
 
 def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
-    """Yield findings: do scores depend on image and caption? A stage has refused NaN before."""
+    """Check that scores depend on the image and on the caption. NaN has been refused by the stage before."""
     pairs = [np.array(row.scores) for row in rows if isinstance(row, MatchingRow)]
     if pairs:
         groups = np.array([scores for scores in pairs if len(scores) > 1])
         by_image, by_caption = (np.ptp(groups, axis=axis).max() > 0 for axis in (1, 2))
         lacking = [
-            f"ignore the {what}"
-            for what, depends in (("image", by_image or isinstance(model, TextScorer)), ("caption", by_caption))
+            f"ignore the {input_name}"
+            for input_name, depends in (("image", by_image or isinstance(model, TextScorer)), ("caption", by_caption))
             if not depends
         ]
         sees = "the caption alone: a text-only model" if isinstance(model, TextScorer) else "image and caption"
@@ -171,19 +173,19 @@ def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding("answers", FAILED if same else PASSED, f"{len(answers)} questions, {yes} answered with yes")
     phrases = [scores for row in rows if isinstance(row, DetectionRow) for scores in row.scores or ()]
     if phrases:
-        found = [len(scores) for scores in phrases]
-        state = PASSED if any(found) else FAILED
-        yield Finding("boxes", state, f"{sum(found):,} boxes for {len(found)} phrases, at most {max(found)} for one")
+        counts = [len(scores) for scores in phrases]
+        state = PASSED if any(counts) else FAILED
+        yield Finding("boxes", state, f"{sum(counts):,} boxes for {len(counts)} phrases, at most {max(counts)} for one")
 
 
 def _batches(model: Model, rows: Sequence[Sequence[Row]]) -> Finding:
-    """The largest difference of a score between batches of `_TOGETHER` and of one, relative above 1."""
+    """Compare scores in batches of `_TOGETHER` with scores of single items; differences are relative above 1."""
     worst = 0.0
-    for one, other in zip(*rows, strict=True):
-        if isinstance(one, DetectionRow) and isinstance(other, DetectionRow):
-            a, b = ([max(scores, default=0.0) for scores in row.scores or ()] for row in (one, other))
-        elif isinstance(one, MatchingRow | VQARow) and isinstance(other, MatchingRow | VQARow):
-            a, b = (row.score if isinstance(row, VQARow) else row.scores for row in (one, other))
+    for alone_row, batch_row in zip(*rows, strict=True):
+        if isinstance(alone_row, DetectionRow) and isinstance(batch_row, DetectionRow):
+            a, b = ([max(scores, default=0.0) for scores in row.scores or ()] for row in (alone_row, batch_row))
+        elif isinstance(alone_row, MatchingRow | VQARow) and isinstance(batch_row, MatchingRow | VQARow):
+            a, b = (row.score if isinstance(row, VQARow) else row.scores for row in (alone_row, batch_row))
         else:
             continue
         a, b = np.array(a, np.float64), np.array(b, np.float64)
@@ -202,10 +204,10 @@ def _precision(name: str, model: Model, options: LoadOptions, tasks: list[TaskDa
         return Finding("bfloat16", SKIPPED, f"there is no float32 to compare with in {options.dtype}")
     try:
         half: Any = load_model(name, replace(options, dtype="bfloat16"))
-        found = changed_decisions(half, model, tasks, batch_size=_TOGETHER, size=max(len(t.examples) for t in tasks))
+        counts = changed_decisions(half, model, tasks, batch_size=_TOGETHER, size=max(len(t.examples) for t in tasks))
     except ModelError as error:
         return Finding("bfloat16", NOTE, str(error))
-    changes, compared = found["precision_changes"], found["precision_sample"]
+    changes, compared = counts["precision_changes"], counts["precision_sample"]
     text = f"{changes} of {compared} decisions differ from float32"
     return Finding("bfloat16", NOTE if changes else PASSED, text)
 
@@ -224,44 +226,50 @@ def _decoding(model: Model, tasks: list[TaskData]) -> Iterator[Finding]:
     """Count the decisions that change with ``--decode gpu``, where it can be tried."""
     if not str(getattr(model, "device", "")).startswith("cuda") or not find_spec("torchvision"):
         return
-    other = copy.copy(model)
+    decoding_model = copy.copy(model)
     try:
-        decode_on_gpu(other)
+        decode_on_gpu(decoding_model)
     except ModelError as error:
         yield Finding("decode gpu", SKIPPED, str(error))
         return
-    found = changed_decisions(other, model, tasks, batch_size=_TOGETHER, size=len(tasks[0].examples), plan=_JpegPlan)
-    changes, compared = found["precision_changes"], found["precision_sample"]
+    counts = changed_decisions(
+        decoding_model, model, tasks, batch_size=_TOGETHER, size=len(tasks[0].examples), plan=_JpegPlan
+    )
+    changes, compared = counts["precision_changes"], counts["precision_sample"]
     state = NOTE if changes else PASSED
     yield Finding("decode gpu", state, f"{changes} of {compared} decisions change if images are decoded on the GPU")
 
 
 def _tokens(name: str, model: Model, plan: ScoringPlan) -> Finding:
-    """Compare the family's tokens with those of the checkpoint's own tokenizer."""
+    """Compare the family's tokens with the tokens from the checkpoint's tokenizer."""
     captions = plan.captions.texts or plan.questions.texts
     captions = captions or [query.caption for asked in plan.queries.values() for query in asked]
     reference = _reference_tokenizer(name, model)
     if reference is None or not isinstance(model, DualEncoder | CrossEncoder | TextScorer):
         return Finding("tokens", SKIPPED, "the model does not take tokens of a tokenizer of transformers")
     ours = model.prepare_captions(captions)
-    whole, inner = (reference(captions, add_special_tokens=added)["input_ids"] for added in (True, False))
+    with_special, without_special = (
+        reference(captions, add_special_tokens=added)["input_ids"] for added in (True, False)
+    )
     strange = [
-        place
-        for place, ids in enumerate(ours)
-        if list(ids) != list(whole[place]) and not _is_within(inner[place], list(ids))
+        index
+        for index, ids in enumerate(ours)
+        if list(ids) != list(with_special[index]) and not _is_within(without_special[index], list(ids))
     ]
     if strange:
-        place = strange[0]
+        index = strange[0]
         text = f"{len(strange)} of {len(ours)} captions are not as by {type(reference).__name__}, the first: "
-        return Finding("tokens", NOTE, f"{text}{captions[place]!r}: {list(ours[place])} instead of {whole[place]}")
-    same = sum(list(ids) == list(own) for ids, own in zip(ours, whole, strict=True))
+        return Finding(
+            "tokens", NOTE, f"{text}{captions[index]!r}: {list(ours[index])} instead of {with_special[index]}"
+        )
+    same = sum(list(ids) == list(reference_ids) for ids, reference_ids in zip(ours, with_special, strict=True))
     where = "" if same == len(ours) else ", within the family's own prompt or with its own special tokens"
     text = f"{len(ours)} captions as by {type(reference).__name__}{where}; at most {model.max_tokens} are read of each"
     return Finding("tokens", PASSED, text)
 
 
 def _reference_tokenizer(name: str, model: Model) -> Any:
-    """The checkpoint's own tokenizer; None if `transformers` knows none."""
+    """Return the checkpoint's tokenizer, or None if `transformers` cannot load one."""
     if not hasattr(model, "module"):
         return None
     from transformers import AutoTokenizer
@@ -274,17 +282,17 @@ def _reference_tokenizer(name: str, model: Model) -> Any:
         return None
 
 
-def _is_within(part: Sequence[int], whole: Sequence[int]) -> bool:
-    size = len(part)
-    return any(list(whole[start : start + size]) == list(part) for start in range(len(whole) - size + 1))
+def _is_within(needle: Sequence[int], ids: Sequence[int]) -> bool:
+    size = len(needle)
+    return any(list(ids[start : start + size]) == list(needle) for start in range(len(ids) - size + 1))
 
 
 def _cost(reference: str, model: Model, measured: Stages, plan: ScoringPlan) -> float | None:
-    """Seconds for a benchmark by the counts of its card: as if no image or caption of two configurations were one."""
-    name, part = split_reference(reference)
+    """Return seconds for a benchmark by the counts on its card, which count a shared image once per configuration."""
+    name, config_part = split_reference(reference)
     benchmark, counts = get_benchmark(name), card_counts(name)
-    wanted: dict[str, float] = {}
-    for task, configs in benchmark.select(name, part, abilities(model)):
+    items: dict[str, float] = {}
+    for task, configs in benchmark.select(name, config_part, abilities(model)):
         for config in configs:
             rows, images = counts.get((config, benchmark.split_for(task)), (None, None))
             if rows is None or images is None:
@@ -292,7 +300,7 @@ def _cost(reference: str, model: Model, measured: Stages, plan: ScoringPlan) -> 
             stages = {"detection": {"boxes": rows}, "vqa": {"questions": rows}}.get(
                 task.task_type, {"images": images, "captions": 2 * rows, "pairs": IMAGE_COST * images + 2 * rows}
             )
-            wanted = {stage: wanted.get(stage, 0) + stages.get(stage, 0) for stage in {**wanted, **stages}}
+            items = {stage: items.get(stage, 0) + stages.get(stage, 0) for stage in {**items, **stages}}
     sampled = {
         "images": len(plan.captions.images()),
         "captions": len(plan.captions.texts),
@@ -300,5 +308,5 @@ def _cost(reference: str, model: Model, measured: Stages, plan: ScoringPlan) -> 
         "boxes": len(plan.queries),
         "questions": len(plan.questions),
     }
-    spent = {stage: measured.seconds[stage]["total"] for stage in wanted if stage in measured.seconds}
-    return sum(seconds * wanted[stage] / sampled[stage] for stage, seconds in spent.items()) if spent else None
+    spent = {stage: measured.seconds[stage]["total"] for stage in items if stage in measured.seconds}
+    return sum(seconds * items[stage] / sampled[stage] for stage, seconds in spent.items()) if spent else None

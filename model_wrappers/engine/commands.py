@@ -18,7 +18,7 @@ from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
-    from ...metrics.evaluation import PredictionFiles
+    from ...metrics.results.report import PredictionFiles
     from .checking import ModelCheck
     from .estimate import Estimate
     from .protocol import RequestPlan
@@ -117,15 +117,15 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
         for field in fields(RunOptions)
     ]
-    own = list(signature(command, eval_str=True).parameters.values())
+    parameters = list(signature(command, eval_str=True).parameters.values())
 
     @wraps(command)
     def wrapper(**values: Any) -> None:
         command(options=RunOptions(**{field.name: values.pop(field.name) for field in fields(RunOptions)}), **values)
 
-    place = [parameter.name for parameter in own].index("options")
-    own[place : place + 1] = added
-    wrapper.__signature__ = Signature(own)  # pyright: ignore[reportAttributeAccessIssue]
+    position = [parameter.name for parameter in parameters].index("options")
+    parameters[position : position + 1] = added
+    wrapper.__signature__ = Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
     return wrapper
 
 
@@ -150,7 +150,7 @@ def run(
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `accelerate launch --multi_gpu "$(which vl-assay)" run demo-clip`
     """
-    from ...metrics.evaluation import check_options
+    from ...metrics.results.compute import check_options
     from . import runner
 
     check_options(ties=ties)
@@ -180,7 +180,7 @@ def check(
     """Is a model loaded as its authors meant, and what does a benchmark cost? The first thing to run with a new model.
 
     Scores pairs of toy_scenes (or questions, or phrases) together and one at a time, in float32 and in bfloat16, and
-    compares the tokens with those of the checkpoint's own tokenizer. Exit status 1 if something is wrong.
+    compares the tokens with the checkpoint's tokenizer. Exit status 1 if something is wrong.
 
     Examples: `vl-assay check demo-clip` · `vl-assay check Salesforce/blip-itm-base-coco sugarcrepe aro -s head=itc` ·
     `vl-assay check ./my-checkpoint --json`
@@ -192,12 +192,12 @@ def check(
     from .protocol import LoadOptions
 
     options = LoadOptions(default_device(0), dtype, revision, parse_settings(setting))
-    found = checking.check(model, benchmarks or (checking.BENCHMARK,), options)
+    result = checking.check(model, benchmarks or (checking.BENCHMARK,), options)
     if json_:
-        typer.echo(json.dumps({"verdict": found.verdict, **asdict(found)}, indent=1, default=str))
+        typer.echo(json.dumps({"verdict": result.verdict, **asdict(result)}, indent=1, default=str))
     else:
-        _print_check(found)
-    if not found.is_passed:
+        _print_check(result)
+    if not result.is_passed:
         raise typer.Exit(1)
 
 
@@ -234,7 +234,7 @@ def merge(
     """Make the predictions of a run from its shards: the same as without shards.
 
     Says which shards are missing or damaged; these are run again, and merged with the others. Near-ties are re-checked
-    by the model, on a machine like those of the shards. `vl-assay report` evaluates the predictions.
+    by the model, so merge on the same kind of machine. `vl-assay report` evaluates the predictions.
 
     Example: `vl-assay merge shard-1 shard-2 --out merged`
     """
@@ -259,25 +259,25 @@ def cache(clear: Annotated[bool, typer.Option("--clear", help="Remove all of the
         typer.echo(f"{clear_cache() / 1e6:,.1f} MB removed")
         return
     rows = [
-        (each.name, each.revision[:20], each.dtype, str(each.parts), f"{each.bytes / 1e6:,.1f}")
-        for each in cached_models()
+        (stored.name, stored.revision[:20], stored.dtype, str(stored.parts), f"{stored.bytes / 1e6:,.1f}")
+        for stored in cached_models()
     ]
     table = simple_table(("model", "revision", "dtype", "parts", "MB"), rows, title="Stored results")
     print_tables([table if rows else "nothing is stored"])
 
 
-def _print_check(found: ModelCheck) -> None:
+def _print_check(result: ModelCheck) -> None:
     from ...metrics.common.documents import print_tables, simple_table
 
-    info = found.info
-    about = f"{info.name}: family {info.family}, {info.parameters:,} parameters, loaded in {found.seconds:.1f} s"
-    rows = [(finding.name, finding.state, finding.text) for finding in found.findings]
-    typer.echo(found.verdict)
+    info = result.info
+    about = f"{info.name}: family {info.family}, {info.parameters:,} parameters, loaded in {result.seconds:.1f} s"
+    rows = [(finding.name, finding.state, finding.text) for finding in result.findings]
+    typer.echo(result.verdict)
     print_tables([simple_table(("check", "result", "finding"), rows, title=about)])
-    for benchmark, seconds in found.costs.items():
+    for benchmark, seconds in result.costs.items():
         cost = "its card has no counts" if seconds is None else f"at most about {_duration(seconds)} here"
         typer.echo(f"{benchmark}: {cost}; `vl-assay run MODEL {benchmark} --plan` measures it")
-    typer.echo(f"peak memory {found.memory / 1e9:,.1f} GB")
+    typer.echo(f"peak memory {result.memory / 1e9:,.1f} GB")
 
 
 def _duration(seconds: float) -> str:
@@ -292,9 +292,9 @@ def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
     if isinstance(estimate, RequestPlan):
         typer.echo(f"{model}: {estimate}. No question was sent.")
         return
-    whole = max(estimate.total, 1e-9)
+    total = max(estimate.total, 1e-9)
     spent = estimate.seconds.items()
-    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / whole:.0f} %") for phase, seconds in spent]
+    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / total:.0f} %") for phase, seconds in spent]
     title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
     rows = [*rows, None, ("all", f"{estimate.total:,.1f}", "")]
     print_tables([simple_table(("phase", "seconds", "share"), rows, title=title, numbers=True)])

@@ -30,14 +30,14 @@ class RunConfig:
     | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
     | `decode` | None | ``"gpu"``: decode and resize JPEG files there, another preprocessing; see `gpu_decoding` |
     | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, for enough images |
-    | `cache` | None | whether results are kept for later runs; None: those of models given by name |
+    | `cache` | None | whether results are stored for later runs; None: only for models given by name |
     | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
-    | `limit` | None | the most examples of each task, for a quick look: predictions that say that they are partial |
-    | `shard` | None | compute this part alone, such as ``"3/16"``, for `merge`; see `shards` |
+    | `limit` | None | at most so many examples of each task, for a quick look; predictions are marked as partial |
+    | `shard` | None | compute only this part, such as ``"3/16"``, for `merge`; see `shards` |
     | `engine` | "" | ``"ray"``: on a Ray cluster, a task for each GPU; ``"ray:0.5"``: two; see `ray_engine` |
     | `progress` | True | whether to show progress bars and a summary |
 
-    The dtype ``"auto"`` is bfloat16, and float32 for what that cannot decide; see `precision`. In float32 and with it
+    The dtype ``"auto"`` is bfloat16, and recomputes close scores in float32; see `precision`. In float32 and ``"auto"``
     neither `batch_size` nor `workers` changes a decision. Results of other models are not kept by default, since such a
     model may change without changing its `info`. `check_precision` loads the model again, so it needs a name.
 

@@ -22,37 +22,42 @@ _WIDTH = 6
 
 def detect(model: Detector, plan: ScoringPlan, stages: Stages) -> dict[tuple[int, PhraseQuery], Detections]:
     """Return the detections of every query of a plan, by image number and query, including queries without boxes."""
-    numbers = list(plan.queries)
-    asked = [list(plan.queries[number]) for number in numbers]
+    image_numbers = list(plan.queries)
+    asked = [list(plan.queries[number]) for number in image_numbers]
 
     def load(item: Item) -> Loaded:
-        return load_image(model, plan, numbers[item[0]])
+        return load_image(model, plan, image_numbers[item[0]])
 
     def compute(batch: Batch) -> list[np.ndarray]:
         queries = [asked[item[0]] for item in batch.items]
-        found = list(model.detect(batch.images, batch.sizes, queries))
-        if len(found) != len(queries):
-            raise ModelError(f"{model.info.name} gave boxes for {len(found)} of {len(queries)} images")
-        return [_row(model.info.name, len(own), boxes) for own, boxes in zip(queries, found, strict=True)]
+        detections = list(model.detect(batch.images, batch.sizes, queries))
+        if len(detections) != len(queries):
+            raise ModelError(f"{model.info.name} gave boxes for {len(detections)} of {len(queries)} images")
+        return [
+            _row(model.info.name, len(image_queries), boxes)
+            for image_queries, boxes in zip(queries, detections, strict=True)
+        ]
 
-    owners = [item_key(plan.images[number]) for number in numbers]
-    keys = [item_key(plan.images[number], json.dumps(queries)) for number, queries in zip(numbers, asked, strict=True)]
+    owners = [item_key(plan.images[number]) for number in image_numbers]
+    keys = [
+        item_key(plan.images[number], json.dumps(queries)) for number, queries in zip(image_numbers, asked, strict=True)
+    ]
     rows = stages.run(Work("boxes", keys, compute, load=load, owners=owners, ragged=True))
     detections = {}
-    for number, queries, row in zip(numbers, asked, rows, strict=True):
+    for number, queries, row in zip(image_numbers, asked, rows, strict=True):
         table = np.reshape(row, (-1, _WIDTH))
         for index, query in enumerate(queries):
-            own = table[table[:, 0] == index]
-            detections[number, query] = Detections(own[:, 1:5], own[:, 5])
+            query_rows = table[table[:, 0] == index]
+            detections[number, query] = Detections(query_rows[:, 1:5], query_rows[:, 5])
     return detections
 
 
-def _row(model: str, queries: int, found: Sequence[Detections]) -> np.ndarray:
+def _row(model: str, queries: int, detections: Sequence[Detections]) -> np.ndarray:
     """Return the boxes of the queries of one image as one row."""
-    if len(found) != queries:
-        raise ModelError(f"{model} gave boxes for {len(found)} of {queries} phrases")
+    if len(detections) != queries:
+        raise ModelError(f"{model} gave boxes for {len(detections)} of {queries} phrases")
     rows = [np.empty((0, _WIDTH))]
-    for index, (boxes, scores) in enumerate(found):
+    for index, (boxes, scores) in enumerate(detections):
         boxes, scores = as_array(model, boxes), as_array(model, scores)
         boxes = boxes.reshape(-1, 4) if not boxes.size else boxes
         if scores.ndim != 1 or boxes.shape != (len(scores), 4):

@@ -67,67 +67,68 @@ class Encoder:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
         self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
-        numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
-        tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in numbers])
-        self.tokens = dict(zip(numbers.tolist(), tokens, strict=True))
+        text_numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
+        tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in text_numbers])
+        self.tokens = dict(zip(text_numbers.tolist(), tokens, strict=True))
 
     def with_model(self, model: DualEncoder, prefix: str) -> Encoder:
         """Return an encoder that computes what the results of this one leave open, with a model of the same tokens."""
-        other = copy.copy(self)
-        other.model, other._prefix, other._derived = model, prefix, True
-        return other
+        encoder = copy.copy(self)
+        encoder.model, encoder._prefix, encoder._derived = model, prefix, True
+        return encoder
 
     def both(self, images: np.ndarray, captions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the embeddings (n, d) of images and (m, d) of captions; raises ModelError if their sizes differ."""
-        seen, read = self.images(images), self.captions(captions)
-        if len(seen) and len(read) and seen.shape[1] != read.shape[1]:
+        image_embeddings, caption_embeddings = self.images(images), self.captions(captions)
+        widths = [rows.shape[1] for rows in (image_embeddings, caption_embeddings) if len(rows)]
+        if len({*widths}) > 1:
             raise ModelError(
-                f"{self.model.info.name} embeds images in {seen.shape[1]} dimensions and captions in {read.shape[1]}; "
+                f"{self.model.info.name} embeds images in {widths[0]} dimensions and captions in {widths[1]}; "
                 "a dual encoder projects both to one number"
             )
-        return seen, read
+        return image_embeddings, caption_embeddings
 
-    def images(self, numbers: np.ndarray) -> np.ndarray:
+    def images(self, indices: np.ndarray) -> np.ndarray:
         """Return the embeddings (n, d) of images."""
-        return self._see(numbers, f"{self._prefix}images", exact=False)
+        return self._see(indices, f"{self._prefix}images", exact=False)
 
-    def captions(self, numbers: np.ndarray) -> np.ndarray:
+    def captions(self, indices: np.ndarray) -> np.ndarray:
         """Return the embeddings (n, d) of captions."""
-        return self._read(numbers, f"{self._prefix}captions", exact=False)
+        return self._read(indices, f"{self._prefix}captions", exact=False)
 
-    def exact_images(self, numbers: np.ndarray) -> np.ndarray:
+    def exact_images(self, indices: np.ndarray) -> np.ndarray:
         """Return embeddings (n, d) computed one at a time in float64; numbers may repeat."""
-        chosen, places = np.unique(numbers, return_inverse=True)
-        return self._see(chosen, "float64-images", exact=True)[places]
+        distinct, inverse = np.unique(indices, return_inverse=True)
+        return self._see(distinct, "float64-images", exact=True)[inverse]
 
-    def exact_captions(self, numbers: np.ndarray) -> np.ndarray:
+    def exact_captions(self, indices: np.ndarray) -> np.ndarray:
         """Return embeddings (n, d) computed one at a time in float64; numbers may repeat."""
-        chosen, places = np.unique(numbers, return_inverse=True)
-        return self._read(chosen, "float64-captions", exact=True)[places]
+        distinct, inverse = np.unique(indices, return_inverse=True)
+        return self._read(distinct, "float64-captions", exact=True)[inverse]
 
-    def _see(self, numbers: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
+    def _see(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
         model, decoder = self.model, self._decoder
 
         def load(item: Item) -> Loaded:
-            number = int(numbers[item[0]])
+            number = int(indices[item[0]])
             return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
 
         def compute(batch: Batch) -> Any:
             images = decoder.images(batch.images) if decoder else batch.images
             return model.encode_images(images, exact=exact)
 
-        keys = [item_key(self._plan.images[number]) for number in numbers.tolist()]
+        keys = [item_key(self._plan.images[number]) for number in indices.tolist()]
         derived = self._derived or exact
         check = partial(check_unit_length, self.model.info.name, "images")
         return self._stages.run(Work(kind, keys, compute, load=load, one_by_one=exact, derived=derived, check=check))
 
-    def _read(self, numbers: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        texts, tokens = self._plan.captions.texts, [self.tokens[number] for number in numbers.tolist()]
+    def _read(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
+        texts, tokens = self._plan.captions.texts, [self.tokens[number] for number in indices.tolist()]
 
         def compute(batch: Batch) -> Any:
             return self.model.encode_captions([tokens[item[0]] for item in batch.items], exact=exact)
 
-        keys = [item_key(texts[number]) for number in numbers.tolist()]
+        keys = [item_key(texts[number]) for number in indices.tolist()]
         items = by_length(tokens, shares_prefixes=getattr(self.model, "shares_prefixes", False) and not exact)
         derived = self._derived or exact
         check = partial(check_unit_length, self.model.info.name, "captions")
@@ -138,17 +139,17 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     """Return scores of all captions of a plan, and similarities of its texts, as dot products of embeddings."""
     pairs, text_pairs = plan.captions, plan.text_pairs
     encoder = Encoder(model, plan, stages)
-    wanted = pairs.images()
-    images, captions = encoder.both(wanted, np.arange(len(pairs.texts)))
+    image_numbers = pairs.images()
+    images, captions = encoder.both(image_numbers, np.arange(len(pairs.texts)))
     if stages.shard is not None:
         return Scores.none()
-    place = np.zeros(len(plan.images), np.int64)
-    place[wanted] = np.arange(len(wanted))
-    scores = dots(images[place[pairs.anchor]], captions[pairs.text])
+    row_of_image = np.zeros(len(plan.images), np.int64)
+    row_of_image[image_numbers] = np.arange(len(image_numbers))
+    scores = dots(images[row_of_image[pairs.anchor]], captions[pairs.text])
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     facts: dict[str, Any] = {f"cached_{kind}": stages.stored[kind] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
-        mixed = Embeddings(lambda numbers: images[place[numbers]], captions.__getitem__)
+        mixed = Embeddings(lambda indices: images[row_of_image[indices]], captions.__getitem__)
         single = encoder.with_model(model.precise, "float32-")
         scores, decided = decide(pairs, scores, mixed, Embeddings(single.images, single.captions))
         facts |= decided
@@ -157,7 +158,8 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     sides = text_pairs.anchor[near_texts], text_pairs.text[near_texts]
     facts |= recheck(stages, similarities, near_texts, lambda: _exact_texts(encoder, *sides))
     pools = [
-        pool_scores(images[place[pool.images]], _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
+        pool_scores(images[row_of_image[pool.images]], _ensembles(captions[pool.texts], pool.prompts))
+        for pool in pairs.pools
     ]
     tokens = encoder.tokens.values()
     return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near, near_texts), similarities)
@@ -167,14 +169,14 @@ def _exact(encoder: Encoder, images: np.ndarray, texts: np.ndarray) -> np.ndarra
     return dots(encoder.exact_images(images), encoder.exact_captions(texts))
 
 
-def _exact_texts(encoder: Encoder, texts: np.ndarray, others: np.ndarray) -> np.ndarray:
-    return dots(*np.split(encoder.exact_captions(np.concatenate([texts, others])), 2))
+def _exact_texts(encoder: Encoder, texts: np.ndarray, compared: np.ndarray) -> np.ndarray:
+    return dots(*np.split(encoder.exact_captions(np.concatenate([texts, compared])), 2))
 
 
 def recheck(stages: Stages, scores: np.ndarray, near: np.ndarray, compute: Callable[[], np.ndarray]) -> dict[str, int]:
     """Replace near-ties among scores by their values in float64.
 
-    A model whose float64 copy fits nowhere keeps its scores: the message and the metadata say so.
+    If the float64 copy of a model fits nowhere, its scores stay, with a message and a count in the metadata.
 
     Args:
         stages: of the run.
@@ -200,19 +202,19 @@ def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Sco
     pairs = plan.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
 
-    def run(numbers: np.ndarray, kind: str, *, exact: bool = False) -> np.ndarray:
-        ids = [tokens[number] for number in numbers.tolist()]
+    def run(indices: np.ndarray, kind: str, *, exact: bool = False) -> np.ndarray:
+        ids = [tokens[number] for number in indices.tolist()]
 
         def compute(batch: Batch) -> np.ndarray:
-            found = model.score_captions([ids[item[0]] for item in batch.items], exact=exact)
-            return as_column(model.info.name, found, len(batch.items))
+            scores = model.score_captions([ids[item[0]] for item in batch.items], exact=exact)
+            return as_column(model.info.name, scores, len(batch.items))
 
-        keys = [item_key(pairs.texts[number]) for number in numbers.tolist()]
+        keys = [item_key(pairs.texts[number]) for number in indices.tolist()]
         return stages.run(Work(kind, keys, compute, by_length(ids), one_by_one=exact, derived=exact))
 
     def exact_scores() -> np.ndarray:
-        chosen, places = np.unique(pairs.text[near], return_inverse=True)
-        return run(chosen, "float64-captions", exact=True)[places, 0]
+        distinct, inverse = np.unique(pairs.text[near], return_inverse=True)
+        return run(distinct, "float64-captions", exact=True)[inverse, 0]
 
     rows = run(np.arange(len(tokens)), "captions")
     if stages.shard is not None:
@@ -239,8 +241,8 @@ def by_length(
 ) -> Callable[[np.ndarray], Sequence[Item]]:
     """Return a division into items, for `Work`, that puts texts of similar length together, the longest first.
 
-    So batches have little padding, and memory runs out at once if it does. With `shares_prefixes` texts that begin
-    alike go together instead.
+    So batches have little padding, and a batch that is too large for the memory fails at once. With `shares_prefixes`,
+    texts are sorted so that texts with a common prefix follow each other.
     """
 
     def items(missing: np.ndarray) -> Sequence[Item]:
@@ -275,7 +277,7 @@ def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:
 
 
 def _directions(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors scaled to length 1; one of length 0 stays as it is."""
+    """Return vectors scaled to length 1; zero vectors are not changed."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 

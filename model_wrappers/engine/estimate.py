@@ -121,8 +121,8 @@ def changed_decisions(
     """
     tasks = sample([task for task in tasks if task.task.task_type in _COMPARED], size)
     sides = []
-    for each in (model, exact):
-        _, results = score_alone(each, plan(tasks), batch_size)
+    for version in (model, exact):
+        _, results = score_alone(version, plan(tasks), batch_size)
         sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
     changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
     return {"precision_sample": len(sides[0]), "precision_changes": changes}
@@ -130,12 +130,12 @@ def changed_decisions(
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
     """The tasks with `size` evenly spaced examples each; a retrieval set loses images and captions."""
-    chosen = []
+    sampled = []
     for task in tasks:
         count = len(task.examples)
-        places = np.unique(np.linspace(0, count - 1, min(size, count)).round().astype(int)) if count else ()
-        chosen.append(dataclasses.replace(task, examples=[task.examples[place] for place in places]))
-    return chosen
+        indices = np.unique(np.linspace(0, count - 1, min(size, count)).round().astype(int)) if count else ()
+        sampled.append(dataclasses.replace(task, examples=[task.examples[index] for index in indices]))
+    return sampled
 
 
 def peak_memory() -> int:
@@ -154,5 +154,5 @@ def score_alone(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Stage
     return stages, score_plan(model, plan, stages)[0]
 
 
-def _ratio(whole: float, part: float) -> float:
-    return whole / part if part else 1.0
+def _ratio(total: float, measured: float) -> float:
+    return total / measured if measured else 1.0

@@ -74,7 +74,7 @@ def import_library(name: str) -> Any:
 
 @dataclass(frozen=True)
 class FamilyConstants:
-    """The constants of a family's file; `problem` says why the family cannot be used, and is empty if it can.
+    """The constants of a family's file; `problem` is the reason why the family cannot be used, or empty.
 
     `others` says which checkpoints of types that are not in `model_types` the family tries where it is named.
     """
@@ -128,7 +128,9 @@ def _texts(assigned: dict[str, ast.expr], name: str) -> tuple[str, ...] | None:
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "tuple" and isinstance(node.args[0], ast.Name):
         node = assigned.get(node.args[0].id)
     parts = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Tuple) else [node]
-    texts = tuple(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    texts = tuple(
+        constant.value for constant in parts if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
+    )
     return texts if len(texts) == len(parts) else None
 
 
@@ -211,9 +213,15 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
         declared[known] = family_constants(known)
         if model_type in declared[known].model_types:
             return get_family(known).load(name, options)
-    listed = [f"{known} ({', '.join(each.model_types)})" for known, each in declared.items() if each.model_types]
-    answers = "; ".join([*listed, *(each.problem for each in declared.values() if each.problem)])
-    tries = ", ".join(f"{known}:CHECKPOINT ({each.others})" for known, each in declared.items() if each.others)
+    listed = [
+        f"{known} ({', '.join(constants.model_types)})"
+        for known, constants in declared.items()
+        if constants.model_types
+    ]
+    answers = "; ".join([*listed, *(constants.problem for constants in declared.values() if constants.problem)])
+    tries = ", ".join(
+        f"{known}:CHECKPOINT ({constants.others})" for known, constants in declared.items() if constants.others
+    )
     raise ModelError(
         f"{name} is a {model_type!r} checkpoint and no family loads that type; families and types: {answers}. "
         f"Named before a checkpoint, some families try other types: {tries}"

@@ -33,7 +33,7 @@ class Recipe:
     """The preprocessing of an image after decoding.
 
     Args:
-        size: height and width in pixels, or the length of the shorter side alone.
+        size: height and width in pixels, or only the length of the shorter side.
         crop: height and width of the part in the middle; None for the whole image.
         mode: of the interpolation: "bicubic" or "bilinear".
         scale: factor of the pixel values 0 to 255.
@@ -49,7 +49,7 @@ class Recipe:
 
     @classmethod
     def of(cls, preprocessing: Mapping[str, Any]) -> Self:
-        """Read the settings of an image processor of transformers; raises KeyError for those of others."""
+        """Read the settings of an image processor of transformers; raises KeyError for other settings."""
         size, crop = preprocessing["size"], preprocessing.get("crop_size")
         sides = (size["shortest_edge"],) if "shortest_edge" in size else (size["height"], size["width"])
         cut = (crop["height"], crop["width"]) if preprocessing.get("do_center_crop") and crop else None
@@ -61,8 +61,8 @@ class Recipe:
         if len(self.size) == 2:
             return self.size[0], self.size[1]
         short, long = sorted((height, width))
-        other = int(self.size[0] * long / short)
-        return (self.size[0], other) if height <= width else (other, self.size[0])
+        longer = int(self.size[0] * long / short)
+        return (self.size[0], longer) if height <= width else (longer, self.size[0])
 
 
 class GpuDecoder:
@@ -81,7 +81,7 @@ class GpuDecoder:
         self._prepare, self._device, self._decode = model.prepare_image, device, decode_jpeg
         try:
             self._recipe = Recipe.of(model.info.preprocessing)
-            self._mean, self._std = (self._per_channel(each) for each in (self._recipe.mean, self._recipe.std))
+            self._mean, self._std = (self._per_channel(values) for values in (self._recipe.mean, self._recipe.std))
             is_same = all(self._prepares_alike(shape) for shape in ((90, 130, 3), (130, 90, 3)))
         except (KeyError, TypeError, RuntimeError):
             is_same = False
@@ -147,8 +147,8 @@ class GpuDecoder:
         resized = torch.nn.functional.interpolate(image[None].float(), size, mode=recipe.mode, antialias=True)[0]
         values = resized.clamp(0, 255).round()
         if recipe.crop:
-            top, left = ((whole - part) // 2 for whole, part in zip(size, recipe.crop, strict=True))
-            values = values[:, top : top + recipe.crop[0], left : left + recipe.crop[1]]
+            top, start = ((length - cropped) // 2 for length, cropped in zip(size, recipe.crop, strict=True))
+            values = values[:, top : top + recipe.crop[0], start : start + recipe.crop[1]]
         return (values * recipe.scale - self._mean) / self._std
 
 

@@ -1,4 +1,4 @@
-"""A model with the data that it is to be evaluated on, ready to be scored: what one run is made of."""
+"""A job: a loaded model and the plan of the examples to score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...hub_datasets.core.examples import TaskData, check_reference, load_exampl
 from ...hub_datasets.reports.evaluation import captions_of, parts_in
 from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common.errors import DataError, ModelError, StorageError
-from ...metrics.evaluation import PredictionFiles
+from ...metrics.results.report import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join
@@ -80,7 +80,7 @@ class Job:
         Args:
             out: the folder of the predictions; None for the default one.
             shard: the part to compute, of which results and a record are written instead.
-            merged: the number of shards whose results are in `out`; 0 if there are none.
+            merged: the number of shards whose results are in `out`; 0 without shards.
         """
         if shard is not None:
             refuse_computed(self.model, "nothing to compute in parts")
@@ -151,16 +151,16 @@ class Job:
         return RunRecord(identity, self.name, self.references, self.seeds, asdict(self.config), about, which)
 
     def _store(self, out: Path, record: RunRecord, *, is_part: bool) -> Store:
-        """Return the store of the model in the cache, or one of this run alone, which is removed at its end."""
+        """Return the model's store in the cache, or a temporary store that is removed at the end of the run."""
         if isinstance(self.model, PredictionsSource | RemoteModel):
             return Store(None)
         is_cached = self.config.cache
         if is_cached is None:
             is_cached = bool(self.name) and not self.model.info.is_baseline
-        own = out / UNFINISHED / record.identity
+        run_folder = out / UNFINISHED / record.identity
         if is_part or not is_cached:
-            return Store(own, self.progress.say)
-        versions = {name: each for name, each in libraries().items() if name not in ("datasets", "accelerate")}
+            return Store(run_folder, self.progress.say)
+        versions = {name: version for name, version in libraries().items() if name not in ("datasets", "accelerate")}
         identity = {**asdict(self.model.info), "device": _kind_of_device(self.model), "libraries": versions}
         folder = None
         if self.processes.is_main:
@@ -168,7 +168,7 @@ class Job:
                 folder = cached_folder(identity)
             except StorageError as error:
                 self.progress.say(f"nothing is kept for later runs: {error}")
-        return Store(self.processes.from_main(folder) or own, self.progress.say)
+        return Store(self.processes.from_main(folder) or run_folder, self.progress.say)
 
     def _compare_with_float32(self, batch_size: int) -> dict[str, int]:
         """Return counts of the decisions that differ between the model and its float32 version."""
@@ -177,11 +177,11 @@ class Job:
         if self.config.decode:
             decode_on_gpu(exact)
         size = self.config.check_precision
-        found = changed_decisions(self.model, exact, self.plan.tasks, batch_size=batch_size, size=size)
-        changed, compared = found["precision_changes"], found["precision_sample"]
+        counts = changed_decisions(self.model, exact, self.plan.tasks, batch_size=batch_size, size=size)
+        changed, compared = counts["precision_changes"], counts["precision_sample"]
         dtype = self.config.chosen_dtype
         self.progress.say(f"{changed} of {compared} decisions differ between {dtype} and float32")
-        return found
+        return counts
 
 
 def prepare(model: str | AnyModel, benchmarks: str | Iterable[str], seeds: Iterable[int], config: RunConfig) -> Job:
@@ -248,7 +248,7 @@ def checked_references(benchmarks: str | Iterable[str], seeds: Sequence[int], co
 def _load_seeds(
     references: list[str], model: AnyModel, processes: Processes, seeds: Sequence[int], config: RunConfig
 ) -> list[TaskData]:
-    """Return the tasks for each seed of the builders, or with the default seed if there are none."""
+    """Return the tasks for each seed of the builders; without seeds, for the default one."""
     if not seeds:
         return load_data(references, model, processes, config, config.options)
     by_seed = [
@@ -279,7 +279,7 @@ def load_data(
     for turn in (processes.is_main, not processes.is_main):
         with processes.raise_on_all_ranks():
             for reference in references if turn else ():
-                found = load_examples(
+                reference_tasks = load_examples(
                     reference,
                     task_types=task_types,
                     data_dir=config.data_dir,
@@ -287,8 +287,8 @@ def load_data(
                     needs_images=not isinstance(model, PredictionsSource),
                     limit=config.limit,
                 )
-                _refuse_other_types(reference, found, model.info.name, task_types)
-                tasks += found
+                _refuse_other_types(reference, reference_tasks, model.info.name, task_types)
+                tasks += reference_tasks
     names = [predictions_name(task) for task in tasks]
     for name in names:
         if names.count(name) > 1:
@@ -298,11 +298,13 @@ def load_data(
     return tasks
 
 
-def _refuse_other_types(reference: str, found: list[TaskData], model: str, task_types: tuple[str, ...]) -> None:
-    other = [task.task for task in found if task.task.task_type not in task_types]
-    if other or not found:
-        asks = f"is {other[0].task_type}" if other else "has no task of that type by default"
-        if other and other[0].task_type == "text_similarity":
+def _refuse_other_types(
+    reference: str, reference_tasks: list[TaskData], model: str, task_types: tuple[str, ...]
+) -> None:
+    unsuited = [task.task for task in reference_tasks if task.task.task_type not in task_types]
+    if unsuited or not reference_tasks:
+        asks = f"is {unsuited[0].task_type}" if unsuited else "has no task of that type by default"
+        if unsuited and unsuited[0].task_type == "text_similarity":
             asks += ", which takes a model that embeds texts alone, as a dual encoder does"
         raise ModelError(
             f"{model} does {' and '.join(task_types)}, but {reference} {asks}; `vl-assay list` shows the tasks"
@@ -311,11 +313,12 @@ def _refuse_other_types(reference: str, found: list[TaskData], model: str, task_
 
 def _check_task_types(plan: ScoringPlan, config: RunConfig) -> None:
     """Raise for a task whose decisions the precision of the run does not know."""
-    other = [task for task in plan.tasks if task.task.task_type != "matching"]
-    if config.chosen_dtype == AUTO and other:
+    undecided = [task for task in plan.tasks if task.task.task_type != "matching"]
+    if config.chosen_dtype == AUTO and undecided:
+        name = f"{undecided[0].benchmark}/{undecided[0].task.name}"
         raise ModelError(
-            f"dtype auto decides the examples of matching tasks, and {other[0].benchmark}/{other[0].task.name} is "
-            f"{other[0].task.task_type}; leave it out, or take float32 or bfloat16"
+            f"dtype auto decides the examples of matching tasks, and {name} is "
+            f"{undecided[0].task.task_type}; leave it out, or take float32 or bfloat16"
         )
 
 

@@ -61,12 +61,12 @@ class Loader:
         self._workers, self._on_gpu = workers, on_gpu
 
     def batches(
-        self, numbers: Sequence[Any], load: Callable[[Any], Loaded], size: int
+        self, items_to_load: Sequence[Any], load: Callable[[Any], Loaded], size: int
     ) -> Iterator[tuple[list[Any], list[tuple[int, int]]]]:
         """Yield the images, and their sizes in pixels, of every `size` items, in order.
 
         Args:
-            numbers: the items.
+            items_to_load: the items.
             load: loads an item.
             size: the number of items in a batch.
 
@@ -74,7 +74,7 @@ class Loader:
             VLAssayError: as `load`.
             ModelError: a worker died.
         """
-        items = _Items(numbers, load)
+        items = _Items(items_to_load, load)
         workers = self._workers_for(items)
         loaded = self._in_workers(items, workers, size) if workers else self._in_threads(items, size)
         images: list[Any] = []
@@ -89,13 +89,13 @@ class Loader:
             yield _joined(images), sizes
 
     def _workers_for(self, items: _Items) -> int:
-        wanted = self._workers
-        if wanted is None:
-            wanted = available_cpus() - 1 if self._on_gpu else 0
-            if wanted > 0 and items.seconds() < _WORTHWHILE:
+        workers = self._workers
+        if workers is None:
+            workers = available_cpus() - 1 if self._on_gpu else 0
+            if workers > 0 and items.seconds() < _WORTHWHILE:
                 return 0
         can_fork = "fork" in multiprocessing.get_all_start_methods()
-        return min(wanted, len(items)) if can_fork else 0
+        return min(workers, len(items)) if can_fork else 0
 
     def _in_threads(self, items: _Items, size: int) -> Iterator[tuple[Any, list[tuple[int, int]]]]:
         threads = max(4, available_cpus())

@@ -46,16 +46,16 @@ def refuse_to_overwrite(paths: Sequence[Path], tasks: Sequence[TaskData], info: 
     """Raise PredictionsError if predictions of another model, revision or dataset would be replaced."""
     for path, task in zip(paths, tasks, strict=True):
         try:
-            found = read_predictions(path).metadata
+            metadata = read_predictions(path).metadata
         except PredictionsError:
             continue  # no such file, or not readable
         ours = {"name": info.name, "revision": info.revision, "dtype": info.dtype}
-        theirs = {key: found["model"].get(key) for key in ours}
-        data = found["benchmark"].get("fingerprint")
+        theirs = {key: metadata["model"].get(key) for key in ours}
+        data = metadata["benchmark"].get("fingerprint")
         if theirs != ours or data != task.fingerprint:
-            what = f"{theirs}" if theirs != ours else f"another version of the data ({data})"
+            difference = f"{theirs}" if theirs != ours else f"another version of the data ({data})"
             raise PredictionsError(
-                f"{path} holds scores of {what}; name another folder with --out, or move the predictions file away"
+                f"{path} holds scores of {difference}; name another folder with --out, or move the file away"
             )
 
 
@@ -74,8 +74,12 @@ def write_task(path: Path, model: Any, results: Results, number: int, facts: dic
         "metrics": {metric: dict(settings) for metric, settings in task.task.metrics.items()},
         "blind": blind_levels(task),
     }
-    if parts := [(part, task.select(part)) for part in parts_of(task.benchmark, task.task.name)]:
-        benchmark["blind_parts"] = {part.name: blind_levels(data) for part, data in parts if data.examples}
+    if parts := [
+        (benchmark_part, task.select(benchmark_part)) for benchmark_part in parts_of(task.benchmark, task.task.name)
+    ]:
+        benchmark["blind_parts"] = {
+            benchmark_part.name: blind_levels(data) for benchmark_part, data in parts if data.examples
+        }
     if task.is_partial:
         benchmark["limit"] = task.limit
     if task.hub:
@@ -111,11 +115,11 @@ def run_facts(
 
 def libraries() -> dict[str, str]:
     """Return the versions of everything that the scores depend on."""
-    found = {"vl-assay": code_version()}
+    versions = {"vl-assay": code_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def device_of(model: Any) -> str:

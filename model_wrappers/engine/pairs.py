@@ -33,12 +33,12 @@ class _Distinct:
     Attributes:
         anchor, text: the numbers of both sides of each, int64 (d,).
         place: for each pair its index among them, int64 (p,).
-        keys, owners: for each its key, and that of its anchor, for a stage.
+        keys, owners: the key of each pair and the key of its anchor, for a stage.
     """
 
-    def __init__(self, pairs: Pairs, anchors: Sequence[str], chosen: np.ndarray | None = None) -> None:
-        if chosen is not None:
-            pairs = Pairs(pairs.texts, pairs.anchor[chosen], pairs.text[chosen], np.empty((0, 2), np.int64), [])
+    def __init__(self, pairs: Pairs, anchors: Sequence[str], subset: np.ndarray | None = None) -> None:
+        if subset is not None:
+            pairs = Pairs(pairs.texts, pairs.anchor[subset], pairs.text[subset], np.empty((0, 2), np.int64), [])
         (self.anchor, self.text), self.place = pairs.distinct()
         both: list[tuple[int, int]] = list(zip(self.anchor.tolist(), self.text.tolist(), strict=True))
         self.keys = [item_key(anchors[anchor], pairs.texts[text]) for anchor, text in both]
@@ -63,7 +63,10 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scor
         name = model.info.name
         texts = [[pairs.texts[text] for text in distinct.text[item]] for item in batch.items]
         scored = zip(batch.images, texts, strict=True)
-        return joined(name, [as_column(name, model.score(*each), len(each[1])) for each in scored])
+        return joined(
+            name,
+            [as_column(name, model.score(*image_and_texts), len(image_and_texts[1])) for image_and_texts in scored],
+        )
 
     rows = stages.run(Work("pairs", distinct.keys, compute, distinct.items, load, distinct.owners))
     return Scores.none() if stages.shard else Scores(*pairs.split(_column(rows)[distinct.place]), {})
@@ -75,12 +78,12 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -
     distinct = _Distinct(plan.text_pairs, texts)
 
     def compute(batch: Batch) -> Any:
-        found = []
+        columns = []
         for item in batch.items:
-            others = [texts[number] for number in distinct.text[item]]
-            scores = model.score_texts(texts[int(distinct.anchor[item[0]])], others)
-            found.append(as_column(model.info.name, scores, len(others)))
-        return joined(model.info.name, found)
+            compared = [texts[number] for number in distinct.text[item]]
+            scores = model.score_texts(texts[int(distinct.anchor[item[0]])], compared)
+            columns.append(as_column(model.info.name, scores, len(compared)))
+        return joined(model.info.name, columns)
 
     rows = stages.run(Work("texts", distinct.keys, compute, distinct.items, owners=distinct.owners))
     return np.empty(0) if stages.shard else _column(rows)[distinct.place]
@@ -91,47 +94,48 @@ def score_by_matching(model: CrossEncoder, plan: ScoringPlan, stages: Stages) ->
     pairs = plan.captions
     tokens = prepare_texts(model.prepare_captions, pairs.texts)
     lists = shortlists(model, plan, stages) if isinstance(model, Reranker) else [None] * len(pairs.pools)
-    wanted = matched_pairs(pairs, lists)
-    near = partial(wanted.near_ties, margin=NEAR_TIE_OF_LOGITS)
-    found = _score_and_recheck(model, plan, stages, "pairs", wanted, tokens, model.match, near)
+    to_match = matched_pairs(pairs, lists)
+    near = partial(to_match.near_ties, margin=NEAR_TIE_OF_LOGITS)
+    result = _score_and_recheck(model, plan, stages, "pairs", to_match, tokens, model.match, near)
     if stages.shard is not None:
-        return found
-    sizes = [len(pairs.anchor), *(len(each.images) for each in lists if each is not None)]
-    scores, *matched = np.split(found.pairs, np.cumsum(sizes)[:-1])
-    own, whole = iter(matched), iter(found.pools)
-    pools = [next(whole) if each is None else each.ranked(next(own)) for each in lists]
+        return result
+    sizes = [len(pairs.anchor), *(len(shortlist.images) for shortlist in lists if shortlist is not None)]
+    scores, *matched = np.split(result.pairs, np.cumsum(sizes)[:-1])
+    shortlisted, complete = iter(matched), iter(result.pools)
+    pools = [next(complete) if shortlist is None else shortlist.ranked(next(shortlisted)) for shortlist in lists]
     facts = {"reranked_pairs": sum(sizes[1:])} if len(sizes) > 1 else {}
-    return Scores(scores, pools, found.facts | facts)
+    return Scores(scores, pools, result.facts | facts)
 
 
 def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Scores:
-    """Return scores of all captions of a plan by a `ChoiceModel`, which reads those of an example and image at once."""
+    """Return scores of all captions of a plan by a `ChoiceModel`, which reads the captions of an example at once."""
     pairs = plan.captions
     rows = pairs.by_example()
     choices = list(dict.fromkeys(choice for _, choice in rows))
 
-    def run(wanted: Sequence[tuple[int, tuple[int, ...]]], kind: str, *, exact: bool = False) -> dict[Any, np.ndarray]:
+    def run(choices: Sequence[tuple[int, tuple[int, ...]]], kind: str, *, exact: bool = False) -> dict[Any, np.ndarray]:
         def load(item: Item) -> Loaded:
-            return load_image(model, plan, wanted[item[0]][0])
+            return load_image(model, plan, choices[item[0]][0])
 
         def compute(batch: Batch) -> list[Any]:
             features = model.encode_images(batch.images, exact=exact)
-            captions = [[pairs.texts[text] for text in wanted[item[0]][1]] for item in batch.items]
-            prepared = [model.prepare_choices(each) for each in captions]
+            captions = [[pairs.texts[text] for text in choices[item[0]][1]] for item in batch.items]
+            prepared = [model.prepare_choices(texts) for texts in captions]
             size = max(1, _TEXTS_PER_IMAGE * stages.batch_size // max(map(len, prepared)))
-            found: list[Any] = []
+            scores: list[Any] = []
             for start in range(0, len(prepared), size):
-                some = range(start, min(start + size, len(prepared)))
-                rows = model.choose(features, some, [prepared[i] for i in some], exact=exact)
-                found += [
-                    as_column(model.info.name, row, len(captions[i]))[:, 0] for i, row in zip(some, rows, strict=False)
+                indices = range(start, min(start + size, len(prepared)))
+                rows = model.choose(features, indices, [prepared[i] for i in indices], exact=exact)
+                scores += [
+                    as_column(model.info.name, row, len(captions[i]))[:, 0]
+                    for i, row in zip(indices, rows, strict=False)
                 ]
-            return found
+            return scores
 
-        owners = [item_key(plan.images[image]) for image, _ in wanted]
-        keys = [item_key(plan.images[image], *(pairs.texts[text] for text in texts)) for image, texts in wanted]
+        owners = [item_key(plan.images[image]) for image, _ in choices]
+        keys = [item_key(plan.images[image], *(pairs.texts[text] for text in texts)) for image, texts in choices]
         work = Work(kind, keys, compute, load=load, owners=owners, ragged=True, one_by_one=exact, derived=exact)
-        return dict(zip(wanted, stages.run(work), strict=True))
+        return dict(zip(choices, stages.run(work), strict=True))
 
     known = run(choices, "choices")
     if stages.shard is not None:
@@ -170,8 +174,8 @@ def _score_and_recheck(
 ) -> Scores:
     """Return scores of all pairs and pools, by `score`, with near-ties among the pairs re-checked in float64."""
 
-    def run(chosen: np.ndarray | None, kind: str, *, exact: bool) -> np.ndarray:
-        distinct = _Distinct(pairs, plan.images, chosen)
+    def run(subset: np.ndarray | None, kind: str, *, exact: bool) -> np.ndarray:
+        distinct = _Distinct(pairs, plan.images, subset)
 
         def load(item: Item) -> Loaded:
             return load_image(model, plan, int(distinct.anchor[item[0]]))
@@ -187,10 +191,10 @@ def _score_and_recheck(
 
     if not len(pairs):
         return Scores.none()
-    found = run(None, kind, exact=False)
+    rows = run(None, kind, exact=False)
     if stages.shard is not None:
         return Scores.none()
-    scores, pools = pairs.split(found)
+    scores, pools = pairs.split(rows)
     near = near_ties(scores)
     facts = recheck(stages, scores, near, lambda: run(np.flatnonzero(near), f"float64-{kind}", exact=True))
     return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near))
@@ -207,16 +211,20 @@ def _match(
 ) -> Any:
     """Return the scores (n, 1) of the texts of a batch of images, one image after the other, `size` texts at once."""
     features = model.encode_images(images, exact=exact)
-    flat = [ids for own in texts for ids in own]
-    image_of = [number for number, own in enumerate(texts) for _ in own]
+    flat = [ids for item_texts in texts for ids in item_texts]
+    image_of = [number for number, item_texts in enumerate(texts) for _ in item_texts]
     # Texts of similar length share a batch, also across images.
     order = sorted(range(len(flat)), key=lambda i: len(flat[i]), reverse=True)
     parts = [order[start : start + size] for start in range(0, len(order), size)]
-    found = [
-        as_column(model.info.name, score(features, [image_of[i] for i in some], [flat[i] for i in some]), len(some))
-        for some in parts
+    scores = [
+        as_column(
+            model.info.name,
+            score(features, [image_of[i] for i in batch_part], [flat[i] for i in batch_part]),
+            len(batch_part),
+        )
+        for batch_part in parts
     ]
-    scores, back = joined(model.info.name, found), np.argsort(order)
+    scores, back = joined(model.info.name, scores), np.argsort(order)
     return scores[sys.modules["torch"].from_numpy(back).to(scores.device) if is_tensor(scores) else back]
 
 

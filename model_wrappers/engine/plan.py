@@ -73,15 +73,18 @@ class Pairs:
 
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the distinct pairs of `everything`, (2, d), sorted; and for each of its pairs the index among them."""
-        pairs, place = np.unique(np.stack(self.everything()), axis=1, return_inverse=True)
-        return pairs, place.ravel()
+        pairs, inverse = np.unique(np.stack(self.everything()), axis=1, return_inverse=True)
+        return pairs, inverse.ravel()
 
     def split(self, scores: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Split scores of `everything` into pair scores (p,) and a float32 matrix (images, captions) for each pool."""
         sizes = [len(self.anchor), *(len(pool.images) * len(pool.texts) for pool in self.pools)]
         pairs, *pools = np.split(scores, np.cumsum(sizes)[:-1])
-        shaped = [own.reshape(len(pool.images), -1, pool.prompts) for own, pool in zip(pools, self.pools, strict=True)]
-        return pairs, [own.mean(axis=2).astype(np.float32) for own in shaped]
+        shaped = [
+            pool_scores.reshape(len(pool.images), -1, pool.prompts)
+            for pool_scores, pool in zip(pools, self.pools, strict=True)
+        ]
+        return pairs, [pool_scores.mean(axis=2).astype(np.float32) for pool_scores in shaped]
 
     def matrix(self, scores: np.ndarray, example: int) -> np.ndarray:
         """Return the scores (images, texts) of one example, from the scores of the pairs (p,)."""
@@ -110,12 +113,12 @@ class Pairs:
         """
         [shape] = np.unique(self.shapes, axis=0)
         matrices = scores.reshape(-1, *shape)
-        found = []
+        differences = []
         for axis in (2, 1):
-            one, other = np.triu_indices(matrices.shape[axis], 1)
-            if len(one):
-                found.append((matrices.take(one, axis) - matrices.take(other, axis)).ravel())
-        return found or [np.empty(0)]
+            first, second = np.triu_indices(matrices.shape[axis], 1)
+            if len(first):
+                differences.append((matrices.take(first, axis) - matrices.take(second, axis)).ravel())
+        return differences or [np.empty(0)]
 
     def near_ties(self, scores: np.ndarray, margin: float | np.ndarray, *, across_images: bool = True) -> np.ndarray:
         """Return a mask (p,) of the pairs of examples with two scores within `margin`, one number or (e,).
@@ -126,15 +129,15 @@ class Pairs:
         near, margins = np.zeros(len(scores), bool), np.broadcast_to(margin, len(self.shapes))
         for rows, columns in np.unique(self.shapes, axis=0):
             of_shape = np.flatnonzero((self.shapes == (rows, columns)).all(axis=1))
-            places = self.starts[of_shape, None] + np.arange(rows * columns)
-            matrices = scores[places].reshape(-1, rows, columns)
+            indices = self.starts[of_shape, None] + np.arange(rows * columns)
+            matrices = scores[indices].reshape(-1, rows, columns)
             close = np.zeros(len(of_shape), bool)
             limits = margins[of_shape] * np.maximum(np.abs(matrices).max(axis=(1, 2)), 1)
             for axis in (1, 2) if across_images else (2,):
                 if matrices.shape[axis] > 1:
                     gaps = np.diff(np.sort(matrices, axis=axis), axis=axis)
                     close |= gaps.reshape(len(of_shape), -1).min(axis=1) <= limits
-            near[places[close].ravel()] = True
+            near[indices[close].ravel()] = True
         return near
 
 
@@ -173,14 +176,14 @@ class ScoringPlan:
             if repeated:
                 raise DataError(f"{task.benchmark}: duplicate id {repeated[0]!r}")
             examples = scored(task)
-            numbers = [[self._number(key, task) for key in example.images] for example in examples]
+            image_numbers = [[self._number(key, task) for key in example.images] for example in examples]
             task_type = task.task.task_type
             collector = collectors.get(task_type, captions)
             filled = collector.pools if task_type == "retrieval" else collector.shapes
             first = len(filled)
             if task_type == "retrieval" and examples:
-                captions.add_pool([row[0] for row in numbers], examples, task.candidates)
-            for row, example in zip(numbers, examples, strict=True):
+                captions.add_pool([row[0] for row in image_numbers], examples, task.candidates)
+            for row, example in zip(image_numbers, examples, strict=True):
                 if task_type == "detection":
                     asked = self.queries.setdefault(row[0], {})
                     for query in queries_of(example):
@@ -208,8 +211,8 @@ class ScoringPlan:
         written = sum(len(example.captions) for task in self.tasks for example in task.examples)
         items = {"images": len(self.images), "captions": len(self.captions.texts)}
         items |= {"questions": len(self.questions.texts), "phrases": sum(map(len, self.queries.values()))}
-        what = " and ".join(f"{count:,} {name}" for name, count in items.items() if count)
-        text = f"{examples:,} examples: {what} to encode (deduplicated from {shown:,} and {written:,})"
+        counts = " and ".join(f"{count:,} {name}" for name, count in items.items() if count)
+        text = f"{examples:,} examples: {counts} to encode (deduplicated from {shown:,} and {written:,})"
         missing = [name for task in self.tasks for name in task.missing]
         if missing:
             names = f"{', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
@@ -224,7 +227,7 @@ class ScoringPlan:
         digest = hashlib.sha256(json.dumps(content).encode())
         for pairs in (self.captions, self.questions, self.text_pairs):
             arrays = [pairs.anchor, pairs.text, pairs.shapes]
-            for array in (*arrays, *(part for pool in pairs.pools for part in (pool.images, pool.texts))):
+            for array in (*arrays, *(side for pool in pairs.pools for side in (pool.images, pool.texts))):
                 digest.update(np.ascontiguousarray(array).tobytes() + b"/")
         return digest.hexdigest()
 
@@ -263,44 +266,44 @@ class ScoringPlan:
 class _Collector:
     """Collects pairs and pools, and deduplicates their texts; two collectors may share their texts."""
 
-    def __init__(self, other: _Collector | None = None) -> None:
-        self._texts: dict[str, int] = {} if other is None else other._texts
+    def __init__(self, previous: _Collector | None = None) -> None:
+        self._texts: dict[str, int] = {} if previous is None else previous._texts
         self._pairs: list[tuple[int, int]] = []
         self.shapes: list[tuple[int, int]] = []
         self.pools: list[RetrievalSet] = []
 
     def add(self, images: Sequence[int], texts: Sequence[str]) -> None:
-        numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
-        self._pairs += [(image, text) for image in images for text in numbers]
+        text_numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        self._pairs += [(image, text) for image in images for text in text_numbers]
         self.shapes.append((len(images), len(texts)))
 
     def add_text_pairs(self, texts: Sequence[str]) -> None:
-        numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
-        self._pairs += combinations(numbers, 2)
+        text_numbers = [self._texts.setdefault(text, len(self._texts)) for text in texts]
+        self._pairs += combinations(text_numbers, 2)
         self.shapes.append((1, math.comb(len(texts), 2)))
 
     def add_pool(
         self, images: Sequence[int], examples: Sequence[Example], candidates: Mapping[str, Sequence[str]]
     ) -> None:
         if candidates:
-            index = {name: place for place, name in enumerate(candidates)}
+            index = {name: index_of_text for index_of_text, name in enumerate(candidates)}
             prompts = [text for texts in candidates.values() for text in texts]
             texts = np.array([self._texts.setdefault(text, len(self._texts)) for text in prompts])
             correct = [[index[example.captions[0]]] for example in examples]
             self.pools.append(RetrievalSet(np.array(images), texts, correct, len(prompts) // len(candidates)))
             return
         # A caption of two images is one caption, correct for both.
-        places: dict[str, int] = {}
+        positions: dict[str, int] = {}
         correct = [
-            list(dict.fromkeys(places.setdefault(text, len(places)) for text in example.captions))
+            list(dict.fromkeys(positions.setdefault(text, len(positions)) for text in example.captions))
             for example in examples
         ]
         # An image in two rows has the same correct captions in both.
         right: dict[int, list[int]] = {}
-        for image, own in zip(images, correct, strict=True):
-            right[image] = list(dict.fromkeys([*right.get(image, ()), *own]))
+        for image, image_correct in zip(images, correct, strict=True):
+            right[image] = list(dict.fromkeys([*right.get(image, ()), *image_correct]))
         correct = [right[image] for image in images]
-        texts = [self._texts.setdefault(text, len(self._texts)) for text in places]
+        texts = [self._texts.setdefault(text, len(self._texts)) for text in positions]
         self.pools.append(RetrievalSet(np.array(images), np.array(texts), correct))
 
     def pairs(self) -> Pairs:

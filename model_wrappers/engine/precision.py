@@ -1,12 +1,12 @@
 """float32's decisions at nearly the speed of bfloat16: ``--dtype auto``, for dual encoders and matching tasks.
 
 Everything is computed in mixed precision, whose matrix products are in bfloat16. The score difference that decides an
-example has two errors: that of the caption embeddings, and that of the image embedding, whose effect is proportional to
-the distance between the two caption embeddings. Both are measured on samples that are computed again in float32, for
-examples with as many images and captions. A decision is open if its difference is below `BOUND` times the root mean
-square error. Open decisions are computed again in two stages: first with captions in float32, which leaves the image's
-error; then, if they are still open, with images in float32 too. Differences within the rounding error of float32 itself
-are re-checked in float64, as always.
+example has two errors: the error of the caption embeddings, and the error of the image embedding, whose effect is
+proportional to the distance between the two caption embeddings. Both are measured on samples that are computed again in
+float32, separately for examples of each number of images and captions. A decision is open if its difference is below
+`BOUND` times the root mean square error. Open decisions are computed again in two stages: first with captions in
+float32, which leaves the image's error; then, if they are still open, with images in float32 too. Differences within
+the rounding error of float32 itself are re-checked in float64, as always.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Rows = Callable[[np.ndarray], np.ndarray]
 
 
 class TwoPrecisions:
-    """A dual encoder in mixed precision, with the same in float32 for what that cannot decide."""
+    """A dual encoder in mixed precision, and the same model in float32 to recompute close scores."""
 
     def __init__(self, fast: DualEncoder, precise: DualEncoder) -> None:
         self.fast, self.precise = fast, precise
@@ -100,9 +100,9 @@ class Embeddings(NamedTuple):
     images: Rows
     texts: Rows
 
-    def score(self, pairs: Pairs, places: np.ndarray) -> np.ndarray:
+    def score(self, pairs: Pairs, indices: np.ndarray) -> np.ndarray:
         """Return the scores of the pairs at these indices."""
-        return dots(self.images(pairs.anchor[places]), self.texts(pairs.text[places]))
+        return dots(self.images(pairs.anchor[indices]), self.texts(pairs.text[indices]))
 
 
 class Decided(NamedTuple):
@@ -116,22 +116,22 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddi
     """Return scores in mixed precision, recomputed in float32 where mixed precision cannot decide.
 
     Args:
-        pairs: with examples alone.
+        pairs: with examples only, without retrieval sets.
         scores: (p,), in mixed precision.
-        mixed, precise: embeddings in mixed precision and in float32; of the latter each is asked for once, ascending.
+        mixed, precise: embeddings in mixed precision and in float32; each float32 embedding is computed once.
     """
     precise = Embeddings(_remembering(precise.images), _remembering(precise.texts))
-    found = scores.copy()
+    decided = scores.copy()
     facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
         if shape.prod() < 2:
             continue
         of_shape = np.flatnonzero((pairs.shapes == shape).all(axis=1))
-        chosen = pairs.of_examples(of_shape)
-        found[chosen], counts = _decide_alike(_part(pairs, of_shape), scores[chosen], mixed, precise)
+        pair_indices = pairs.of_examples(of_shape)
+        decided[pair_indices], counts = _decide_alike(_part(pairs, of_shape), scores[pair_indices], mixed, precise)
         for name, value in counts.items():
             facts[name] = max(facts[name], value) if "bound" in name else facts[name] + value
-    return Decided(found, facts)
+    return Decided(decided, facts)
 
 
 def _decide_alike(
@@ -140,15 +140,15 @@ def _decide_alike(
     """Decide examples of one shape; where images are compared too, their rounding errors do not cancel."""
     captions_only = Embeddings(mixed.images, precise.texts)
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
-    found = scores.copy()
+    decided = scores.copy()
     near = pairs.near_ties(scores, bounds)
-    found[near] = captions_only.score(pairs, np.flatnonzero(near))
-    open_ = near & pairs.near_ties(found, bounds_of_images)
-    found[open_] = precise.score(pairs, np.flatnonzero(open_))
-    sides = zip(pairs.differences(scores), pairs.differences(found), strict=True)
-    turned = sum(int((np.sign(one) != np.sign(other)).sum()) for one, other in sides)
+    decided[near] = captions_only.score(pairs, np.flatnonzero(near))
+    open_ = near & pairs.near_ties(decided, bounds_of_images)
+    decided[open_] = precise.score(pairs, np.flatnonzero(open_))
+    sides = zip(pairs.differences(scores), pairs.differences(decided), strict=True)
+    turned = sum(int((np.sign(before) != np.sign(after)).sum()) for before, after in sides)
     values = (float(bounds.max()), float(bounds_of_images.max()), int(near.sum()), int(open_.sum()), sampled, turned)
-    return found, dict(zip(_FACTS, values, strict=True))
+    return decided, dict(zip(_FACTS, values, strict=True))
 
 
 def _bounds(
@@ -156,44 +156,44 @@ def _bounds(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return for each example (e,) the bounds below which a decision is open, first and with captions in float32.
 
-    The arguments are those of `decide`, of examples of one shape. The third result is the size of the samples.
+    The arguments are as for `decide`, for examples of one shape. The third result is the number of sampled examples.
     """
 
     def errors(examples: np.ndarray, coarse: Embeddings, fine: Embeddings) -> list[np.ndarray]:
-        places, sample = pairs.of_examples(examples), _part(pairs, examples)
-        sides = (sample.differences(each.score(pairs, places)) for each in (coarse, fine))
-        return [one - other for one, other in zip(*sides, strict=True)]
+        indices, sample = pairs.of_examples(examples), _part(pairs, examples)
+        sides = (sample.differences(embeddings.score(pairs, indices)) for embeddings in (coarse, fine))
+        return [coarse_difference - fine_difference for coarse_difference, fine_difference in zip(*sides, strict=True)]
 
     captions_only = Embeddings(mixed.images, precise.texts)
     count, (rows, columns) = len(pairs.shapes), pairs.shapes[0]
     distances = _distances(pairs, mixed.texts)
-    gaps = np.hstack([np.abs(each).reshape(count, -1) for each in pairs.differences(scores)]).min(axis=1)
+    gaps = np.hstack([np.abs(values).reshape(count, -1) for values in pairs.differences(scores)]).min(axis=1)
     if columns > 1:
         gaps[distances.max(axis=1) == 0] = np.inf  # texts that are the same show no error
     closest = np.argsort(gaps, kind="stable")[: _sample_size(count, *CLOSEST)]
-    others = np.unique(np.linspace(0, count - 1, _sample_size(count, *OTHERS)).astype(np.int64))
+    spread = np.unique(np.linspace(0, count - 1, _sample_size(count, *OTHERS)).astype(np.int64))
     of_captions = max(
-        _deviation(each) for examples in (closest, others) for each in errors(examples, mixed, captions_only)
+        _deviation(values) for examples in (closest, spread) for values in errors(examples, mixed, captions_only)
     )
     few = closest[: _sample_size(count, *WITH_IMAGES)]
     of_images = errors(few, captions_only, precise)
-    limits = [np.full(count, _deviation(each)) for each in of_images]
+    limits = [np.full(count, _deviation(values)) for values in of_images]
     if columns > 1:  # the first differences are those of texts
         across = np.repeat(distances[few, None], rows, axis=1).ravel()
         apart = across > 0
         limits[0] = _deviation(of_images[0][apart] / across[apart]) * distances.max(axis=1)
     bounds_of_images = BOUND * np.max(limits, axis=0)
-    return np.hypot(BOUND * of_captions, bounds_of_images), bounds_of_images, len(np.union1d(closest, others))
+    return np.hypot(BOUND * of_captions, bounds_of_images), bounds_of_images, len(np.union1d(closest, spread))
 
 
 def _part(pairs: Pairs, examples: np.ndarray) -> Pairs:
     """Return the pairs of some examples."""
-    places = pairs.of_examples(examples)
-    return Pairs(pairs.texts, pairs.anchor[places], pairs.text[places], pairs.shapes[examples], [])
+    indices = pairs.of_examples(examples)
+    return Pairs(pairs.texts, pairs.anchor[indices], pairs.text[indices], pairs.shapes[examples], [])
 
 
-def _sample_size(count: int, least: int, most: int, part: int) -> int:
-    return min(count, max(least, min(most, count // part)))
+def _sample_size(count: int, least: int, most: int, divisor: int) -> int:
+    return min(count, max(least, min(most, count // divisor)))
 
 
 def _deviation(values: np.ndarray) -> float:
@@ -204,27 +204,27 @@ def _deviation(values: np.ndarray) -> float:
 def _distances(pairs: Pairs, texts: Rows) -> np.ndarray:
     """Return the distances (e, k) between every two text embeddings of each example; all examples have one shape."""
     rows, columns = pairs.shapes[0]
-    own = [texts(numbers) for numbers in pairs.text.reshape(-1, rows, columns)[:, 0].T]
-    found = [np.linalg.norm(one - other, axis=1) for one, other in combinations(own, 2)]
-    return np.stack(found, axis=1) if found else np.empty((len(pairs.shapes), 0))
+    columns_of_texts = [texts(column) for column in pairs.text.reshape(-1, rows, columns)[:, 0].T]
+    distances = [np.linalg.norm(first - second, axis=1) for first, second in combinations(columns_of_texts, 2)]
+    return np.stack(distances, axis=1) if distances else np.empty((len(pairs.shapes), 0))
 
 
 def _remembering(rows: Rows) -> Rows:
     """Return a version of `rows` that computes the row of each number once."""
     known: dict[int, np.ndarray] = {}
 
-    def look_up(numbers: np.ndarray) -> np.ndarray:
-        new = np.setdiff1d(numbers, np.fromiter(known, np.int64, len(known)))
+    def look_up(indices: np.ndarray) -> np.ndarray:
+        new = np.setdiff1d(indices, np.fromiter(known, np.int64, len(known)))
         if len(new):
             known.update(zip(new.tolist(), rows(new), strict=True))
-        return np.stack([known[number] for number in numbers.tolist()]) if len(numbers) else np.empty((0, 0))
+        return np.stack([known[number] for number in indices.tolist()]) if len(indices) else np.empty((0, 0))
 
     return look_up
 
 
 def describe(facts: Mapping[str, Any], scores: int) -> str:
     """Describe the result of `decide` in a sentence."""
-    captions, images = (100 * facts[f"scores_with_float32_{what}"] / max(scores, 1) for what in ("captions", "images"))
+    captions, images = (100 * facts[f"scores_with_float32_{side}"] / max(scores, 1) for side in ("captions", "images"))
     return (
         f"bfloat16 decides differences above {facts['bfloat16_bound']:.2g}; of the scores {captions:.1f} % have their "
         f"captions in float32, {images:.1f} % their images too. It alone would turn "

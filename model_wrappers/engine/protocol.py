@@ -65,13 +65,13 @@ def choose(family: str, options: LoadOptions, known: Mapping[str, Sequence[str]]
         UnknownNameError: a setting or value that does not exist.
     """
     check_known(f"setting of {family}", options.settings, known)
-    chosen = {}
+    values_by_name = {}
     for name, values in known.items():
         value = options.settings.get(name, values[0])
         if value not in values and values[-1] != "…":
             raise UnknownNameError(f"{name} of {family}", value, values)
-        chosen[name] = value
-    return chosen
+        values_by_name[name] = value
+    return values_by_name
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class RemoteModel(Protocol):
     """A model behind a server, which is asked from several threads and keeps its answers.
 
     `task_types` are the types of tasks that it can be evaluated on. `compares_texts` says that the score of a caption
-    depends on the others of its example, so that the texts of an item are those of one example. `threads` is the
+    depends on the other captions of its example, so that an item has all texts of one example. `threads` is the
     number of items under way.
     """
 

@@ -3,7 +3,7 @@
 Ray repeats the tasks of a node that is lost, and gives tasks to nodes that join. The results come back to the driver,
 which keeps them, so a killed run resumes. A last task re-checks near-ties and makes the predictions.
 
-The cluster is that of ``RAY_ADDRESS`` or, without it, this machine. Every node needs this package and the sources.
+``RAY_ADDRESS`` names the cluster; without it, Ray runs on this machine. Every node needs this package and the sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...hub_datasets.core.ray_cluster import cluster, run_tasks
 from ...hub_datasets.reports.evaluation import captions_of, parts_in
 from ...metrics.common.errors import ModelError
 from ...metrics.common.storage import write_atomically
-from ...metrics.evaluation import PredictionFiles
+from ...metrics.results.report import PredictionFiles
 from .config import RunConfig
 from .job import Job, prepare
 from .progress import Progress
@@ -53,10 +53,10 @@ def predict_on_ray(
     arguments = pickle.dumps((model, list(references), list(seeds), alone))
     progress = Progress(show=config.progress)
     done = _finished(out, model, references, seeds, alone)
-    left = [Shard(number, _SHARDS) for number in range(1, _SHARDS + 1) if number not in done]
+    remaining = [Shard(number, _SHARDS) for number in range(1, _SHARDS + 1) if number not in done]
     with cluster(_STORE):
-        with progress.bar("shards on Ray", len(left)) as advance:
-            for files in run_tasks(_compute_shard, left, arguments, gpus=gpus):
+        with progress.bar("shards on Ray", len(remaining)) as advance:
+            for files in run_tasks(_compute_shard, remaining, arguments, gpus=gpus):
                 _write(files, out)
                 advance(1)
         collected = _read(out, (out / UNFINISHED).rglob("*.*"))

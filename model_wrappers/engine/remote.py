@@ -37,15 +37,15 @@ def ask_remotely(
 
     The main process of several asks for all.
     """
-    found: Any = None
+    result: Any = None
     with processes.raise_on_all_ranks():
         if processes.is_main:
             scores = [
                 _ask(model, plan, pairs, progress, title)
                 for pairs, title in ((plan.captions, "asking about captions"), (plan.questions, "asking questions"))
             ]
-            found = scores, model.facts(_all_items(model, plan))
-    (captions, answers), facts = processes.from_main(found)
+            result = scores, model.facts(_all_items(model, plan))
+    (captions, answers), facts = processes.from_main(result)
     return (
         Scores(*plan.captions.split(captions), {}),
         Scores(*plan.questions.split(answers), {}),
@@ -54,10 +54,10 @@ def ask_remotely(
 
 
 def _ask(model: RemoteModel, plan: ScoringPlan, pairs: Pairs, progress: Progress, title: str) -> np.ndarray:
-    """Return scores of all pairs, followed by those of the pools."""
+    """Return the scores of all pairs, followed by the scores of the retrieval sets."""
     if not len(pairs):
         return np.empty(0)
-    items, places = _items_of(model, plan, pairs)
+    items, positions = _items_of(model, plan, pairs)
 
     def ask(item: tuple[int, Any]) -> np.ndarray:
         remote = _item(plan, pairs, *item)
@@ -66,13 +66,13 @@ def _ask(model: RemoteModel, plan: ScoringPlan, pairs: Pairs, progress: Progress
             raise ModelError(f"{model.info.name} gave NaN or infinity for {remote.texts!r}")
         return scores
 
-    found = []
+    rows = []
     with progress.bar(title, len(items)) as advance:
         # All are under way at once, so that an answer that takes long keeps no thread idle.
         for scores in in_threads(items, ask, threads=model.threads, ahead=len(items), on_error=model.stop):
-            found.append(scores)
+            rows.append(scores)
             advance(1)
-    return np.concatenate(found)[places, 0]
+    return np.concatenate(rows)[positions, 0]
 
 
 def _all_items(model: RemoteModel, plan: ScoringPlan) -> Iterator[RemoteItem]:
@@ -85,20 +85,20 @@ def _all_items(model: RemoteModel, plan: ScoringPlan) -> Iterator[RemoteItem]:
 def _items_of(model: RemoteModel, plan: ScoringPlan, pairs: Pairs) -> _Items:
     if model.compares_texts and pairs is plan.captions:
         return _by_example(pairs)
-    (anchors, texts), place = pairs.distinct()
+    (anchors, texts), inverse = pairs.distinct()
     groups = by_anchor(anchors, np.arange(len(anchors)), _TEXTS_PER_ITEM)
-    return [(int(anchors[group[0]]), texts[group]) for group in groups], place
+    return [(int(anchors[group[0]]), texts[group]) for group in groups], inverse
 
 
 def _by_example(pairs: Pairs) -> _Items:
     """Return items with all texts of an example, each once; models that compare texts are given no pools."""
     starts: dict[tuple[int, tuple[int, ...]], int] = {}
-    places, count = np.empty(len(pairs.anchor), np.int64), 0
+    positions, count = np.empty(len(pairs.anchor), np.int64), 0
     for row, item in pairs.by_example():
         if item not in starts:
             starts[item], count = count, count + len(row)
-        places[row] = np.arange(starts[item], starts[item] + len(row))
-    return list(starts), places
+        positions[row] = np.arange(starts[item], starts[item] + len(row))
+    return list(starts), positions
 
 
 def _item(plan: ScoringPlan, pairs: Pairs, image: int, texts: Sequence[int] | np.ndarray) -> RemoteItem:

@@ -29,7 +29,7 @@ class Shortlist(NamedTuple):
     captions: np.ndarray
 
     def ranked(self, matched: np.ndarray) -> np.ndarray:
-        """Scores (images, captions), float32: those matched (n,), and below all of them the others by their cosines."""
+        """Return scores (images, captions), float32: matched pairs (n,) rank first, then all others by cosine."""
         # Cosines lie in [-1, 1].
         scores = self.cosines.astype(np.float64) + (matched.min() - 3)
         scores[self.images, self.captions] = matched
@@ -54,22 +54,25 @@ def shortlists(model: Reranker, plan: ScoringPlan, stages: Stages) -> list[Short
     images = np.unique(np.concatenate([pool.images for pool in large]))
     texts = np.unique(np.concatenate([pool.texts for pool in large]))
     encoder = Encoder(model.first_stage, plan, stages, prefix="first-", texts=texts)
-    seen, read = encoder.both(images, texts)
+    image_embeddings, caption_embeddings = encoder.both(images, texts)
 
     def shortlist(pool: RetrievalSet) -> Shortlist:
-        cosines = pool_scores(seen[np.searchsorted(images, pool.images)], read[np.searchsorted(texts, pool.texts)])
+        cosines = pool_scores(
+            image_embeddings[np.searchsorted(images, pool.images)],
+            caption_embeddings[np.searchsorted(texts, pool.texts)],
+        )
         return Shortlist(cosines, *np.nonzero(_first(cosines, model.candidates)))
 
     return [shortlist(pool) if _is_large(pool, model.candidates) else None for pool in pools]
 
 
 def matched_pairs(pairs: Pairs, lists: Sequence[Shortlist | None]) -> Pairs:
-    """The pairs, followed by those of the shortlists, and the sets without one."""
-    chosen = [(pool, each) for pool, each in zip(pairs.pools, lists, strict=True) if each is not None]
-    anchor = [pairs.anchor, *(pool.images[each.images] for pool, each in chosen)]
-    text = [pairs.text, *(pool.texts[each.captions] for pool, each in chosen)]
-    whole = [pool for pool, each in zip(pairs.pools, lists, strict=True) if each is None]
-    return Pairs(pairs.texts, np.concatenate(anchor), np.concatenate(text), pairs.shapes, whole)
+    """Return the pairs, followed by the pairs of the shortlists, with the retrieval sets that have no shortlist."""
+    reranked = [(pool, shortlist) for pool, shortlist in zip(pairs.pools, lists, strict=True) if shortlist is not None]
+    anchor = [pairs.anchor, *(pool.images[shortlist.images] for pool, shortlist in reranked)]
+    text = [pairs.text, *(pool.texts[shortlist.captions] for pool, shortlist in reranked)]
+    complete = [pool for pool, shortlist in zip(pairs.pools, lists, strict=True) if shortlist is None]
+    return Pairs(pairs.texts, np.concatenate(anchor), np.concatenate(text), pairs.shapes, complete)
 
 
 def _is_large(pool: RetrievalSet, candidates: int) -> bool:
@@ -78,7 +81,7 @@ def _is_large(pool: RetrievalSet, candidates: int) -> bool:
 
 
 def _first(scores: np.ndarray, count: int) -> np.ndarray:
-    """Mask of the `count` highest of each row and of each column; of equal ones any."""
+    """Return a mask of the `count` highest scores of each row and of each column; ties are broken arbitrarily."""
     mask = np.zeros(scores.shape, bool)
     np.put_along_axis(mask, np.argpartition(-scores, count, axis=1)[:, :count], True, axis=1)
     np.put_along_axis(mask, np.argpartition(-scores, count, axis=0)[:count], True, axis=0)

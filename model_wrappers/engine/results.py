@@ -107,19 +107,22 @@ class Results:
     def _values(self, number: int) -> Iterator[Any]:
         """Yield the result of each scored example of a task."""
         plan, task = self.plan, self.plan.tasks[number]
-        for place in plan.places[number]:
+        for position in plan.places[number]:
             if task.task.task_type == "matching":
-                yield plan.captions.matrix(self.pairs, place).tolist()
+                yield plan.captions.matrix(self.pairs, position).tolist()
             elif task.task.task_type == "text_similarity":
-                yield plan.text_pairs.matrix(self.text_pairs, place).tolist()
+                yield plan.text_pairs.matrix(self.text_pairs, position).tolist()
             elif task.task.task_type == "vqa":
-                yield plan.questions.matrix(self.answers, place).item()
+                yield plan.questions.matrix(self.answers, position).item()
             else:
-                yield from zip(plan.captions.pools[place].correct, self.pools[place], strict=True)
+                yield from zip(plan.captions.pools[position].correct, self.pools[position], strict=True)
         if task.task.task_type == "detection":
             for example in scored(task):
-                found = [self.boxes[plan.number(example.images[0]), query] for query in queries_of(example)]
-                yield [one.boxes.tolist() for one in found], [one.scores.tolist() for one in found]
+                detections = [self.boxes[plan.number(example.images[0]), query] for query in queries_of(example)]
+                yield (
+                    [detection.boxes.tolist() for detection in detections],
+                    [detection.scores.tolist() for detection in detections],
+                )
 
 
 def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:

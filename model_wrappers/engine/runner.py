@@ -19,8 +19,9 @@ from typing import Any
 from ...hub_datasets import report
 from ...metrics.common.errors import ModelError
 from ...metrics.common.storage import check_writable
-from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import prediction_files
+from ...metrics.results.compute import check_options
+from ...metrics.results.report import PredictionFiles, Report
 from .config import RunConfig
 from .distributed import Processes, join
 from .estimate import Estimate, estimate
@@ -70,9 +71,9 @@ def run(
     paths = with_earlier(files)
     if not join().is_main:
         return Report([], paths, ties, files.captions, files.parts)
-    found = report(paths, ties=ties, confidence=confidence)
-    found.write(files[0].parent)
-    return found
+    results = report(paths, ties=ties, confidence=confidence)
+    results.write(files[0].parent)
+    return results
 
 
 def with_earlier(files: Sequence[Path]) -> list[Path]:
@@ -101,7 +102,7 @@ def predict(
         out: folder of the files; by default `default_folder` of the model's name.
         seeds: seeds of the benchmarks' builders, with separate files; by default the seed of the option.
         config: everything else; see `RunConfig`.
-        changes: fields of `RunConfig`, for example ``dtype="bfloat16"``; they replace those of `config`.
+        changes: fields of `RunConfig`, for example ``dtype="bfloat16"``; they replace the fields of `config`.
 
     Returns:
         The paths of the files, by benchmark and seed, as a sequence that can be inspected and evaluated; the same in
@@ -128,7 +129,7 @@ def predict(
 def merge(
     *folders: str | Path, out: str | Path, data_dir: str | Path | None = None, progress: bool = True
 ) -> PredictionFiles:
-    """Write the predictions of a run from the results of all its shards: those of `predict` without shards.
+    """Write the predictions of a run from the results of all its shards; equal to `predict` without shards.
 
     The model is loaded to re-check near-ties, so the machine has to be of the same kind as those of the shards.
 
@@ -147,9 +148,9 @@ def merge(
     check_writable(out)
     record, shards = collect([Path(folder) for folder in folders], out)
     known = {field.name for field in fields(RunConfig)}
-    given = {name: value for name, value in record.config.items() if name in known}
-    given |= {"shard": None, "progress": progress, "data_dir": data_dir or record.config["data_dir"]}
-    job = prepare(record.model, record.benchmarks, record.seeds, RunConfig(**given))
+    arguments = {name: value for name, value in record.config.items() if name in known}
+    arguments |= {"shard": None, "progress": progress, "data_dir": data_dir or record.config["data_dir"]}
+    job = prepare(record.model, record.benchmarks, record.seeds, RunConfig(**arguments))
     record.check_same_run(job.record())
     return job.predict(out, merged=shards)
 

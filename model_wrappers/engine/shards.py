@@ -72,10 +72,10 @@ class RunRecord:
         write_sealed(folder / name, json.dumps(asdict(self), default=str).encode())
 
     def check_same_run(self, other: RunRecord) -> None:
-        """Raise PredictionsError, which says what differs, unless another shard is of the same run."""
-        ours, theirs = (each._facts() for each in (self, other))
+        """Raise PredictionsError, with the differing values, unless another shard belongs to the same run."""
+        ours, theirs = (run._facts() for run in (self, other))
         differ = {name: (ours.get(name), theirs.get(name)) for name in {**ours, **theirs}}
-        shown = [f"{name}: {one} and {two}" for name, (one, two) in differ.items() if one != two]
+        shown = [f"{name}: {our_value} and {two}" for name, (our_value, two) in differ.items() if our_value != two]
         if shown:
             raise PredictionsError(
                 f"shards {self.shard} and {other.shard} are not of one run: {'; '.join(shown[:5])}. Model, data, "
@@ -84,7 +84,7 @@ class RunRecord:
 
     def _facts(self) -> dict[str, Any]:
         """Return what all shards of a run have in common."""
-        parts = {f"{part} {name}": value for part, facts in self.about.items() for name, value in facts.items()}
+        parts = {f"{section} {name}": value for section, facts in self.about.items() for name, value in facts.items()}
         return {**json.loads(json.dumps(parts, default=str)), "run": self.identity, "seeds": list(self.seeds)}
 
     @classmethod
@@ -117,8 +117,8 @@ def collect(folders: Sequence[Path], out: Path) -> tuple[RunRecord, int]:
         raise PredictionsError(
             f"no finished shard in {', '.join(map(str, folders))}; make them with vl-assay predict … --shard 1/2"
         )
-    first, *others = records.values()
-    for record in others:
+    first, *remaining = records.values()
+    for record in remaining:
         first.check_same_run(record)
     counts = {Shard.parse(record.shard).count for record in records.values()}
     if len(counts) > 1:

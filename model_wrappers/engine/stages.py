@@ -65,13 +65,13 @@ class Work(NamedTuple):
     Attributes:
         kind: of the results, which names the parts in the store; its first word is the stage's title.
         keys: the key of each result.
-        compute: returns the results of a batch, those of its items one after the other: an array or tensor (n, width),
+        compute: returns the results of a batch in the order of its items: an array or tensor (n, width),
             or a list of arrays for ragged results.
         items: divides missing positions, ascending, into items; by default each is one.
         load: loads the image of an item, in another process or thread; None for a stage without images.
         owners: the content key that decides which shard computes a result, for each; by default its own key.
         ragged: whether results differ in length.
-        one_by_one: whether items are computed alone, as for the re-check in float64.
+        one_by_one: whether batches have one item, as for the re-check in float64.
         derived: whether the items follow from the results of other stages, so that no shard has computed them.
         check: raises ModelError if rows (n, width) are not as the protocol wants them.
     """
@@ -161,8 +161,8 @@ class Stages:
         if not self.processes.together:
             items = items[self.processes.rank :: self.processes.world]
         title = _TITLES.get(work.kind.partition("-")[0], work.kind)
-        if found := self.stored[work.kind]:
-            self.progress.say(f"{title}: {found:,} of {len(work.keys):,} results are stored already")
+        if stored := self.stored[work.kind]:
+            self.progress.say(f"{title}: {stored:,} of {len(work.keys):,} results are stored already")
         with self.processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
             self._compute(work, items, rows, clock, advance)
 
@@ -216,15 +216,15 @@ class Stages:
 
     def _attempt(self, work: Work, batch: Batch) -> list[tuple[Sequence[Item], Any]]:
         """Return the results of a batch, in parts if it is larger than batches are by now."""
-        found, start = [], 0
+        results, start = [], 0
         while start < len(batch.items):
             size = min(self.batch_size, len(batch.items) - start)
-            part = batch.part(start, start + size)
-            result = self._compute_or_halve(work, part)
+            subset = batch.part(start, start + size)
+            result = self._compute_or_halve(work, subset)
             if result is not None:
-                found.append((part.items, result))
+                results.append((subset.items, result))
                 start += size
-        return found
+        return results
 
     def _compute_or_halve(self, work: Work, batch: Batch) -> Any:
         """Return the results of a batch; None, with `batch_size` halved, if memory runs out."""
@@ -238,7 +238,7 @@ class Stages:
                 raise
             problem = str(error) or type(error).__name__
         if self.processes.together:  # the ranks hold parts of one model and need batches of one size
-            problem = next((each for each in self.processes.gather(problem) if each), "")
+            problem = next((rank_problem for rank_problem in self.processes.gather(problem) if rank_problem), "")
         if not problem:
             return result  # pyright: ignore[reportPossiblyUnboundVariable]
         if work.one_by_one:
@@ -287,7 +287,7 @@ class Stages:
             self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
 
     def _add(self, kind: str, keys: Sequence[bytes], results: Any) -> None:
-        """Store results; a process alone can do without, if the disk is full."""
+        """Store results; if the disk is full, a run of a single process goes on without the store."""
         try:
             self._store.add(kind, keys, results)
         except StorageError as error:

@@ -89,7 +89,7 @@ class Store:
 
     Args:
         folder: the model's folder.
-        say: is called with messages about damaged parts and a full disk.
+        say: prints messages about damaged parts and a full disk.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None] = print) -> None:
@@ -106,16 +106,16 @@ class Store:
         """
         if self.folder is None:
             return
-        wanted = {keys[position]: position for position in rows.missing.tolist()}
-        for part in sorted(self.folder.glob(f"{kind}.*.parquet")):
-            if not wanted:
+        missing = {keys[position]: position for position in rows.missing.tolist()}
+        for path in sorted(self.folder.glob(f"{kind}.*.parquet")):
+            if not missing:
                 return
-            table = self._read_part(part)
+            table = self._read_part(path)
             if table is None:
                 continue
             part_keys = table["key"].to_pylist()
-            here = [row for row, key in enumerate(part_keys) if key in wanted]
-            positions = np.array([wanted.pop(part_keys[row]) for row in here], np.int64)
+            here = [row for row, key in enumerate(part_keys) if key in missing]
+            positions = np.array([missing.pop(part_keys[row]) for row in here], np.int64)
             rows.put(positions, _values(table["values"].combine_chunks(), here))
 
     def add(self, kind: str, keys: Sequence[bytes], rows: Sequence[np.ndarray] | np.ndarray) -> None:
@@ -136,10 +136,10 @@ class Store:
         assert self.folder is not None
         assert other.folder is not None
         other.folder.mkdir(parents=True, exist_ok=True)
-        for part in sorted(self.folder.glob("*.parquet")):
-            content = part.read_bytes()
-            if _is_intact(part, content):  # of an incomplete copy too its name will tell
-                (other.folder / part.name).write_bytes(content)
+        for path in sorted(self.folder.glob("*.parquet")):
+            content = path.read_bytes()
+            if _is_intact(path, content):  # of an incomplete copy too its name will tell
+                (other.folder / path.name).write_bytes(content)
 
     def remove(self) -> None:
         """Delete the folder, and the one around it if it is empty then."""
@@ -148,18 +148,18 @@ class Store:
             with suppress(OSError):  # other runs are unfinished
                 self.folder.parent.rmdir()
 
-    def _read_part(self, part: Path) -> pa.Table | None:
+    def _read_part(self, path: Path) -> pa.Table | None:
         """Return a part, or None if it is damaged or another run has just deleted it."""
         try:
-            content = part.read_bytes()
-            if not _is_intact(part, content):
+            content = path.read_bytes()
+            if not _is_intact(path, content):
                 raise ValueError("its content has changed")
             return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            self._say(f"{part} is damaged ({error}) and was deleted; its items are computed again")
-            part.unlink(missing_ok=True)
+            self._say(f"{path} is damaged ({error}) and was deleted; its items are computed again")
+            path.unlink(missing_ok=True)
             return None
 
 
@@ -205,7 +205,7 @@ def cached_models() -> list[StoredModel]:
             name, revision, dtype = (str(record[key]) for key in ("name", "revision", "dtype"))
         except (OSError, ValueError, KeyError, TypeError):
             name, revision, dtype = "(damaged)", "", ""
-        sizes = [part.stat().st_size for part in folder.glob("*.parquet")]
+        sizes = [path.stat().st_size for path in folder.glob("*.parquet")]
         models.append(StoredModel(name, revision, dtype, len(sizes), sum(sizes)))
     return models
 
@@ -226,7 +226,7 @@ def make_room(keep: Store) -> None:
     by_use = sorted(_home().glob(f"*/{_MODEL_FILE}"), key=_time_of_use, reverse=True)
     total = 0
     for folder in (description.parent for description in by_use):
-        total += sum(part.stat().st_size for part in folder.glob("*.parquet"))
+        total += sum(path.stat().st_size for path in folder.glob("*.parquet"))
         if total > _limit() * 1e9 and folder != keep.folder:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -253,15 +253,15 @@ def _content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def _is_intact(part: Path, content: bytes) -> bool:
-    return part.name.split(".")[1] == _content_hash(content)
+def _is_intact(path: Path, content: bytes) -> bool:
+    return path.name.split(".")[1] == _content_hash(content)
 
 
 def _values(lists: pa.LargeListArray, rows: Sequence[int]) -> Any:
     """Return copies of the values of some rows: an array (n, width) if all are of one length, else a list of arrays."""
     values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
-    chosen = np.asarray(rows, np.int64)
-    starts, lengths = offsets[chosen], (offsets[1:] - offsets[:-1])[chosen]
-    if len(chosen) and (lengths == lengths[0]).all() and lengths[0]:
+    row_indices = np.asarray(rows, np.int64)
+    starts, lengths = offsets[row_indices], (offsets[1:] - offsets[:-1])[row_indices]
+    if len(row_indices) and (lengths == lengths[0]).all() and lengths[0]:
         return values[starts[:, None] + np.arange(lengths[0])]
     return [values[start : start + length].copy() for start, length in zip(starts, lengths, strict=True)]

@@ -101,5 +101,5 @@ class _PreparedImages:
         return self._images[key]
 
     def images(self, loaded: list[Any]) -> list[Any]:
-        """Return the images as they are."""
+        """Return the images unchanged."""
         return loaded

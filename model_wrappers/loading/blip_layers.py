@@ -13,7 +13,7 @@ Reader = Callable[[Iterable[Any], Tensor, Tensor | None, Tensor, Tensor], Tensor
 
 
 def image_reader(settings: Mapping[str, str]) -> Reader:
-    """Return the function that reads captions with their images, compiled if the model's settings say so.
+    """Return the function that reads captions with their images, compiled with the setting ``compile``.
 
     It is the forward of the layers, except that the keys and values of an image, most of the work of a pair, are
     computed once for all its captions, for which `transformers` has no method. Its arguments:

@@ -82,7 +82,7 @@ def load_checkpoint(
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """The parts of one checkpoint, all from one commit; the first arguments are those of a family's ``load``.
+    """The parts of one checkpoint, all from one commit.
 
     Each method raises `ModelError`, with the checkpoint's name, if the part is missing or damaged.
 
@@ -154,7 +154,7 @@ class CheckpointFiles:
             model_class: a class of `transformers`.
             unused: prefixes of weights that may be in the file although this class has no use for them.
             changes: values of the configuration to replace, for example to leave out parts that score nothing, and
-                arguments of ``from_pretrained``; one that places the model leaves it where that says.
+                arguments of ``from_pretrained``, of which ``device_map`` and ``tp_plan`` decide the devices.
         """
         with loading_errors(self.checkpoint, self.family), _without_warnings():
             self.refuse_adapter()
@@ -172,7 +172,7 @@ class CheckpointFiles:
         return self.ready(model, is_placed=bool({"device_map", "tp_plan"} & {*(changes or ())}))
 
     def ready(self, model: Any, *, is_placed: bool = False) -> Any:
-        """Return a model with its weights in evaluation mode, with compiled layers if the options say so.
+        """Return a model with its weights in evaluation mode, with compiled layers if `LoadOptions.compile` is set.
 
         It moves to the device of the options, unless `transformers` has placed its parts.
         """

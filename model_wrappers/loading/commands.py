@@ -31,7 +31,7 @@ def convert(
 ) -> None:
     """Convert a published checkpoint to a folder of safetensors, which every command takes as a model.
 
-    Adapters are merged and a teacher left out, as docs/checkpoints.md says; the folder's card states source, licence,
+    Adapters are merged and a teacher is left out (docs/checkpoints.md); the folder's card states source, licence,
     hash and changes. Pickles that could run code are refused.
 
     Examples: `vl-assay convert negclip.pth negclip` ·

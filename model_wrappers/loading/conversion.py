@@ -1,7 +1,7 @@
 """Conversion of a file of weights of `open_clip` or OpenAI to a folder that `transformers` loads as a `CLIPModel`.
 
 The layout is that of OpenAI's vision transformers, whose sizes follow from the shapes: heads are 64 wide in all of
-them. The activation, which no shape tells, is that of the published checkpoint or of the named model.
+them. The shapes do not determine the activation; it comes from the published checkpoint or the named model.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
 
     Args:
         checkpoint: the file; see `weight_files.read_weights`.
-        out: the folder; one that holds this conversion is left as it is.
+        out: the folder; if it holds this conversion already, it is not changed.
         model: a published checkpoint, or a model of `open_clip` such as ``ViT-B-32-quickgelu``; by default the
-            published checkpoint that the file's name tells.
+            published checkpoint of this file name.
         base: a CLIP checkpoint, for its tokenizer and for CLoVe's mean.
 
     Returns:
@@ -123,7 +123,7 @@ def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) ->
     """Return the configuration that the shapes of converted weights, an activation and a tokenizer determine.
 
     Raises:
-        ModelError: weights that are not those of such a model, or of one whose heads are not 64 wide.
+        ModelError: weights of another architecture, or of a model whose heads are not 64 wide.
     """
     try:
         width, channels, patch, _ = state["vision_model.embeddings.patch_embedding.weight"].shape

@@ -1,4 +1,4 @@
-"""Shared by detectors: from a model's boxes and scores to those of a phrase, in pixels of the original image."""
+"""Helpers of detectors: convert a model's boxes and scores to boxes of a phrase in pixels of the original image."""
 
 from __future__ import annotations
 

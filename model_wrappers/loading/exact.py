@@ -81,7 +81,7 @@ def _copy(model: Any, device: torch.device, shares: bool) -> Any:
 class Shared(Tensor):
     """A weight that shares the memory of a model's and gives each operation a float64 copy on the device `target`.
 
-    Its attributes ``dtype`` and ``device`` are those of the copy, so that inputs are converted to them.
+    Its attributes ``dtype`` and ``device`` describe the copy, so that inputs are converted to them.
     """
 
     target: torch.device
@@ -93,7 +93,7 @@ class Shared(Tensor):
         return made
 
     def __hash__(self) -> int:
-        """Return a number for sets of tensors; the default would be that of a copy."""
+        """Return a hash for sets of tensors; the default hash would be computed from a copy."""
         return id(self)
 
     @classmethod

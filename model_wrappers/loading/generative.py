@@ -174,7 +174,7 @@ class Forward:
 def choose_forward(
     model: Any, prompts: ImagePrompts, tokens: Callable[[str], list[int]], pad: int, name: str, *, may_continue: bool
 ) -> Forward:
-    """Return the forward passes, of batches if these give the logits of bare forward passes, or of each row alone.
+    """Return the batched forward passes if their logits equal bare forward passes, else passes of single rows.
 
     Three images, two of them of one shape, go through the model in one batch, with prompts of unlike length. The bare
     passes take the processor's own inputs, one prompt at a time.
@@ -230,7 +230,7 @@ def choose_forward(
 
 
 def decoder_start(model: Any) -> list[int]:
-    """Return the tokens with which a decoder apart from the encoder starts; none for a model without one."""
+    """Return the start tokens of a separate decoder; empty for a decoder-only model."""
     text = model.config.get_text_config(decoder=True)
     if not model.config.is_encoder_decoder and not getattr(model.config.get_text_config(), "is_encoder_decoder", False):
         return []
@@ -260,7 +260,7 @@ def _refuse_useless(logits: torch.Tensor, name: str) -> None:
 
 
 def _common(rows: Sequence[Row]) -> int:
-    """Return how many tokens the rows of each image begin with alike; 0 if continuing from them would save nothing."""
+    """Return the length of the common prefix of each image's rows; 0 if sharing it would save nothing."""
     firsts: dict[int, list[int]] = {}
     common = min(len(row.prompt) for row in rows) - 1  # the logits after the last token of a prompt are wanted
     for row in rows:

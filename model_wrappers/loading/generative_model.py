@@ -63,7 +63,7 @@ class GenerativeModel(TorchModel):
         return self._prompts.prepare(image)
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each question's prompt, without those of the image."""
+        """Return the token ids of each question's prompt, without the image's tokens."""
         return [self._prompts.checked(self._question.tokens(question), question) for question in questions]
 
     def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:

@@ -116,7 +116,7 @@ class ImagePrompts:
         return Prepared(ids[self._start : end], inputs, aligned)
 
     def with_image(self, prepared: Prepared, ids: Sequence[int]) -> tuple[list[int], int]:
-        """Return the tokens of a prompt with those of an image, and how many there are up to the image's last."""
+        """Return the tokens of a prompt with its image's tokens, and their number up to the image's last token."""
         at = self._place(ids)
         tokens = [*ids[:at], *prepared.tokens, *ids[at + self.removed :], *self.closing]
         return tokens, at + len(prepared.tokens)
@@ -138,7 +138,7 @@ class ImagePrompts:
         return places[0] if len(places) == 1 else -1
 
     def _learn(self, given: dict[str, Any]) -> None:
-        """Compare the tokens of the prompt alone with those that the processor makes of it and an image."""
+        """Compare the tokens of the prompt without an image with the processor's tokens for prompt and image."""
         ids, plain = self._ids(given), self._plain
         for closing in range(_MOST_CLOSING + 1):
             body = ids[: len(ids) - closing]

@@ -29,7 +29,7 @@ _NAMES = {
 
 
 def check_config(config: dict[str, Any]) -> None:
-    """Raise `ModelError` unless a configuration holds numbers, words, names of models and known arguments alone.
+    """Raise `ModelError` unless a configuration holds only numbers, words, names of models and known arguments.
 
     Args:
         config: the content of the file.

@@ -1,4 +1,4 @@
-"""Captions that begin alike, read by a causal text tower as one tree of tokens: a common beginning is computed once.
+"""Prefix sharing: a causal text tower reads captions as a tree of tokens, and computes a common prefix once.
 
 A token of a causal tower sees those before it in its own caption alone, so captions may share the states of a common
 prefix. The captions of a batch become the branches of trees, whose tokens stand in one sequence: each sees itself and
@@ -48,7 +48,7 @@ class Trees(NamedTuple):
 
 
 def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> Trees:
-    """Return the trees of captions; captions that begin alike share most if they follow each other.
+    """Return the trees of captions; sort the captions so that common prefixes follow each other.
 
     Args:
         captions: token ids, at least one each.
@@ -92,7 +92,7 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
 
 
 def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
-    """Return the states (n, d) of the captions' last tokens by a text tower like that of CLIP in `transformers`."""
+    """Return the states (n, d) of the captions' last tokens by a text tower in the layout of CLIP in `transformers`."""
     embeddings = text_model.embeddings
     trees = trees.on(embeddings.token_embedding.weight.device)
     # Not through its forward, which refuses more tokens than a caption may have.
@@ -112,7 +112,7 @@ def can_share(
     shared: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     captions: Sequence[Sequence[int]],
 ) -> bool:
-    """Return whether a tower gives captions that share a prefix the embeddings that it gives each alone.
+    """Return whether a tower's embeddings are the same with and without sharing prefixes.
 
     Args:
         whole, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.

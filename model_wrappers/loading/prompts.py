@@ -21,7 +21,7 @@ QUESTION = "{} Please answer yes or no."
 class Prompt:
     """The prompt of a text about an image, by the checkpoint's chat template: a user's turn and the answer's start.
 
-    Without a chat template the prompt is the text alone, for models whose processors place the image themselves.
+    Without a chat template the prompt is just the text, for models whose processors place the image themselves.
 
     Args:
         processor: the checkpoint's processor.
@@ -59,14 +59,14 @@ class Prompt:
         return self.text.replace("{}", text)
 
     def tokens(self, text: str, answer: str = "") -> list[int]:
-        """Return the token ids of the prompt with `text` for ``{}``, followed by those of the answer."""
+        """Return the token ids of the prompt with `text` for ``{}``, followed by the answer's tokens."""
         # An answer follows its prompt after a space, unless the prompt ends with a line break or a special token.
         special = self._tokenizer.all_special_tokens
         space = "" if not answer or self.text[-1:].isspace() or self.text.endswith(tuple(special)) else " "
         return self._ids(self.filled(text) + space + answer, add_special_tokens=self.special)
 
     def answer(self, text: str) -> list[int]:
-        """Return the token ids of an answer alone, for a decoder or after tokens that the processor appends."""
+        """Return the token ids of just an answer, for a decoder or after tokens that the processor appends."""
         return self._ids(text, add_special_tokens=False)
 
     def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:

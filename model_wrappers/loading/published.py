@@ -1,6 +1,6 @@
 """The compositional checkpoints that papers published: ``published.csv``, shown in ``docs/checkpoints.md``.
 
-A row says where the weights are, their licence, architecture and activation, and how they load. ``files`` are the
+A row has the place of the weights, their licence, architecture and activation, and how they load. ``files`` are the
 patterns, with ``|`` between, by which a downloaded file is recognised; a pattern with ``/`` is of folder and file.
 """
 
@@ -17,7 +17,7 @@ QUICK = "quick_gelu"
 
 
 class Published(NamedTuple):
-    """A row of the table: ``activation`` is empty if not known, ``openai_share`` if the file is scored as it is."""
+    """A row of the table: ``activation`` is empty if not known, ``openai_share`` if the weights are not averaged."""
 
     name: str
     title: str

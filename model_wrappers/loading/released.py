@@ -105,7 +105,7 @@ def filled(
     Args:
         files: as for `read_released`.
         build: makes the module; its weights are not drawn.
-        tensors: those of the file that scores depend on, by the authors' names.
+        tensors: the tensors of the file that scores depend on, by the authors' names.
         origin: where the weight of the module with a name comes from.
 
     Raises:

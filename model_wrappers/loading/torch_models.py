@@ -128,7 +128,7 @@ class DualEncoderMixin(TorchModel, ABC):
     """Makes a `DualEncoder` of a class with `see` and `read`.
 
     Attributes:
-        shares_prefixes: whether `read_shared` saves work for captions that begin alike, which then go together.
+        shares_prefixes: whether `read_shared` saves work for captions with a common prefix, which then share batches.
     """
 
     shares_prefixes: bool = False
@@ -189,7 +189,7 @@ class DualEncoderMixin(TorchModel, ABC):
 
 
 class FusedModel(ImageTextModel, ABC):
-    """A `CrossEncoder` of `transformers`: a family says how its model sees images, and fuses them with captions."""
+    """A `CrossEncoder` of `transformers`; a family implements `see` for images and `fuse` for image and caption."""
 
     @abstractmethod
     def see(self, model: Any, images: Sequence[np.ndarray]) -> Any:

@@ -1,7 +1,7 @@
 """Files of weights as `open_clip` and its forks save them in training, read as tensors by name, without running code.
 
 Such files hold more than weights: an optimizer, NumPy numbers, arguments of the training, low-rank adapters, a teacher.
-`read_weights` keeps the model's own tensors and says what it did; other pickled objects are refused by name.
+`read_weights` returns the model's own tensors and a description; other pickled objects are refused by name.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def load_values(path: Path) -> tuple[Any, list[str]]:
 def merge_lora(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Add the adapters in a state dict to their weights: ``weight += lora_B @ lora_A / rank``.
 
-    They are those of SVLC, DAC and FSC-CLIP (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``): by the names of
+    SVLC, DAC and FSC-CLIP have them (SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loralib``): by the names of
     CLIP's modules, of the joint projection of attention, its output, both layers of the MLPs and the convolution of
     patches. The matrices of a convolution of k × k have k times the rank: (out · k, rank · k) and (rank · k, in · k).
 

@@ -1,4 +1,4 @@
-"""Predictions of any system from a file, evaluated like those of a model: ``precomputed:FILE``.
+"""Predictions of any system from a file, evaluated like a model: ``precomputed:FILE``.
 
 The system may be GLIP, a model behind an API, or people. A file has one record for each example, as JSON lines
 (``.jsonl``), CSV with a header (``.csv``) or Parquet (``.parquet``); other columns are ignored. ``vl-assay

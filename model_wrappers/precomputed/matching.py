@@ -14,7 +14,6 @@ import numpy as np
 from ...hub_datasets.core.examples import Example, TaskData
 from ...hub_datasets.reports.predictions_template import blank, retrieval_captions
 from ...metrics.common.errors import ModelError
-from ...metrics.modules.discovery import get_spec
 from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
@@ -251,7 +250,7 @@ def _wrong_scores(task: TaskData, shape: tuple[int, int]) -> np.ndarray:
     """Return scores of that shape, (images, captions), that are wrong under every tie policy: 0 for what is right."""
     scores = 1 - np.eye(*shape)
     if shape[0] == 1:  # captions to choose from, of which the first are right
-        scores[0, : max(get_spec(metric).positive_captions for metric in task.task.metrics)] = 0
+        scores[0, : task.task.positives] = 0
     return scores
 
 
@@ -305,7 +304,7 @@ def column_of(fields: Mapping[str, Any]) -> str:
 
 
 def _shape(task_type: str, example: Example, captions: int) -> tuple[int, int]:
-    """Return the shape of an example's scores; `captions` are those of a retrieval set."""
+    """Return the shape of an example's scores; `captions` has the captions of a retrieval set."""
     pairs = math.comb(len(example.captions), 2)
     shapes = {"retrieval": (1, captions), "text_similarity": (1, pairs), "vqa": (1, 1)}
     return shapes.get(task_type, (len(example.images), len(example.captions)))

@@ -30,7 +30,7 @@ _Placed = tuple[str, dict[str, Any]]
 
 
 def orders_of(path: Path) -> list[Path]:
-    """Return the folders of GPT-4V's answers, one for each order of the captions, or else the path alone."""
+    """Return the folders of GPT-4V's answers, one for each order of the captions, or else just the path."""
     folders = [part for part in list_files(path) if tool_files(part)]
     return [path] if tool_files(path) or not folders else folders
 

@@ -87,7 +87,7 @@ def _csv(path: Path, file: TextIO) -> Iterator[_Placed]:
 
 
 def _with_scores(rows: Iterable[_Placed]) -> Iterator[_Placed]:
-    """Join scores that stand apart to ``scores``: in columns, or in rows with a ``label`` such as ``0_c0_i1``."""
+    """Join separate scores to ``scores``: from columns, or from rows with a ``label`` such as ``0_c0_i1``."""
     labelled: dict[str, _Placed] = {}
     for place, fields in rows:
         label = _LABEL.fullmatch(str(fields.get("label"))) if "score" in fields else None

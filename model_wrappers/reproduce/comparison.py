@@ -20,8 +20,8 @@ from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.storage import write_text
-from ...metrics.evaluation import suite_means
 from ...metrics.records.results import Result, code_version
+from ...metrics.results.suites import suite_means
 
 SCHEMA, VERSION = "vl-assay/reproduction", 2
 STATISTICS: dict[str, Callable[[Sequence[Example]], float]] = {

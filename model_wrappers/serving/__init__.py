@@ -1,1 +1,1 @@
-"""What the answers of models behind servers say."""
+"""Parse the answers of served models into scores."""

@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     Attributes:
         text: its first characters.
         logprobs: the likeliest first tokens with their log-probabilities; empty if they were not given.
-        served: the model and system that the server says it was answered by.
+        served: the model and system that the server names in its answer.
         prompt_tokens, completion_tokens: as it reports them, else 0.
     """
 
@@ -107,7 +107,7 @@ def yes_no_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
 
 
 def is_bounded(logprobs: Sequence[tuple[str, float]], *, is_question: bool) -> bool:
-    """Whether a word that a score is made of is not listed: "Yes", or for a question "Yes" or "No"."""
+    """Return whether a word that the score needs is not listed: "Yes", or for a question "Yes" or "No"."""
     return not _probability(logprobs, YES) or (is_question and not _probability(logprobs, NO))
 
 

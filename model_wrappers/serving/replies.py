@@ -74,7 +74,7 @@ def chosen_captions(reply: str, captions: Sequence[str]) -> list[int]:
 
 
 def _answers(reply: str) -> Iterator[str]:
-    """Yield the parts of a reply that may be the answer, those that say so first."""
+    """Yield the parts of a reply that may be the answer, parts marked as the answer first."""
     text = _REASONED.split(reply)[-1].strip()
     if len(text) > 2 * _MOST_READ:
         text = f"{text[:_MOST_READ]}\n{text[-_MOST_READ:]}"

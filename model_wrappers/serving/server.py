@@ -1,4 +1,4 @@
-"""How a server describes itself: what it serves, and in which version."""
+"""The description of a server: its models and versions."""
 
 from __future__ import annotations
 

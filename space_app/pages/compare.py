@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
-from ...metrics.estimation.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
@@ -113,7 +112,7 @@ def verdict_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry])
     """Render sentences that compare the best of the chosen models with each other model.
 
     The comparison uses the examples that two models share; the best model over all examples may be worse on them.
-    Holm's method corrects the p-values for the number of tests.
+    Each pair is tested by itself.
     """
     sign = 1 if column.is_higher_better else -1
     models = sorted(_recomputed(entries), key=lambda entry: -sign * entry.value)
@@ -122,14 +121,13 @@ def verdict_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry])
         return render("verdict.html", column=column, untested=untested, verdicts=[], tests=[])
     results = [(other_model, _tested(catalogue, column, models[0], other_model)) for other_model in models[1:]]
     tests = [result for _, result in results if isinstance(result, dict) and result["difference"] is not None]
-    corrected = iter(holm([result["permutation_p_value"] for result in tests]).tolist())
     verdicts: list[dict[str, Any]] = []
     for other_model, result in results:
         problem = result if isinstance(result, str) else f"{words(column.score)} is not defined for one of the models"
         if isinstance(result, str) or result["difference"] is None:
             verdicts.append({"better": models[0], "worse": other_model, "problem": problem})
             continue
-        difference, bounds, p = result["difference"], result["difference_interval"], next(corrected)
+        difference, bounds, p = result["difference"], result["difference_interval"], result["permutation_p_value"]
         better, worse = (models[0], other_model) if sign * difference >= 0 else (other_model, models[0])
         if bounds is not None and difference < 0:
             bounds = [-bounds[1], -bounds[0]]

@@ -130,7 +130,7 @@ def alike_html(catalogue: Catalogue, name: str) -> Markup:
         ["score", "not significantly different from", "models compared"],
         lines,
         title="Models not significantly different",
-        note="Paired permutation tests over images at the 5 % level with Holm's correction, against the recomputed "
+        note="Paired permutation tests over images at the 5 % level, against the recomputed "
         "models with the nearest values.",
     )
 

@@ -80,7 +80,7 @@ class Receipt:
         flags: what a person should look at, a sentence each.
         predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
             `sketch` of its `scores`, and the `model` named in its metadata.
-        results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
+        results: as ``metrics.results.compute`` gives them with `OPTIONS`.
     """
 
     id: str

@@ -10,9 +10,9 @@ from submission_support import MemoryStorage, changed, of_model
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
 from vl_assay.metrics.common.errors import DataError, PredictionsError, RateLimitError
-from vl_assay.metrics.evaluation import compute
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow, TextSimilarityRow
+from vl_assay.metrics.results.compute import compute
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, chance_levels, of_results
 from vl_assay.space_app.pages import cards

@@ -38,6 +38,8 @@ class Small:
         self.sources = importlib.import_module(f"sources_{name}")
         self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
         self.needing = [each for each in config_names(name) if each not in get_benchmark(name).generated]
+        # Where each configuration would take long: the first and the last, which differ most.
+        self.ends = list(dict.fromkeys((self.configs[0], self.configs[-1])))
         self.config = config or self.configs[0]
         self.folder = tmp_path / "sources"
         self.folder.mkdir()

@@ -39,16 +39,6 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
     return read_summary(Path(__file__).parents[2] / name / AUDIT_FILE)
 
 
-def audited_levels(benchmark: str, task: str) -> list[Levels]:
-    """The accuracy of each scorer of a task's audit by category; empty if the task was not audited."""
-    audits = read_audit(benchmark) or {}
-    audit = audits.get(f"{benchmark}/{task}") or audits.get(benchmark) or {"scorers": {}}
-    return [
-        {name: part["accuracy"] for name, part in scorer["per_category"].items()}
-        for scorer in audit["scorers"].values()
-    ]
-
-
 def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the conclusion of audits: the categories that a scorer solves, or guesses, without the image.
 

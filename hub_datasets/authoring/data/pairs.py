@@ -79,7 +79,7 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
     `example` is the row's id, `captions` the number of its captions. In a benchmark with several tasks of pairs ids are
     `prefixed` with the task, for which `has_pairs` holds.
     """
-    true_ones = count_positives(task)
+    true_ones = task.positives or captions
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
     for number, (right, wrong) in enumerate(places):
         suffix = f"#{number}" if len(places) > 1 else ""
@@ -88,19 +88,12 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
 
 def has_pairs(task: Task) -> bool:
     """Return whether the rows of a task have one image, positive captions and negatives."""
-    return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
+    return len(task.images) == 1 and task.positives is not None and task.positives < len(task.captions)
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
     """Write pairs as JSON lines, atomically, for `read_pairs`; raises `StorageError`."""
     write_rows(pairs, path)
-
-
-def count_positives(task: Task) -> int:
-    """Return the number of columns with positive captions, whose names lack "negative"; 0 unless it is matching."""
-    if task.task_type != "matching":
-        return 0
-    return sum("negative" not in column for column in task.captions)
 
 
 def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Iterator[Pair]:

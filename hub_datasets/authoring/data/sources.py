@@ -13,7 +13,6 @@ from ...core.benchmarks import benchmark_names
 from ...core.image_keys import content_key
 from ...core.images import DECODING_ERRORS, open_checked
 from ...core.repository import BUILD_FILE
-from .pairs import count_positives
 from .tables import Table, check_rows, read_tables
 
 _FIELDS = ("caption", "image", "id")
@@ -107,7 +106,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
     seen: set[tuple[str, str]] = set()
     for data in usable:
         # A retrieval task has positive captions alone.
-        positives = count_positives(data.task) or None
+        positives = data.task.positives
         for example in data.examples:
             key = example.images[0]
             image = data.image_names.get(key, key.removeprefix("file:"))

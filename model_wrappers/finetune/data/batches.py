@@ -70,8 +70,8 @@ def draw_epoch(
 ) -> Iterator[list[Drawn]]:
     """The batches of an epoch: the samples in a new order, each with one of its negatives and positives.
 
-    What is drawn of a sample depends on the seed, the epoch and the sample's index alone, so that resuming needs only
-    the position.
+    The random choices for a sample depend only on the seed, the epoch and the sample's index, so a run resumes from its
+    position.
 
     Args:
         training_set: the samples.

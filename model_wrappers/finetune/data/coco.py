@@ -47,7 +47,7 @@ def coco_rows(
         content: from `open_coco`.
         split: of Karpathy's file ``"train"`` (with its ``restval``), ``"validation"`` or ``"test"``; a file of COCO's
             annotations is one split, and read as ``"train"``.
-        data_dir: the folder of ``train2014`` and the like; by default that of the file or the one above it.
+        data_dir: the folder of ``train2014`` and the like; by default the file's folder or its parent.
 
     Raises:
         DataError: an entry in another layout, an unknown split, or an image that is in no folder.

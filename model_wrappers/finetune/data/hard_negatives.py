@@ -52,7 +52,7 @@ def add_hard_captions(
     files: Sequence[str | Path],
     seed: int,
 ) -> tuple[list[Sample], int]:
-    """Add negatives and positives, from files and by kind, to those of the source; deduplicates them.
+    """Add negatives and positives, from files and by kind, to the source's samples, without duplicates.
 
     A negative that is a caption or positive of the same image is left out, and so is a positive that equals its
     caption. Texts are compared without case, repeated spaces and a final period.
@@ -213,7 +213,7 @@ def _with(statement: Statement, changed: Mapping[int, Phrase]) -> Statement:
 
 
 def _is_plausible(statement: Statement) -> bool:
-    """Return whether the named sizes allow the relation; otherwise the text alone would show that it is false."""
+    """Return whether the named sizes allow the relation; otherwise the text would show that it is false."""
     relation = MEANING[statement.relation] if statement.relation else ""
     never = {"inside": ("big", "small"), "larger than": ("small", "big")}.get(relation, ())
     named = (MEANING[phrase.word("size") or ""] if phrase.word("size") else "" for phrase in statement.phrases)

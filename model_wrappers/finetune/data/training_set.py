@@ -129,7 +129,7 @@ def read_training_set(
             negatives and positives belong to all captions of their row. Rows with the same image and caption become
             one sample.
         split: of a dataset; tables have none.
-        negatives: kinds to make, of ``NEGATIVE_KINDS``, in addition to those of the source: ``"negclip"`` (ARO,
+        negatives: kinds to make, of ``NEGATIVE_KINDS``, in addition to the source's negatives: ``"negclip"`` (ARO,
             appendix C.1); ``"swap"``, ``"replace"``, ``"add"`` or any rule of ``authoring``, at most five texts of a
             kind and none for captions above 2,000 characters; ``"scene:swap"`` and ``"scene:replace"`` for images of
             toy_scenes, false by their scene.
@@ -172,5 +172,5 @@ def read_training_set(
 
 
 def pick(options: Sequence[Any], chance: float) -> Any:
-    """Return one of the options, each for an equal part of [0, 1), or None if there are none."""
+    """Return one of the options, each for an equal part of [0, 1), or None without options."""
     return options[int(chance * len(options))] if options else None

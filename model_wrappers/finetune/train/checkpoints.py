@@ -68,7 +68,7 @@ def save_checkpoint(accelerator: Any, position: Position, processes: Processes) 
 
 
 def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
-    """Load the last complete checkpoint and remove incomplete ones; the start if there is none.
+    """Load the last complete checkpoint and remove incomplete ones; without one, training starts anew.
 
     Raises:
         DataError: the checkpoint is damaged.

@@ -19,7 +19,7 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
     """Add adapters to an encoder, in place, and freeze all other parameters.
 
     Adapted are the projections of attention and both layers of the MLP in each layer of the transformers, and all
-    convolutions, such as that of patches. The recipe ``svlc`` says where peft's adapters differ from the released code.
+    convolutions, such as the patch embedding. The recipe ``svlc`` lists the differences to the released code.
 
     Args:
         encoder: the dual encoder.

@@ -82,7 +82,7 @@ def hard_positive(batch: Embeddings, scale: Tensor | float) -> Tensor:
     "A hard positive loss (called an analogy loss in SVLC) on each image with its original and positive captions" (*Hard
     Positives*, D.1). The paper gives no formula; this one is the default of SVLC's code: the mean of two
     cross-entropies over the batch's positives, of each image and of each original caption, in these directions only,
-    both scaled. It differs in two points: the batch is that of all processes, where SVLC's code uses each one's own;
+    both scaled. It differs in two points: the batch spans all processes, where SVLC's code uses each process's own;
     and examples without a positive, which SVLC does not have, count neither as row nor as column, so that the loss is 0
     with a gradient of 0 where none has one.
     """
@@ -116,7 +116,7 @@ def total(
     Args:
         embeddings: of the whole batch.
         scale: the inverse temperature.
-        weights: of the losses; None for CLIP's alone.
+        weights: of the losses; None for CLIP's loss only.
 
     Raises:
         ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.

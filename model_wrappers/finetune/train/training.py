@@ -2,7 +2,7 @@
 
 The loss sees the whole batch of all processes: each process encodes its share in chunks of `micro_batch` captions, with
 cached gradients. A run that was killed resumes from its last checkpoint when the same call is made again; with one
-process on a CPU the result has the same bits as that of an uninterrupted run.
+process on a CPU the result equals an uninterrupted run bit by bit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ....hub_datasets.hub.model_cards import write_model_card
 from ....hub_datasets.sources.availability import check_sources
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import alone_in, check_writable, write_text
-from ....metrics.evaluation import Comparison
 from ....metrics.records.results import Result, read_results, write_results
+from ....metrics.results.compare import Comparison
 from ...engine.distributed import Processes, default_device, join
 from ...engine.families import check_model, get_family, load_model
 from ...engine.protocol import LoadOptions
@@ -45,7 +45,7 @@ class Outcome:
     Attributes:
         folder: the model.
         history: the evaluations during training, the first before it: ``{"epoch", "step", "scores"}``.
-        results: those of the saved model on the benchmarks of the evaluation.
+        results: the saved model's results on the benchmarks of the evaluation.
         comparison: of the saved model with the one before training, on the same examples; None without benchmarks, and
             in processes other than the main one.
     """
@@ -83,7 +83,7 @@ def finetune(
         revision, settings: of the model, see `LoadOptions`.
         progress: whether to show progress.
         source: further arguments of `read_training_set`, such as `columns`, `split`, `files` and `limit`. Kinds of
-            negatives and positives are those of the recipe, and only those that a loss uses are made.
+            negatives and positives come from the recipe, and only kinds that a loss uses are made.
 
     Raises:
         VLAssayError: a model, data or an option that cannot be used; ``out`` holds something else.
@@ -161,7 +161,7 @@ def _read(
 
 
 def _check_out(out: Path) -> None:
-    """Check that a folder is new, empty, or that of a run."""
+    """Check that a folder is new, empty, or holds a run."""
     check_writable(out)
     if not (out / "training" / "run.json").exists() and any(path.name != "training" for path in out.glob("*")):
         raise DataError(f"{out} is not empty; name a new folder for the fine-tuned model")
@@ -196,7 +196,7 @@ def _differences(theirs: Any, ours: Mapping[str, Any]) -> Iterator[str]:
 def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: Mapping[str, str] | None) -> None:
     """Save the model of a trained loop, measure it, and write its card. Every process calls it.
 
-    The results are those of the saved folder, loaded anew, as ``vl-assay run`` computes them.
+    The saved folder is loaded anew and evaluated as by ``vl-assay run``.
     """
     history, config, folder = loop.position.history, loop.config, loop.folder
     loop.save_model(out)

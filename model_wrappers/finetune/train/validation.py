@@ -47,7 +47,7 @@ class Evaluation:
         Args:
             model: a dual encoder, or the name of one.
             out: the folder of its predictions.
-            processes: those of the run, which share the work.
+            processes: the ranks of the run, which share the work.
             settings: of the family of a model given by its name.
             workers: processes that prepare images, as for `predict`.
 

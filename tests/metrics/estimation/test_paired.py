@@ -18,7 +18,8 @@ from statsmodels.stats.multitest import multipletests
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
-from vl_assay.metrics.estimation.paired import cluster_permutation_test, holm, mcnemar, paired_difference
+from vl_assay.metrics.estimation.paired import holm, mcnemar, paired_difference
+from vl_assay.metrics.estimation.permutation import cluster_permutation_test
 
 
 def two_models(seed, images=60, per_image=5, halves=0.1):

@@ -41,7 +41,7 @@ def test_the_precision_of_the_users_accelerate_configuration_is_the_default(
 
 
 def test_two_processes_of_accelerate_launch_give_the_scores_of_one(tiny_clip, coco, tmp_path):
-    folder = coco(rows=300, images=200)
+    folder = coco(rows=60, images=40)
     script = Path(sys.executable).with_name("vl-assay")
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", script]
     run = ["predict", tiny_clip, "sugarcrepe/add_att", "--data-dir", folder, "-o", "verify=false", "--out"]

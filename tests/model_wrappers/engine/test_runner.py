@@ -75,7 +75,7 @@ def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):
     folder = coco()
     [path, _] = run_quietly(str(tiny_clip), folder, tmp_path / "out")
     metadata = read_predictions(path).metadata
-    assert metadata["model"]["name"] == "tiny-clip"
+    assert metadata["model"]["name"] == "clip"
     assert metadata["model"]["revision"].startswith("sha256:")
     assert metadata["model"]["dtype"] == "float32"
     assert metadata["model"]["preprocessing"]["backend"] == "pil"

@@ -56,21 +56,21 @@ def clip_shards(coco, tiny_clip, tmp_path):
 
 
 def test_shards_in_any_order_of_which_some_were_lost_give_the_scores_of_one_run(coco, tiny_clip, tmp_path):
-    folder, shards = coco(rows=240, images=120), tmp_path / "shards"
-    order = list(range(1, 7))
+    folder, shards = coco(rows=60, images=30), tmp_path / "shards"
+    order = list(range(1, 5))
     random.Random(0).shuffle(order)
 
     def run(numbers):
         for number in numbers:
-            out, shard = shards / str(number), f"{number}/6"
+            out, shard = shards / str(number), f"{number}/4"
             assert list(predict(f"clip:{tiny_clip}", TASKS, out=out, **options(folder, shard=shard))) == []
 
     run(order)
-    for lost in (2, 3, 6):
+    for lost in (2, 3):
         shutil.rmtree(shards / str(lost))
-    with pytest.raises(DataError, match=r"missing: shard 2, shard 3, shard 6 of 6 .*Run these again"):
+    with pytest.raises(DataError, match=r"missing: shard 2, shard 3 of 4 .*Run these again"):
         merge(shards, out=tmp_path / "merged", progress=False)
-    run((6, 2, 3))
+    run((3, 2))
     merged = merge(shards, out=tmp_path / "merged", progress=False)
     whole = predict(f"clip:{tiny_clip}", TASKS, out=tmp_path / "whole", **options(folder))
     assert_same(merged, whole)

@@ -9,15 +9,12 @@ from PIL import Image
 
 
 @pytest.fixture(scope="session")
-def folders(tiny_clip, tmp_path_factory):
+def folders():
     """The folders of the tiny checkpoints by name, each built on first use."""
-    place = tmp_path_factory.mktemp("families")
 
     class Folders(dict):
         def __missing__(self, name):
-            build = tiny_models.CHECKPOINTS[name].build
-            self[name] = tiny_clip if build is None else build(place / name)
-            return self[name]
+            return self.setdefault(name, tiny_models.checkpoint(name))
 
     return Folders()
 

@@ -39,8 +39,9 @@ def scores_of(predictions):
     return np.array([np.ravel(row.scores if hasattr(row, "scores") else row.score) for row in predictions.rows])
 
 
-@pytest.mark.parametrize("benchmark", [ITM, "toy_scenes/vqa", "toy_scenes/groups"])
-@pytest.mark.parametrize("score", ["auto", "answers", "choice"])
+@pytest.mark.parametrize(
+    ("score", "benchmark"), [("auto", "toy_scenes/vqa"), ("answers", ITM), ("choice", "toy_scenes/groups")]
+)
 def test_a_model_that_sees_everything_is_always_right(benchmark, score, tmp_path):
     with VisionModelStandIn(oracle) as server:
         settings = {"base_url": server.url, "score": score}

@@ -50,7 +50,11 @@ def collator(rows):
     }
 
 
-def test_scores_are_logged_every_few_steps_and_are_those_of_the_weights_at_that_step(make_trainer, tiny_clip, tmp_path):
+def test_scores_are_logged_every_few_steps_and_are_those_of_the_weights_at_that_step(
+    make_trainer, toy, tiny_clip, tmp_path, monkeypatch
+):
+    decoded = []
+    monkeypatch.setattr(callbacks, "decode", lambda content, real=callbacks.decode: decoded.append(1) or real(content))
     trainer = make_trainer()
     trainer.add_callback(CompositionalityCallback(trainer, str(tiny_clip), ["toy_scenes/itm"], every=2))
     trainer.train()
@@ -61,9 +65,11 @@ def test_scores_are_logged_every_few_steps_and_are_those_of_the_weights_at_that_
     trained = encoder.holding(trainer.model.eval(), encoder.info)
     [result, *_] = report(predict(trained, "toy_scenes/itm", out=tmp_path / "whole", progress=False), parts=False)
     assert logged[4] == result.scores["accuracy"]
+    [task] = load_examples("toy_scenes/itm")
+    assert len(decoded) == len({key for example in task.examples for key in example.images}), "each image once"
 
 
-def test_without_steps_it_measures_with_each_evaluation_whose_best_model_it_can_choose(make_trainer, tiny_clip):
+def test_without_steps_it_measures_with_each_evaluation_whose_best_model_it_can_choose(make_trainer, toy, tiny_clip):
     trainer = make_trainer(
         eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2, metric_for_best_model=SCORE,
         load_best_model_at_end=True,
@@ -73,16 +79,6 @@ def test_without_steps_it_measures_with_each_evaluation_whose_best_model_it_can_
     scores = [line[SCORE] for line in trainer.state.log_history if SCORE in line]
     assert len(scores) == 2
     assert trainer.state.best_metric == max(scores)
-
-
-def test_an_image_is_decoded_once_in_a_training(make_trainer, tiny_clip, monkeypatch):
-    decoded = []
-    monkeypatch.setattr(callbacks, "decode", lambda content, real=callbacks.decode: decoded.append(1) or real(content))
-    trainer = make_trainer()
-    trainer.add_callback(CompositionalityCallback(trainer, str(tiny_clip), ["toy_scenes/itm"], every=1))
-    trainer.train()
-    [task] = load_examples("toy_scenes/itm")
-    assert len(decoded) == len({key for example in task.examples for key in example.images})
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
 from .blind import tiny_cola, tiny_gpt2, tiny_vera
@@ -15,13 +18,13 @@ from .dual_encoders import (
     tiny_align,
     tiny_altclip,
     tiny_chinese_clip,
+    tiny_clip,
     tiny_flava,
     tiny_metaclip_2,
     tiny_siglip,
     tiny_siglip2,
     tiny_tipsv2,
 )
-from .dual_encoders import tiny_clip as tiny_clip
 from .fused import tiny_blip, tiny_blip2, tiny_bridgetower, tiny_vilt, tiny_xvlm
 from .generative import shrunken, tiny_llava
 from .parts import bert_words as bert_words
@@ -44,7 +47,7 @@ class Tiny(NamedTuple):
     """
 
     family: str
-    build: Callable[[Any], Any] | None
+    build: Callable[[Any], Any]
     abilities: tuple[str, ...]
     weight: str
     max_tokens: int | None = None
@@ -75,7 +78,7 @@ _NORM, _BERT_NORM = "text_model.final_layer_norm.weight", "embeddings.LayerNorm.
 _MERGER, _PROJECTOR = "merger.ln_q.weight", "multi_modal_projector.linear_1.weight"
 _DINO = "model.text_projection.weight"
 CHECKPOINTS = {
-    "clip": Tiny("clip", None, EMBEDS, _NORM, 32),  # the fixture `tiny_clip`
+    "clip": Tiny("clip", tiny_clip, EMBEDS, _NORM, 32),
     "metaclip_2": Tiny("clip", tiny_metaclip_2, EMBEDS, _NORM, 12),
     "align": Tiny("clip", tiny_align, EMBEDS, _BERT_NORM, 14),
     # 16 positions, of which RoBERTa leaves 0 and 1, of the padding, unused; with BridgeTower's 66 it is the same.
@@ -107,3 +110,16 @@ CHECKPOINTS = {
     "qwen2_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_vl"), ANSWERS, _MERGER),
     "qwen2_5_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_5_vl"), ANSWERS, _MERGER),
 }
+
+
+def checkpoint(name):
+    """Return the folder of a checkpoint, built once for all processes of the tests, which must not change it."""
+    home = Path(os.environ["VL_ASSAY_TESTS_HOME"], "checkpoints")
+    folder = home / name
+    home.mkdir(exist_ok=True)
+    with FileLock(home / f"{name}.lock"):
+        if not folder.exists():
+            (unfinished := home / f"{name}.unfinished").mkdir(exist_ok=True)
+            CHECKPOINTS[name].build(unfinished)
+            unfinished.rename(folder)
+    return folder
