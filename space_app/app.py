@@ -44,40 +44,40 @@ _HEAD = f"<style>{CSS}</style><script>{SCRIPT}</script>"
 
 
 def build(catalogue: Catalogue) -> gr.Blocks:
-    """The pages over a catalogue."""
+    """Return the pages over a catalogue."""
     # What was uploaded and never sent is deleted after an hour.
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         gr.Markdown(INTRODUCTION)
-        with gr.Tabs(overflow_behavior="wrap") as tabs:
-            each = {}
-            with _tab("Leaderboard", each):
+        with gr.Tabs(overflow_behavior="wrap") as tab_group:
+            tabs_by_id = {}
+            with _tab("Leaderboard", tabs_by_id):
                 page = Leaderboard(catalogue)
-            with _tab("Model", each):
-                model, on_open_model = model_tab(catalogue, each["model"])
-            with _tab("Compare", each):
+            with _tab("Model", tabs_by_id):
+                model, on_open_model = model_tab(catalogue, tabs_by_id["model"])
+            with _tab("Compare", tabs_by_id):
                 on_open_compare = compare_tab(catalogue)
-            with _tab("Errors", each):
-                on_open_gallery = gallery_tab(catalogue, each["errors"])
-            with _tab("Benchmarks", each):
+            with _tab("Errors", tabs_by_id):
+                on_open_gallery = gallery_tab(catalogue, tabs_by_id["errors"])
+            with _tab("Benchmarks", tabs_by_id):
                 on_open_benchmarks = benchmarks_tab(catalogue)
-            with _tab("Insights", each):
+            with _tab("Insights", tabs_by_id):
                 on_open_insights = insights_tab(catalogue)
-            with _tab("Submit", each):
+            with _tab("Submit", tabs_by_id):
                 on_open_submit = submit_tab(catalogue, page)
-        page.follow(model, tabs)
-        follow_tabs(blocks, tabs, each)
+        page.follow(model, tab_group)
+        follow_tabs(blocks, tab_group, tabs_by_id)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        others = (on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights, on_open_submit)
-        for on_open in filter(None, (on_open_model, *others)):
+        on_open_events = (on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights, on_open_submit)
+        for on_open in filter(None, (on_open_model, *on_open_events)):
             blocks.load(*on_open, **QUIET)
     return blocks
 
 
-def _tab(label: str, each: dict[str, gr.Tab]) -> gr.Tab:
-    """A tab, noted by its id, which is its label in small letters and names it in addresses."""
+def _tab(label: str, tabs_by_id: dict[str, gr.Tab]) -> gr.Tab:
+    """Return a tab, noted by its id, which is its label in small letters and names it in addresses."""
     name = label.casefold()
-    each[name] = gr.Tab(label, id=name, elem_id=f"tab-{name}")
-    return each[name]
+    tabs_by_id[name] = gr.Tab(label, id=name, elem_id=f"tab-{name}")
+    return tabs_by_id[name]
 
 
 def launch(blocks: gr.Blocks, **options: Any) -> Any:

@@ -95,7 +95,7 @@ def import_(
         typer.echo(printable(f"{'imported' if is_new else 'already imported'} as {read.id}: {read}"))
     if read is None and remove is None:
         tables, problems = imported_tables(opened)
-        lines = [*(f"{each.id}  {each}" for each in tables), *problems]
+        lines = [*(f"{imported.id}  {imported}" for imported in tables), *problems]
         typer.echo(printable("\n".join(lines or ["no table was imported"])))
 
 
@@ -151,14 +151,14 @@ def moderate(
 
     opened = open_storage(storage)
     if submission is None:
-        waiting = [each for each in submissions(opened) if each.status in ("flagged", "pending", "damaged")]
-        for each in waiting:
-            name = (each.model or {}).get("name", "?")
-            typer.echo(f"{each.id}  {each.status:9}  {name}  {' '.join([*each.flags, *each.problems])}")
+        waiting = [stored for stored in submissions(opened) if stored.status in ("flagged", "pending", "damaged")]
+        for stored in waiting:
+            name = (stored.model or {}).get("name", "?")
+            typer.echo(f"{stored.id}  {stored.status:9}  {name}  {' '.join([*stored.flags, *stored.problems])}")
         if not waiting:
             typer.echo(f"no submission waits for a decision{f' in {storage}' if storage else ''}")
         return
     if status is None:
         raise SubmissionError(f"no status was given for {submission}; add accepted, flagged or withdrawn")
-    found = review(opened, submission, status, reason, by)
-    typer.echo(f"{found.id} is {found.status}")
+    reviewed = review(opened, submission, status, reason, by)
+    typer.echo(f"{reviewed.id} is {reviewed.status}")

@@ -81,20 +81,20 @@ class Board:
         return [column for column in self._cells if not column.category]
 
     def categories(self, column: Column) -> list[Column]:
-        """The columns of the categories of a score, or of the score that it is the macro average of."""
-        own = self._parts.get(column[:4], [])
-        return own or self._parts.get(column.whole[:4], [])
+        """Return the columns of the categories of a score, or of the score that a macro average is of."""
+        columns = self._parts.get(column[:4], [])
+        return columns or self._parts.get(column.whole[:4], [])
 
     def choices(self, name: str) -> list[str]:
-        """The values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from, sorted."""
-        found = set(map(_FACTS[name], self._rows.values()))
-        known = {"sizes": SIZES, "origins": ORIGINS}.get(name, (*sorted(found - {NOT_STATED}), NOT_STATED))
-        return [value for value in known if value in found]
+        """Return the values of ``"families"``, ``"sizes"``, ``"training_data"`` or ``"origins"`` to choose from."""
+        values = set(map(_FACTS[name], self._rows.values()))
+        known = {"sizes": SIZES, "origins": ORIGINS}.get(name, (*sorted(values - {NOT_STATED}), NOT_STATED))
+        return [value for value in known if value in values]
 
     def rows(
         self, columns: Sequence[Column], *, sort: Column | str | None = None, **choice: Unpack[Choice]
     ) -> list[Entry]:
-        """The first entry of each row that has a value in at least one of the columns; it has the model's facts.
+        """Return the first entry of each row that has a value in at least one of the columns; it has the model's facts.
 
         Args:
             columns: which scores.
@@ -111,12 +111,12 @@ class Board:
         return [self._rows[key] for key in keys]
 
     def marks(self, rows: Iterable[Entry], column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], str]:
-        """`BEST` or `TIE` for those rows, by model and origin, that have one in a column.
+        """Return `BEST` or `TIE`, by model and origin, for the rows that are marked in a column.
 
-        The best is that of these rows, references aside; equal ones are all marked.
+        The best row is the best of `rows`, without references; equal rows are all marked.
 
         Args:
-            rows: some that `rows` returned.
+            rows: rows that `rows` returned.
             column: which score.
             tied: the recomputed models that do not differ significantly from the best recomputed one, see
                 ``paired.PairedTests.shared``. They get `TIE` if that model is among the rows as the best.
@@ -132,30 +132,30 @@ class Board:
         return shared | best if best.keys() & shared and top == pick(compared, default=None) else best
 
     def ranks(self, column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], tuple[int, int]]:
-        """The best and the worst rank that each model may have in a column, by model and origin; references have none.
+        """Return the best and worst possible rank of each model in a column, by model and origin, without references.
 
-        One model is better than another for certain if their intervals do not overlap. A value without an interval,
-        as papers print them, is taken as it is.
+        A model ranks above another if their intervals do not overlap. A value without an interval, as papers print it,
+        counts as an interval of width zero.
 
         Args:
             column: which score.
-            tied: recomputed models that do not differ significantly from the best one, see `marks`; they may be as
-                good as that.
+            tied: recomputed models that do not differ significantly from the best one, see `marks`; they may share
+                its rank.
         """
-        found = {key: entry for key, entry in self._cells.get(column, {}).items() if not self._rows[key].is_reference}
+        cells = {key: entry for key, entry in self._cells.get(column, {}).items() if not self._rows[key].is_reference}
         sign = 1 if column.is_higher_better else -1
-        bounds = [sorted(sign * bound for bound in entry.bounds) for entry in found.values()]
+        bounds = [sorted(sign * bound for bound in entry.bounds) for entry in cells.values()]
         low, high = np.array(bounds, dtype=float).reshape(-1, 2).T
         best = 1 + len(low) - np.searchsorted(np.sort(low), high, side="right")
         worst = len(low) - np.searchsorted(np.sort(high), low, side="left")
-        tops = [rank for key, rank in zip(found, best.tolist(), strict=True) if key[1] == RECOMPUTED and key[0] in tied]
+        tops = [rank for key, rank in zip(cells, best.tolist(), strict=True) if key[1] == RECOMPUTED and key[0] in tied]
         return {
             key: (min(rank, *tops) if key[1] == RECOMPUTED and key[0] in tied else rank, last)
-            for key, rank, last in zip(found, best.tolist(), worst.tolist(), strict=True)
+            for key, rank, last in zip(cells, best.tolist(), worst.tolist(), strict=True)
         }
 
     def count(self, column: Column) -> int:
-        """The number of rows that have a value in a column, references aside."""
+        """Return the number of rows that have a value in a column, without references."""
         return self._counts.get(column, 0)
 
     @cached_property
@@ -164,21 +164,21 @@ class Board:
         return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
 
     def models(self, origin: str | None = None) -> list[str]:
-        """The names of all models, or of those with rows of an origin, in the order of the entries."""
+        """Return the names of all models, or of those with rows of an origin, in the order of the entries."""
         rows = self._rows.items()
         return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
 
     def of_model(self, model: str) -> list[Entry]:
-        """The entries of a model, categories included, in the order of the board."""
+        """Return the entries of a model, categories included, in the order of the board."""
         return [entry for cells in self._cells.values() for key, entry in cells.items() if key[0] == model]
 
     def chance(self, column: Column) -> float | None:
-        """The chance level of a column: the board's own, or what the metric declares."""
+        """Return the chance level of a column: the board's own, or what the metric declares."""
         entry = self.entry(column, CHANCE, REFERENCE) or self.entry(column.whole, CHANCE, REFERENCE)
         return entry.value if entry else column.chance
 
     def recomputed(self, column: Column) -> dict[str, str]:
-        """SHA-256 of the predictions of each recomputed model of a column, references aside."""
+        """Return the SHA-256 of the predictions of each recomputed model of a column, without references."""
         return {
             key[0]: entry.predictions
             for key, entry in self._cells.get(column, {}).items()
@@ -186,15 +186,15 @@ class Board:
         }
 
     def entries(self, column: Column) -> list[Entry]:
-        """The entries of a column, in the order of `rows`."""
+        """Return the entries of a column, in the order of `rows`."""
         return [self._cells[column][key] for key in self._order(self._chosen([column], {}), column)]
 
     def entry(self, column: Column, model: str, origin: str) -> Entry | None:
-        """The entry behind a cell, with its source; None if the cell is empty."""
+        """Return the entry behind a cell, with its source; None if the cell is empty."""
         return self._cells.get(column, {}).get((model, origin))
 
     def csv(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> str:
-        """The entries behind a table as CSV, one per line, with unrounded fractions and sources.
+        """Return the entries behind a table as CSV, one per line, with unrounded fractions and sources.
 
         An apostrophe is put before texts that a spreadsheet would read as formulas.
 
@@ -202,12 +202,12 @@ class Board:
             UnknownNameError: a column that the board does not have.
         """
         rows = sorted(self._chosen(columns, choice), key=lambda key: self._rows[key].is_reference)
-        found = (self._cells[column].get(key) for key in rows for column in columns)
-        return self.csv_of(entry for entry in found if entry is not None)
+        cells = (self._cells[column].get(key) for key in rows for column in columns)
+        return self.csv_of(entry for entry in cells if entry is not None)
 
     @staticmethod
     def csv_of(entries: Iterable[Entry]) -> str:
-        """Entries as CSV, see `csv`."""
+        """Return entries as CSV, see `csv`."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_CSV)
@@ -220,7 +220,7 @@ class Board:
                 raise UnknownNameError("column", column.heading, [known.heading for known in self.columns])
 
     def _chosen(self, columns: Sequence[Column], choice: Choice) -> list[_Key]:
-        """The rows that are chosen and have a value in at least one column."""
+        """Return the rows that are chosen and have a value in at least one column."""
         self._check(columns)
         search = choice.get("search", "").strip().casefold()
         is_empty_shown = choice.get("with_empty", False)
@@ -230,11 +230,11 @@ class Board:
             for key, row in self._rows.items()
             if search in row.model.casefold()
             and (not columns or is_empty_shown or any(key in self._cells[column] for column in columns))
-            and all(fact(row) in wanted or (row.is_reference and name != "origins") for name, fact, wanted in filters)
+            and all(fact(row) in allowed or (row.is_reference and name != "origins") for name, fact, allowed in filters)
         ]
 
     def _order(self, keys: Sequence[_Key], sort: Column | str) -> list[_Key]:
-        """The rows sorted, those without a value after the others, references last."""
+        """Return the rows sorted, those without a value after the others, references last."""
         is_descending = isinstance(sort, Column) and sort.is_higher_better
         if isinstance(sort, Column):
             self._check([sort])

@@ -28,10 +28,12 @@ class Provenance:
 
 
 class Catalogue:
-    """Everything that the pages show; `refresh` reads the storage again, and `update` if there is something new in it.
+    """The models, scores and predictions that the pages show.
+
+    `refresh` reads the storage again; `update` does so if files were added to it.
 
     Args:
-        storage: where submissions are.
+        storage: of the submissions.
         more: further entries, such as those of another leaderboard.
 
     Attributes:
@@ -40,7 +42,7 @@ class Catalogue:
         board: the models and scores of accepted submissions, shipped predictions and papers.
         problems: messages on what could not be read.
         version: the number of times that the storage was read.
-        latest: the time of the newest accepted submission, ISO 8601 in UTC; empty if there is none.
+        latest: the time of the newest accepted submission, ISO 8601 in UTC; empty without submissions.
     """
 
     def __init__(self, storage: Storage, more: Iterable[Entry] = ()) -> None:
@@ -70,18 +72,23 @@ class Catalogue:
             results: list[Result] = []
             problems: list[str] = []
             for submission in submissions(self.storage):
-                found = list(submission.problems)
+                submission_problems = list(submission.problems)
                 if submission.status == "accepted":
                     latest = max(latest, submission.time)
                     try:
-                        own = results_of(self.storage, submission)
-                        entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
-                        results += own
+                        submission_results = results_of(self.storage, submission)
+                        entries += of_results(
+                            submission_results, model=submission.model, source=f"submission {submission.id}"
+                        )
+                        results += submission_results
                         # A task and its parts have the same file; the result of the task comes first and counts.
-                        provenance |= {each.predictions["sha256"]: Provenance(each, submission) for each in own[::-1]}
+                        provenance |= {
+                            result.predictions["sha256"]: Provenance(result, submission)
+                            for result in submission_results[::-1]
+                        }
                     except VLAssayError as error:
-                        found.append(str(error))
-                problems += [f"the submission {submission.id}: {problem}" for problem in found]
+                        submission_problems.append(str(error))
+                problems += [f"the submission {submission.id}: {problem}" for problem in submission_problems]
             entries += shipped(entries)
             tables, damaged = imported_tables(self.storage)
             imported = [entry for table in tables for entry in table.entries]
@@ -90,17 +97,19 @@ class Catalogue:
             board = Board([*entries, *published(), *imported, *self._more, *levels])
             # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
             ties = self._ties.copy().items()
-            kept = {column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)}
-            self.board, self._ties = board, kept
+            valid_ties = {
+                column: tied for column, tied in ties if board.recomputed(column) == self.board.recomputed(column)
+            }
+            self.board, self._ties = board, valid_ties
             self.version += 1
         if self._is_warm:
             self.warm()
 
     def update(self, wait: float = 5.0) -> None:
-        """`refresh` if files were added to the storage since, by whichever process; stored files never change.
+        """Call `refresh` if any process has added files to the storage since the last reading.
 
-        All who call it at a time share one look, for which nobody waits longer than `wait` seconds: a storage that
-        cannot be reached leaves the board as it is, and its retries take minutes.
+        Simultaneous calls share one listing, and each waits for it at most `wait` seconds: an unreachable storage
+        leaves the board unchanged, and its retries take minutes.
         """
         with self._starting:
             if self._looking is None or not self._looking.is_alive():
@@ -117,7 +126,7 @@ class Catalogue:
             self.problems = [*dict.fromkeys([*self.problems, str(error)])]
 
     def warm(self) -> threading.Thread:
-        """Find the ties of all scores in a background thread, now and after each `refresh`; returns the thread."""
+        """Start a background thread that finds the ties of all scores, and again after each `refresh`; return it."""
         with self._lock:
             self._is_warm, now = True, (self.board, self._ties)
         thread = threading.Thread(target=self._find_ties, args=now, daemon=True)
@@ -138,36 +147,36 @@ class Catalogue:
                     self.problems.append(f"the ties of {column.heading}: {error}")
 
     def predictions(self, sha256: str, task: str = "") -> Predictions:
-        """The predictions with this hash, of an accepted submission or shipped.
+        """Return the predictions with this hash, of an accepted submission or shipped.
 
         Args:
             sha256: the hash of the file.
-            task: theirs, or one that is part of it; empty for theirs.
+            task: the task of the file or a part of it; empty for the task of the file.
 
         Raises:
-            StorageError: there are none, or they are damaged.
-            PredictionsError: they do not have the task.
+            StorageError: the file is unknown or damaged.
+            PredictionsError: it does not contain the task.
         """
         submission = self._provenance[sha256].submission if sha256 in self._provenance else None
         if submission is not None:
-            found = read_stored(self.storage, f"requests/{submission.id}/{sha256}.parquet")
+            predictions = read_stored(self.storage, f"requests/{submission.id}/{sha256}.parquet")
         elif sha256 in shipped_predictions():
-            found = read_predictions(shipped_predictions()[sha256])
+            predictions = read_predictions(shipped_predictions()[sha256])
         else:
             raise StorageError(f"no accepted submission has the predictions file {sha256[:50]}")
-        return task_in(found, task) if task else found
+        return task_in(predictions, task) if task else predictions
 
     def provenance(self, sha256: str) -> Provenance | None:
         """Return the origin of the scores of a predictions file; None for an unknown one."""
         return self._provenance.get(sha256)
 
     def alike(self, column: Column, model: str, most: int = 10) -> tuple[list[str], list[str]]:
-        """With which recomputed models of a column one was compared, and which of them do not differ significantly.
+        """Compare a recomputed model; return the models compared with, and those not significantly different.
 
         Args:
             column: which score.
-            model: a recomputed model that has it.
-            most: compare with so many models at most, those with the nearest values.
+            model: a recomputed model that has the score.
+            most: the most models to compare with; the models with the nearest values are taken.
 
         Raises:
             VLAssayError: predictions cannot be read.
@@ -176,13 +185,13 @@ class Catalogue:
         predictions = board.recomputed(column)
         recomputed = (entry for entry in board.entries(column) if entry.origin == RECOMPUTED)
         values = {entry.model: entry.value for entry in recomputed if entry.model in predictions}
-        own, middle = predictions.pop(model), values.pop(model)
+        model_predictions, middle = predictions.pop(model), values.pop(model)
         near = sorted(values, key=lambda name: abs(values[name] - middle))[:most]
-        others = {name: predictions[name] for name in near}
-        found = self.paired.alike(own, others, column) if others else frozenset()
-        return near, [name for name in near if name in found]
+        nearest_predictions = {name: predictions[name] for name in near}
+        tied = self.paired.alike(model_predictions, nearest_predictions, column) if nearest_predictions else frozenset()
+        return near, [name for name in near if name in tied]
 
     def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
-        """For each column the models that do not differ significantly from the best, as far as `warm` has come."""
+        """Return, by column, the models not significantly different from the best; empty until `warm` has tested it."""
         ties = self._ties
         return {column: ties.get(column, frozenset()) for column in columns}

@@ -1,8 +1,8 @@
-"""Results that others report on the Hub for a benchmark: shown apart, as it is neither recomputed nor checked here.
+"""Results that model authors report on the Hub; shown separately, because nothing here recomputes or checks them.
 
-The Hub has a leaderboard for each dataset that it lists as a benchmark. Read are those of our own dataset and of those
-that the benchmark's card declares as ``hub_leaderboards``, such as its authors'. A search by name would find others:
-CoLA is also a benchmark of grammar.
+The Hub has a leaderboard for each dataset that it lists as a benchmark. This module reads the leaderboard of our
+dataset and the leaderboards that the benchmark's card declares as ``hub_leaderboards``, such as its authors'. It does
+not search by name, which is ambiguous: CoLA is also a benchmark of grammar.
 
 Anybody can write such a result into the repository of their model, so everything in it is untrusted: rows are bounded
 in number and length, and those that cannot be shown are counted.
@@ -73,18 +73,18 @@ def _read(benchmark: str, api: Any, period: int) -> Community:
     # Our dataset, and those of the Hub that the benchmark declares.
     datasets = [f"{OWNER}/{benchmark}", *DatasetCard(get_card(benchmark)).data.get("hub_leaderboards", [])]
     try:
-        found = [(dataset, entry) for dataset in datasets for entry in _leaderboard(dataset, api)]
+        entries = [(dataset, entry) for dataset in datasets for entry in _leaderboard(dataset, api)]
     except HfHubHTTPError as error:
         return Community(problem=f"status {error.response.status_code}")
     except Exception as error:  # network errors of several libraries, and rows without the fields of the Hub
         return Community(problem=type(error).__name__)
-    rows = [_row(*each) for each in found[:MOST_ROWS]]
-    kept = tuple(row for row in rows if row is not None)
-    return Community(kept, len(rows) - len(kept), len(found) - len(rows))
+    rows = [_row(*dataset_and_entry) for dataset_and_entry in entries[:MOST_ROWS]]
+    readable = tuple(row for row in rows if row is not None)
+    return Community(readable, len(rows) - len(readable), len(entries) - len(rows))
 
 
 def _leaderboard(dataset: str, api: Any) -> list[Any]:
-    """The entries of a dataset; none if the Hub has not accepted it as a benchmark, or it is not there."""
+    """Return the entries of a dataset; none if the Hub has not accepted it as a benchmark, or it is not there."""
     try:
         return api.get_dataset_leaderboard(dataset, base_model_only=False, token=False, timeout=_TIMEOUT)
     except HfHubHTTPError as error:
@@ -94,7 +94,7 @@ def _leaderboard(dataset: str, api: Any) -> list[Any]:
 
 
 def _row(dataset: str, entry: Any) -> Reported | None:
-    """A row with bounded texts; None if the model has no valid name or the value is no finite number."""
+    """Return a row with bounded texts; None if the model has no valid name or the value is no finite number."""
     try:
         validate_repo_id(entry.model_id)
     except HFValidationError:
@@ -115,7 +115,7 @@ def _row(dataset: str, entry: Any) -> Reported | None:
 
 
 def _text(value: Any) -> str:
-    """A text of one line without control characters, cut."""
+    """Return a text of one line without control characters, cut."""
     if not isinstance(value, str):
         return ""
     line = "".join(character if character.isprintable() else " " for character in value[: _MOST_CHARACTERS + 1])

@@ -51,23 +51,23 @@ class Column(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        """What the score is, in one line; empty if no metric here says it."""
-        found = _score_spec(self.metric, self.score)
-        text = found.meaning if found else ""
-        is_macro = found is not None and self.score.startswith("macro_") and not found.is_of(self.score)
+        """The definition of the score in one line; empty if no metric here computes it."""
+        spec = _score_spec(self.metric, self.score)
+        text = spec.meaning if spec else ""
+        is_macro = spec is not None and self.score.startswith("macro_") and not spec.is_of(self.score)
         return f"Mean over categories: {text[:1].lower()}{text[1:]}" if is_macro and text else text
 
     @property
     def chance(self) -> float | None:
         """The chance level that the metric declares."""
-        found = _score_spec(self.metric, self.score)
-        return found.chance if found else None
+        spec = _score_spec(self.metric, self.score)
+        return spec.chance if spec else None
 
     @property
     def is_higher_better(self) -> bool:
-        """Whether a higher value is better; true for papers' columns that no metric here computes."""
-        found = _score_spec(self.metric, self.score)
-        return found is None or found.higher_is_better
+        """True if a higher value is better; also for papers' columns that no metric here computes."""
+        spec = _score_spec(self.metric, self.score)
+        return spec is None or spec.higher_is_better
 
     @property
     def task_type(self) -> str:
@@ -92,7 +92,7 @@ class Entry:
         origin: one of `ORIGINS`: computed here from predictions, printed in a paper, or neither (people, chance).
         source: paper, table, row and column; or the id of the submission.
         status: of the submission; ``"published"`` for values of papers.
-        predictions: SHA-256 of the predictions file, empty if there is none.
+        predictions: SHA-256 of the predictions file, empty without one.
         is_baseline: whether the model is a baseline: it reads no image, or is a mock.
     """
 
@@ -126,7 +126,7 @@ class Entry:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is shown for comparison only: people, chance, or a baseline."""
+        """True if it is shown for comparison only: people, chance, or a baseline."""
         return self.origin == REFERENCE or self.is_baseline
 
 
@@ -136,13 +136,13 @@ def of_results(
     model: Mapping[str, Any] | None = None,
     source: str = "",
 ) -> list[Entry]:
-    """The entries of recomputed results: each score that tables show, over all, as macro average and by category.
+    """Make the entries of recomputed results: each score of tables over all, as macro average and by category.
 
     Predictions of some of a task's configurations have entries by category only: no benchmark here has a category in
     two configurations, but the averages are over all.
 
     Args:
-        results: of one model; those of a file begin with the result of its own task.
+        results: of one model; the results of a file begin with the task that it names.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
         source: the id of the submission, which is accepted.
@@ -152,12 +152,12 @@ def of_results(
         categories are rare.
     """
     typed = {key: value for key, value in (model or {}).items() if value}
-    found: list[Entry] = []
-    whole: dict[str, bool] = {}
+    entries: list[Entry] = []
+    is_whole_file: dict[str, bool] = {}
     for result in results:
         fields = {**result.model, **typed}
-        is_whole = whole.setdefault(result.predictions["sha256"], _is_whole(result))
-        found += [
+        is_whole = is_whole_file.setdefault(result.predictions["sha256"], _is_whole(result))
+        entries += [
             Entry(
                 model=str(fields["name"]),
                 family=str(fields.get("family") or ""),
@@ -174,41 +174,41 @@ def of_results(
             for values in _values(result)
             if is_whole or values["category"]
         ]
-    return found
+    return entries
 
 
 def chance_levels(results: Iterable[Result]) -> list[Entry]:
-    """Reference entries with the chance level of each score over all examples, each score once."""
-    found: dict[Column, Entry] = {}
+    """Return reference entries with the chance level of each score over all examples, each score once."""
+    levels: dict[Column, Entry] = {}
     for result in results:
         for score in result.table_scores:
             if score in result.chance and _is_whole(result):
                 known: dict[str, Any] = {**place(result), "score": score, "value": result.chance[score]}
                 entry = Entry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
-                found.setdefault(entry.column, entry)
-    return [*found.values()]
+                levels.setdefault(entry.column, entry)
+    return [*levels.values()]
 
 
 def _is_whole(result: Result) -> bool:
-    """Whether a result is of all configurations of its task."""
+    """Return whether a result covers all configurations of its task."""
     benchmark, task, configs = (result.benchmark.get(key) for key in ("name", "task", "configs"))
     return configs is None or list(configs) == list(get_task(str(benchmark), str(task)).configs)
 
 
 def place(result: Result) -> dict[str, Any]:
-    """The benchmark, task and metric of a result, by these names."""
+    """Return the benchmark, task and metric of a result, by these names."""
     return {"benchmark": result.benchmark["name"], "task": result.benchmark["task"], "metric": result.metric}
 
 
 def _values(result: Result) -> Iterator[dict[str, Any]]:
     """Score, category, value, interval and n of each finite value in a result, macro averages included."""
     categories, n = result.scores.get("per_category", {}), result.scores["n"]
-    in_macro = sum(part["n"] for name, part in categories.items() if name not in result.rare)
+    in_macro = sum(table["n"] for name, table in categories.items() if name not in result.rare)
     parts = [("", result.scores, "", n), ("macro_", result.scores, "", min(n, in_macro) if result.rare else n)]
-    parts += [("", part, name, part["n"]) for name, part in categories.items()]
-    for prefix, part, category, counted in parts:
+    parts += [("", table, name, table["n"]) for name, table in categories.items()]
+    for prefix, table, category, counted in parts:
         for score in result.table_scores:
-            value, interval = part.get(prefix + score), part.get(f"{prefix}{score}_interval")
+            value, interval = table.get(prefix + score), table.get(f"{prefix}{score}_interval")
             if isinstance(value, int | float) and math.isfinite(value):
                 bounds = interval and (interval[0], interval[1])
                 fields = {"score": prefix + score, "category": category, "value": value}
@@ -217,7 +217,7 @@ def _values(result: Result) -> Iterator[dict[str, Any]]:
 
 @cache
 def _score_name(metric: str, score: str) -> str:
-    """The score in words, after the metric's label if it has one."""
+    """Return the score in words, after the metric's label if it has one."""
     spec = _spec(metric)
     text = re.sub(r"\b(ap\d*|f1)\b", lambda match: match[0].upper(), words(score)).replace(" at ", "@")
     return f"{spec.label if spec else ''} {text}".strip()
@@ -238,12 +238,12 @@ def _spec(metric: str) -> MetricSpec | None:
 
 @cache
 def benchmark_title(benchmark: str) -> str:
-    """The title of the benchmark's card if that is short, else the benchmark's name."""
+    """Return the title of the benchmark's card if that is short, else the benchmark's name."""
     title = card_title(benchmark) if benchmark in benchmark_names() else benchmark
     return title if len(title) <= 20 or title == benchmark else words(benchmark).capitalize()
 
 
 def card_title(benchmark: str) -> str:
-    """The title of a benchmark's card."""
+    """Return the title of a benchmark's card."""
     [title] = re.findall(r"^pretty_name: (.+)$", get_card(benchmark), re.MULTILINE)
     return title

@@ -52,8 +52,8 @@ class ImportedTable(NamedTuple):
 
     def __str__(self) -> str:
         models = len({entry.model for entry in self.entries})
-        first, *others = dict.fromkeys(entry.source for entry in self.entries)
-        more = f" and {len(others):,} more sources" if others else ""
+        first, *further_sources = dict.fromkeys(entry.source for entry in self.entries)
+        more = f" and {len(further_sources):,} more sources" if further_sources else ""
         return f"{len(self.entries):,} values of {models:,} models, from {first}{more}"
 
 
@@ -108,14 +108,14 @@ def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, dict[str, str]
         yield line, {column: cell.strip() for column, cell in cells.items()}
 
 
-def _entry(*, model: str, value: str, source: str, **place: str) -> Entry:
-    for name, text in {"model": model, "value": value, "source": source, **place}.items():
+def _entry(*, model: str, value: str, source: str, **names: str) -> Entry:
+    for name, text in {"model": model, "value": value, "source": source, **names}.items():
         if len(text) > MAX_TEXT or not text.isprintable():
             raise DataError(f"the {name} {text[:40]!r} is not a text of at most {MAX_TEXT} printable characters")
         if not text and name not in ("task", "category", "metric"):
             raise DataError(f"the {name} is empty")
     check_name(model, RESERVED)
-    column = _column(**place)
+    column = _column(**names)
     try:
         number = float(value)
     except ValueError:
@@ -132,11 +132,11 @@ def _column(benchmark: str, task: str, category: str, metric: str, score: str) -
         if here := [name for name in benchmark_names() if is_same_name(name, benchmark)]:
             raise DataError(f"the benchmark {benchmark!r} is {here[0]!r} here; write it so, with its task and metric")
         return Column(benchmark, "", "", score, category)
-    found = get_task(benchmark, task)
-    check_known(f"metric of {benchmark}/{task}", [metric], found.metrics)
+    declared = get_task(benchmark, task)
+    check_known(f"metric of {benchmark}/{task}", [metric], declared.metrics)
     spec = get_spec(metric)
     if (known := spec.score(score)) is None:
-        check_known(f"score of {metric}", [score], [each.name for each in spec.scores])
+        check_known(f"score of {metric}", [score], [score_spec.name for score_spec in spec.scores])
     elif category and not known.is_of(score):
         raise DataError(f"{score!r} is the mean over categories, so its category is empty")
     if category and (categories := _categories(benchmark, task)):

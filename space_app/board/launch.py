@@ -1,9 +1,9 @@
 """The initial content of the leaderboard: the papers' tables and the recomputed results of the demo models.
 
 The values of the papers come from ``hub_datasets.published``, each with its address. ``models.csv`` describes the
-models behind the papers' row labels, with one name for a checkpoint in all papers. Sizes are those of SugarCrepe's
-Table 6, whose architectures the others share, or part of a model's name; training data are from that table, TRICD's
-Table 2 and the papers' texts. ``columns.csv`` places the columns of the papers that no task here scores.
+models behind the papers' row labels, with one name for a checkpoint in all papers. Sizes are from SugarCrepe's Table 6,
+whose architectures the other papers share, or from a model's name; training data are from that table, TRICD's Table 2
+and the papers' texts. ``columns.csv`` places the columns of the papers that no task here scores.
 
 The folder ``launch`` has the predictions of the demo models, and of two mocks as references, on toy_scenes, and the
 results computed from them. ``tests/make_launch_predictions.py`` makes it again.
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
 
 _TRAINED = {"demo-clip": "80,000 toy scenes", "demo-owlvit": "19,200 toy scenes"}
 _REFERENCES = {"Human": "Human", "Human Estimate": "Human", "Random Chance": CHANCE, "Chance-level": CHANCE}
-# Names that stand on the leaderboard for what is no model.
+# Names of references on the leaderboard, which no model may take.
 RESERVED = (*dict.fromkeys([*_REFERENCES, *_REFERENCES.values()]), "Random")
 # TRICD's test set is not public, so values on it are not comparable with those computed on the validation set.
 _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
@@ -45,38 +45,38 @@ def published() -> list[Entry]:
 
 @cache
 def published_names() -> frozenset[str]:
-    """The names that models, people and chance of the papers' tables have on the leaderboard."""
+    """Return the names that models, people and chance of the papers' tables have on the leaderboard."""
     return frozenset({entry.model for entry in published()} | {*RESERVED})
 
 
 @cache
 def shipped_results() -> list[Result]:
-    """The results of the predictions that ship with this package, computed with ``submissions.OPTIONS``."""
+    """Return the results of the predictions that ship with this package, computed with ``submissions.OPTIONS``."""
     return read_results(RESULTS)
 
 
 def shipped_predictions() -> dict[str, Path]:
-    """The shipped predictions files by SHA-256."""
+    """Return the shipped predictions files by SHA-256."""
     return {result.predictions["sha256"]: RESULTS.with_name(result.predictions["file"]) for result in shipped_results()}
 
 
 def shipped(submitted: Iterable[Entry]) -> list[Entry]:
-    """The entries of the shipped predictions.
+    """Return the entries of the shipped predictions.
 
     If one of `submitted` has the name of a shipped model but other predictions, it may be another model, so the shipped
     one's name gets an addition.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for result in shipped_results():
         trained = {"training_data": _TRAINED.get(result.model["checkpoint"])}
-        found += of_results([result], model=trained, source=SHIPPED)
-    own = {(entry.model, entry.predictions) for entry in found}
-    taken = {entry.model for entry in submitted if (entry.model, entry.predictions) not in own}
-    return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in found]
+        entries += of_results([result], model=trained, source=SHIPPED)
+    shipped_models = {(entry.model, entry.predictions) for entry in entries}
+    taken = {entry.model for entry in submitted if (entry.model, entry.predictions) not in shipped_models}
+    return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in entries]
 
 
 def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
-    """The fields of an `Entry` that describe the model behind a row of a table.
+    """Return the fields of an `Entry` that describe the model behind a row of a table.
 
     Raises:
         KeyError: ``models.csv`` does not have the row's label.
@@ -87,7 +87,7 @@ def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
 
 
 def place_of(table: tables.Table, column: tables.Column) -> Column:
-    """The leaderboard's column for a column of a table.
+    """Return the leaderboard's column for a column of a table.
 
     Raises:
         KeyError: no task scores the column and ``columns.csv`` does not have it.
@@ -115,12 +115,12 @@ def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
 
 @cache
 def _models() -> dict[str, dict[str, Any]]:
-    """The papers' models by row labels, such as ``"aro/NegCLIP"``."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the papers' models by row labels, such as ``"aro/NegCLIP"``."""
+    models: dict[str, dict[str, Any]] = {}
     for line in tables.read_csv(Path(__file__).with_name("models.csv")):
         facts = {"parameters": parameter_count(line["parameters"]), "is_baseline": bool(line["is_baseline"])}
-        found |= dict.fromkeys(line.pop("labels").split(", "), line | facts)
-    return found
+        models |= dict.fromkeys(line.pop("labels").split(", "), line | facts)
+    return models
 
 
 @cache

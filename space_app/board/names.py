@@ -1,7 +1,7 @@
-"""Names of models: who owns one, and which nobody may take.
+"""Names of models: their owners, and the names that nobody may take.
 
-Names that look alike count as one: they have the same skeleton (Unicode Technical Standard 39, section 4), in which
-each sign is replaced by the plainest one that it can be mistaken for. Case and separators do not count.
+Names that look the same count as one name. They have the same skeleton (Unicode Technical Standard 39, section 4), in
+which the plainest character replaces each one that can be mistaken for it. Case and separators do not count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...metrics.common.errors import SubmissionError
 from ..storage.records import Submission
 from .launch import SHIPPED
 
-# Nothing is seen of them: fillers, joiners, selectors of variants, the blank braille cell.
+# Characters that cannot be seen: fillers, joiners, selectors of variants, the blank braille cell.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -28,7 +28,7 @@ _BETWEEN_DIGITS = "\x1f"
 
 
 def check_name(name: str, taken: Iterable[str]) -> None:
-    """Check that a name can be told from all names that no submission may have.
+    """Check that a name cannot be confused with one that no submission may have.
 
     Args:
         name: the name.
@@ -43,10 +43,10 @@ def check_name(name: str, taken: Iterable[str]) -> None:
             f"the model's name {name!a} has signs that cannot be seen, or neither letter nor digit; write it with "
             "letters, digits and signs such as - / ."
         )
-    for other in taken:
-        if is_same_name(name, other):
+    for taken_name in taken:
+        if is_same_name(name, taken_name):
             raise SubmissionError(
-                f"the model's name {name!r} looks like {other!r}, which stands on the leaderboard for published "
+                f"the model's name {name!r} looks like {taken_name!r}, which stands on the leaderboard for published "
                 "values; choose another"
             )
     if skeletons(name.rpartition(",")[2]) & skeletons(SHIPPED):
@@ -62,11 +62,11 @@ def check_owner(name: str, user: str, stored: Iterable[Submission]) -> None:
     Raises:
         SubmissionError: the name is another user's.
     """
-    own = skeletons(name)
+    name_skeletons = skeletons(name)
     for submission in stored:
         theirs = (submission.model or {}).get("name", "")
         released = submission.status == "withdrawn" and submission.reviewer != submission.user
-        if submission.user and not released and own & skeletons(theirs):
+        if submission.user and not released and name_skeletons & skeletons(theirs):
             if submission.user == user:
                 return
             raise SubmissionError(
@@ -76,13 +76,13 @@ def check_owner(name: str, user: str, stored: Iterable[Submission]) -> None:
 
 
 def is_same_name(first: str, second: str) -> bool:
-    """Whether two names look alike."""
+    """Return whether two names look the same."""
     return bool(skeletons(first) & skeletons(second))
 
 
 @cache
 def skeletons(name: str) -> frozenset[str]:
-    """What a name looks like as it is written and in small letters; names look alike if they share one of the two.
+    """Return the skeletons of a name and of its lower-case form; names look the same if they share one of the two.
 
     Spaces and punctuation count only between two digits.
 
@@ -99,12 +99,12 @@ def _skeleton(text: str) -> str:
 
 
 def _plain(letter: str) -> str:
-    """The plainest text that a sign can be mistaken for; empty for punctuation that looks like no ASCII sign."""
+    """Return the plainest text that a sign can be mistaken for; empty for punctuation that looks like no ASCII sign."""
     plain = _plainest().get(letter, letter)
     if plain.isascii():
         return plain
-    found = _LATIN.search(unicodedata.name(plain[0], ""))
-    return found[1] if found else plain if letter.isalnum() else ""
+    match = _LATIN.search(unicodedata.name(plain[0], ""))
+    return match[1] if match else plain if letter.isalnum() else ""
 
 
 @cache
@@ -115,9 +115,9 @@ def _plainest() -> dict[str, str]:
     # The table has both directions: the sources of a prototype stand in its list, and it stands alone in theirs. Of two
     # signs that have only each other, the longer and then the lower one serves as the prototype.
     return {
-        sign: min(sign, others[0]["c"], key=lambda text: (-len(text), text))
-        if len(confusables_data[others[0]["c"]]) == 1
-        else others[0]["c"]
-        for sign, others in confusables_data.items()
-        if len(sign) == 1 and len(others) == 1
+        sign: min(sign, prototypes[0]["c"], key=lambda text: (-len(text), text))
+        if len(confusables_data[prototypes[0]["c"]]) == 1
+        else prototypes[0]["c"]
+        for sign, prototypes in confusables_data.items()
+        if len(sign) == 1 and len(prototypes) == 1
     }

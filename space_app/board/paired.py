@@ -43,7 +43,7 @@ class PairedTests:
         self.difference = lru_cache(maxsize=1 << 12)(self._difference)
 
     def shared(self, all_predictions: Mapping[str, str], column: Column) -> frozenset[str]:
-        """Return the best models and those that do not differ significantly from one of them.
+        """Return the best models and the models that do not differ significantly from one of them.
 
         Each model is compared with the best on the examples that both have, by the p-values of ``compare``.
 
@@ -54,8 +54,8 @@ class PairedTests:
         Returns:
             Names of models; empty if none has the score.
         """
-        found = {name: self._values(sha256, column[:3]) for name, sha256 in sorted(all_predictions.items())}
-        values = {name: scores[column[3:]] for name, scores in found.items() if column[3:] in scores}
+        scores_by_model = {name: self._values(sha256, column[:3]) for name, sha256 in sorted(all_predictions.items())}
+        values = {name: scores[column[3:]] for name, scores in scores_by_model.items() if column[3:] in scores}
         if not values:
             return frozenset()
 
@@ -66,38 +66,38 @@ class PairedTests:
         return frozenset([*best, *equal])
 
     def alike(self, predictions: str, others: Mapping[str, str], column: Column) -> frozenset[str]:
-        """Return the models that do not differ significantly from one; tests and arguments are those of `shared`."""
+        """Return the models of `others` that do not differ significantly from `predictions`, tested as in `shared`."""
         return frozenset(name for name, other in others.items() if self._p_value(predictions, other, column) > LEVEL)
 
     def pair(self, first: str, second: str, column: Column) -> tuple[Scored, Scored]:
-        """The examples of a column's task that two predictions files share.
+        """Return the examples of a column's task that two predictions files share.
 
         Raises:
-            PredictionsError: there are none.
+            PredictionsError: they share no example.
         """
-        one, two = self._scored(first, column[:3]), self._scored(second, column[:3])
-        found = common(one, two) if one and two else None
-        if found is None:
+        first_scored, second_scored = self._scored(first, column[:3]), self._scored(second, column[:3])
+        shared_examples = common(first_scored, second_scored) if first_scored and second_scored else None
+        if shared_examples is None:
             raise PredictionsError("the models have no example in common: each lacks the images of the other")
-        return found
+        return shared_examples
 
-    def _read(self, name: str, place: tuple[str, str, str]) -> Scored | None:
-        """The examples by the task's settings and the metric's tie policy; None without scores."""
-        benchmark, task, metric = place
+    def _read(self, name: str, column: tuple[str, str, str]) -> Scored | None:
+        """Read the examples, with the task's settings and the metric's tie policy; None without scores."""
+        benchmark, task, metric = column
         rows = scored_rows(self._load(name, task).rows)
         if not rows:
             return None
         examples = examples_of(rows, metric, get_task(benchmark, task).metrics[metric])
         return Scored(example_ids(rows, examples), examples)
 
-    def _average(self, predictions: str, place: tuple[str, str, str]) -> dict[tuple[str, str], float]:
-        """Values by score and category, which is empty for all examples."""
-        scored = self._scored(predictions, place)
+    def _average(self, predictions: str, column: tuple[str, str, str]) -> dict[tuple[str, str], float]:
+        """Return the values by score and category, which is empty for all examples."""
+        scored = self._scored(predictions, column)
         if scored is None:
             return {}
-        found = aggregate(scored.examples)
-        parts = {"": found, **found["per_category"]}
-        return {(name, part): parts[part][name] for part in parts for name in parts[part]}
+        scores = aggregate(scored.examples)
+        tables = {"": scores, **scores["per_category"]}
+        return {(name, category): value for category, table in tables.items() for name, value in table.items()}
 
     def _p_value(self, one: str, two: str, column: Column) -> float:
         p_values = self._p_values(*sorted((one, two)), column._replace(category=""), bool(column.category))
@@ -113,27 +113,27 @@ class PairedTests:
         return {"": p_overall(first, second, column.score)}
 
     def _difference(self, first: str, second: str, column: Column) -> dict[str, Any]:
-        """The result of ``differences.differences`` for a column's score; wins are of the first model.
+        """Return the result of ``differences.differences`` for a column's score; wins are of the first model.
 
         ``per_category`` is empty for scores whose resamples are costly, such as average precision.
 
         Raises:
-            PredictionsError: they have no example in common.
+            PredictionsError: they share no example.
         """
         score = column.score
-        pair = [each.examples for each in self.pair(first, second, column)]
+        pair = [examples.examples for examples in self.pair(first, second, column)]
         name = base_score(pair[0], score)
-        alone = [  # so that no other score is tested
+        single_score = [  # so that no other score is tested
             replace(
-                each,
-                values={key: values for key, values in each.values.items() if key == name},
-                estimators=tuple(estimator for estimator in each.estimators if name in estimator.names),
-                membership=each.membership if name != score or not is_costly(each, name) else None,
+                examples,
+                values={key: values for key, values in examples.values.items() if key == name},
+                estimators=tuple(estimator for estimator in examples.estimators if name in estimator.names),
+                membership=examples.membership if name != score or not is_costly(examples, name) else None,
             )
-            for each in pair
+            for examples in pair
         ]
-        found = differences(alone[0], alone[1])[name]
-        found = found if name == score else found["macro"] | {"per_category": found["per_category"]}
+        result = differences(single_score[0], single_score[1])[name]
+        result = result if name == score else result["macro"] | {"per_category": result["per_category"]}
         if column.is_higher_better:
-            return found
-        return found | {"wins": found["losses"], "losses": found["wins"]}
+            return result
+        return result | {"wins": result["losses"], "losses": result["wins"]}

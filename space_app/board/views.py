@@ -1,4 +1,4 @@
-"""The scores that are shown together: the overview, those of a benchmark, or those of a skill over all benchmarks."""
+"""The views of the board: the overview, the scores of a benchmark, and the scores of each skill over all benchmarks."""
 
 from __future__ import annotations
 
@@ -27,56 +27,56 @@ class Place(NamedTuple):
 
 
 def view_names(board: Board) -> list[str]:
-    """The views that have values: the overview, the benchmarks with the most models first, the skills, all other."""
+    """Return the views that have values: the overview, the benchmarks by number of models, the skills, and the rest."""
     known = [benchmark for benchmark in _by_models(board) if benchmark in benchmark_names()]
-    others = [OTHER] if len(known) < len(_by_models(board)) else []
+    other_view = [OTHER] if len(known) < len(_by_models(board)) else []
     skills = [BY_SKILL] if _of_skills(board, None) else []
-    return [OVERVIEW, *map(benchmark_title, known), *skills, *others]
+    return [OVERVIEW, *map(benchmark_title, known), *skills, *other_view]
 
 
 def view(board: Board, name: str, most: int | None = MOST_COLUMNS) -> list[Place]:
-    """The columns of a view; those of the overview for an unknown name.
+    """Return the columns of a view; an unknown name gives the overview.
 
     Args:
         board: what there is.
         name: one of `view_names`.
-        most: so many columns at most; None for all of the skills.
+        most: the most columns; None shows all columns of the skills.
     """
     if name == BY_SKILL:
         return _of_skills(board, most)
     if name == OTHER:
-        found = [column for column in board.columns if column.benchmark not in benchmark_names()]
-        return places(sorted(found, key=lambda column: -board.count(column))[:MOST_COLUMNS])
-    benchmark = next((each for each in benchmark_names() if benchmark_title(each) == name), None)
+        unknown = [column for column in board.columns if column.benchmark not in benchmark_names()]
+        return places(sorted(unknown, key=lambda column: -board.count(column))[:MOST_COLUMNS])
+    benchmark = next((known_name for known_name in benchmark_names() if benchmark_title(known_name) == name), None)
     if benchmark is None:
         return _overview(board)[:most]
     return _of_benchmark(board, benchmark)
 
 
 def main_places(board: Board) -> list[Place]:
-    """The main scores of all benchmarks, those with the most models first."""
+    """Return the main scores of all benchmarks, those with the most models first."""
     mains = _mains(board)
-    return places(column for each in _by_models(board) for column in mains.get(each, ()))
+    return places(column for benchmark in _by_models(board) for column in mains.get(benchmark, ()))
 
 
 def _overview(board: Board) -> list[Place]:
-    """The main scores that many models have, or that were recomputed: a table of gaps says little."""
-    found = main_places(board)
-    fewest = max((board.count(place.column) for place in found), default=0) / _SHARE_OF_MODELS
-    return [place for place in found if board.count(place.column) >= fewest or board.recomputed(place.column)]
+    """Return the main scores that many models have, or that were recomputed, so that few cells are empty."""
+    main = main_places(board)
+    fewest = max((board.count(place.column) for place in main), default=0) / _SHARE_OF_MODELS
+    return [place for place in main if board.count(place.column) >= fewest or board.recomputed(place.column)]
 
 
 def places(columns: Iterable[Column]) -> list[Place]:
     """Columns grouped by their benchmarks, in the order of the first of each."""
     groups: dict[str, list[Place]] = {}
     for column in columns:
-        part = ", ".join(filter(None, (_task_name(column), words(column.category))))
-        groups.setdefault(column.benchmark, []).append(Place(column, benchmark_title(column.benchmark), part))
+        heading = ", ".join(filter(None, (_task_name(column), words(column.category))))
+        groups.setdefault(column.benchmark, []).append(Place(column, benchmark_title(column.benchmark), heading))
     return [place for group in groups.values() for place in group]
 
 
 def _by_models(board: Board) -> list[str]:
-    """The benchmarks with values, those with the most rows in one column first."""
+    """Return the benchmarks with values, those with the most rows in one column first."""
     most: dict[str, int] = {}
     for column in board.columns:
         most[column.benchmark] = max(most.get(column.benchmark, 0), board.count(column))
@@ -84,30 +84,34 @@ def _by_models(board: Board) -> list[str]:
 
 
 def _mains(board: Board) -> dict[str, list[Column]]:
-    """The board's columns of the main scores of each benchmark; of a pattern, the first that matches."""
+    """Return the board's columns of the main scores of each benchmark; of a pattern, the first that matches."""
     columns = board.columns
-    found: dict[str, list[Column]] = {}
+    main_columns: dict[str, list[Column]] = {}
     for benchmark in benchmark_names():
         for task, metric, score in main_scores(benchmark):
             spec = get_spec(metric).score(score)
-            own = [column for column in columns if column[:3] == (benchmark, task, metric)]
-            exact = [column for column in own if column.score == score]
-            matching = [column for column in own if spec is not None and spec.is_of(column.score)]
-            found.setdefault(benchmark, []).extend((exact or matching)[:1])
-    return found
+            task_columns = [column for column in columns if column[:3] == (benchmark, task, metric)]
+            exact = [column for column in task_columns if column.score == score]
+            matching = [column for column in task_columns if spec is not None and spec.is_of(column.score)]
+            main_columns.setdefault(benchmark, []).extend((exact or matching)[:1])
+    return main_columns
 
 
 def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
-    """The main scores and their categories, where these are few; then all other scores over whole tasks."""
-    own = [column for column in board.columns if column.benchmark == benchmark]
+    """Return the main scores and their categories, where these are few; then all other scores over whole tasks."""
+    columns = [column for column in board.columns if column.benchmark == benchmark]
     mains = _mains(board)[benchmark]
-    parts = [part for column in mains for part in _few(board.categories(column), MOST_COLUMNS - len(mains))]
-    shown = [*mains, *_few(parts, MOST_COLUMNS - len(mains))]
+    categories = [
+        category for column in mains for category in _few(board.categories(column), MOST_COLUMNS - len(mains))
+    ]
+    shown = [*mains, *_few(categories, MOST_COLUMNS - len(mains))]
     # A mean over categories adds little to the score itself, unless that is what the paper prints.
-    others = [each for each in own if each not in shown and (each == each.whole or each.whole not in own)]
-    every = [*shown, *others][:MOST_COLUMNS]
-    order = {task: number for number, task in enumerate(dict.fromkeys(column.task for column in every))}
-    ordered = sorted(every, key=lambda column: order[column.task])
+    further = [
+        column for column in columns if column not in shown and (column == column.whole or column.whole not in columns)
+    ]
+    shown_columns = [*shown, *further][:MOST_COLUMNS]
+    order = {task: number for number, task in enumerate(dict.fromkeys(column.task for column in shown_columns))}
+    ordered = sorted(shown_columns, key=lambda column: order[column.task])
     title = benchmark_title(benchmark)
     return [Place(column, f"{title} {words(column.task)}", words(column.category)) for column in ordered]
 
@@ -134,7 +138,7 @@ def _of_skills(board: Board, most: int | None) -> list[Place]:
 
 
 def _task_name(column: Column) -> str:
-    """The task in words; empty if its benchmark has no other by default."""
+    """Return the task in words; empty if its benchmark has no other by default."""
     if column.benchmark in benchmark_names():
         tasks = [task.name for task in get_benchmark(column.benchmark).tasks if task.by_default]
         if tasks == [column.task]:

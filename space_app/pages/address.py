@@ -41,19 +41,19 @@ class Asked:
         self._values = values
 
     def many(self, name: str, known: Collection[str], most: int = 100) -> list[str]:
-        """The values of a name that are known, each once, at most so many."""
+        """Return the values of a name that are known, each once, at most so many."""
         return known_once(self._values.get(name), known, most)
 
     def one(self, name: str, known: Collection[str]) -> str | None:
-        """The first known value of a name; None if there is none."""
+        """Return the first known value of a name, or None."""
         return next(iter(self.many(name, known)), None)
 
     def text(self, name: str) -> str:
-        """The text of a name, cut to `MOST_TEXT` characters; empty if there is none."""
+        """Return the text of a name, cut to `MOST_TEXT` characters, or an empty text."""
         return next(iter(self._values.get(name, ())), "")[:MOST_TEXT]
 
     def flag(self, name: str) -> bool:
-        """Whether a checkbox is ticked."""
+        """Return whether a checkbox is ticked."""
         return self.text(name) == "true"
 
 
@@ -72,7 +72,7 @@ class View:
         gr.on([field.change for field in fields.values()], None, [*fields.values()], js=call, **QUIET)
 
     def read(self, request: gr.Request) -> Asked:
-        """What the address of a page that was just opened asks for; nothing if it is of another tab.
+        """Return the choices in the address of a page that was just opened; none if the address names another tab.
 
         Only events with ``queue=False``, such as those with `QUIET`, know addresses with several values of a name.
         """
@@ -82,21 +82,21 @@ class View:
 
 
 def parse_query(request: gr.Request) -> dict[str, list[str]]:
-    """The names and values in the query of a page's address; nothing if it is too long."""
+    """Return the names and values in the query of a page's address; nothing if it is too long."""
     text = str(request.query_params)
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in parse_qsl(text if len(text) <= MOST_CHARACTERS else ""):
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values
 
 
-def follow_tabs(blocks: gr.Blocks, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
+def follow_tabs(blocks: gr.Blocks, tabs: gr.Tabs, tabs_by_id: Mapping[str, gr.Tab]) -> None:
     """Open the tab that the address names, and keep the address at the tab that is open.
 
     `each` has every tab of `tabs` by its ``id``, in order; its ``elem_id`` is ``tab-`` and the id.
     """
     quiet: dict[str, Any] = QUIET | {"inputs": None, "outputs": None}
-    for name, tab in each.items():
+    for name, tab in tabs_by_id.items():
         tab.select(None, js=f"() => assay.open({json.dumps(name)})", **quiet)
-    names = json.dumps([*each])
+    names = json.dumps([*tabs_by_id])
     blocks.load(None, None, tabs, js=f"() => assay.start({names})", **QUIET)

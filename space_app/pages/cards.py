@@ -47,17 +47,17 @@ _CARD_JS = Path(__file__).with_name("templates").joinpath("cards.js").read_text(
 
 
 def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
-    """The components of the page and their events; what to do when it opens."""
+    """Build the page's components and events; return the update for its opening."""
     names = benchmark_names()
     known = [("All benchmarks", ""), *((card_title(name), name) for name in names)]
-    chosen = gr.Dropdown(known, label="Benchmark", elem_id="benchmark", value="")
+    benchmark = gr.Dropdown(known, label="Benchmark", elem_id="benchmark", value="")
     grid = gr.HTML(js_on_load=_CARD_JS, elem_id="grid")
     with gr.Column(visible=False) as details:
         essentials = gr.Markdown(elem_id="essentials")
         levels, examples, reported = (gr.HTML(elem_id=name) for name in ("levels", "examples", "reported"))
         with gr.Accordion("The rest of its card", open=False, elem_id="card"):
             rest = gr.Markdown()
-    view = View("benchmarks", benchmark=chosen)
+    view = View("benchmarks", benchmark=benchmark)
     shown = [grid, details, essentials, rest, levels]
 
     def on_benchmark(name: str | None) -> list[Any]:
@@ -80,23 +80,23 @@ def benchmarks_tab(catalogue: Catalogue) -> OnOpen:
     def on_reported(name: str | None) -> str:
         return reported_html(name) if name in names else ""
 
-    chosen.input(on_benchmark, chosen, shown, **QUIET)
-    grid.click(on_click, None, [chosen, *shown], **QUIET)
-    chosen.change(on_choice, chosen, examples, api_visibility="private")
+    benchmark.input(on_benchmark, benchmark, shown, **QUIET)
+    grid.click(on_click, None, [benchmark, *shown], **QUIET)
+    benchmark.change(on_choice, benchmark, examples, api_visibility="private")
     if not constants.HF_HUB_OFFLINE:  # there would be nothing to show, after a question to the server
-        chosen.change(on_reported, chosen, reported, api_visibility="private")
-    return on_open, None, [chosen, *shown]
+        benchmark.change(on_reported, benchmark, reported, api_visibility="private")
+    return on_open, None, [benchmark, *shown]
 
 
 def card(name: str) -> tuple[str, str]:
-    """The card of a benchmark as Markdown: its introduction, and its sections."""
+    """Return the card of a benchmark as Markdown: its introduction, and its sections."""
     text = get_card(name).split("---", 2)[2].strip()
     essentials, section, rest = text.partition("\n## ")
     return f"#{essentials}", section.strip() + " " + rest
 
 
 def question(name: str) -> str:
-    """The question that a benchmark asks: the first one in the introduction of its card, or its first sentence."""
+    """Return the question that a benchmark asks: the first in its card's introduction, or its first sentence."""
     _, _, text = card(name)[0].partition("\n")
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*])", " ".join(text.strip().split("\n\n")[0].split()))
     return next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
@@ -104,33 +104,33 @@ def question(name: str) -> str:
 
 @lru_cache(maxsize=4)
 def grid_html(board: Board) -> Markup:
-    """A card for each benchmark. Nothing is built or downloaded for it."""
+    """Render a card for each benchmark. Nothing is built or downloaded for it."""
     return render("grid.html", benchmarks=[_summary(board, name) for name in benchmark_names()])
 
 
 def reported_html(name: str, api: Any = None) -> Markup:
-    """What others report for a benchmark on the Hub; empty if there is nothing, or the Hub is not asked.
+    """Render the results that others report for a benchmark on the Hub; empty without results or without the Hub.
 
     Args:
         name: the benchmark's.
         api: as for `reported_results`.
     """
-    found = reported_results(name, api)
-    if found.problem == OfflineModeIsEnabled.__name__ or found == Community():
+    community = reported_results(name, api)
+    if community.problem == OfflineModeIsEnabled.__name__ or community == Community():
         return Markup()
-    return render("reported.html", found=found, most=MOST_ROWS)
+    return render("reported.html", found=community, most=MOST_ROWS)
 
 
 def _summary(board: Board, name: str) -> dict[str, Any]:
-    """What a card shows of a benchmark."""
+    """Collect the facts on the card of a benchmark."""
     column = _main_column(board, name)
     captions, picture = _example(name)
     split, counts = get_benchmark(name).split_of, card_counts(name)
     rows = [counts.get((config, split(config)), (None,))[0] for task in _tasks(name) for config in task.configs]
-    found = board.entries(column) if column and column in board.columns else []
+    entries = board.entries(column) if column and column in board.columns else []
     chance = board.chance(column) if column else None
     if chance is None and column:
-        chance = {each.whole: level for each, level in chance_levels(name)}.get(column.whole)
+        chance = {known.whole: level for known, level in chance_levels(name)}.get(column.whole)
     return {
         "name": name,
         "title": card_title(name),
@@ -140,18 +140,18 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
         "size": None if None in rows else sum(row or 0 for row in rows),
         "column": column,
         "chance": chance,
-        "blind": next((entry for entry in found if entry.is_baseline and entry.origin == PUBLISHED), None),
-        "best": next((entry for entry in found if not entry.is_reference), None),
+        "blind": next((entry for entry in entries if entry.is_baseline and entry.origin == PUBLISHED), None),
+        "best": next((entry for entry in entries if not entry.is_reference), None),
         "audit": _verdict(name),
         "caution": get_benchmark(name).caution,
     }
 
 
 def _main_column(board: Board, name: str) -> Column | None:
-    """The main score that most models have, else the first one; None for scores of any cut-off."""
-    found = [place.column for place in main_places(board) if place.column.benchmark == name]
-    if found:
-        return max(found, key=board.count)
+    """Return the main score that most models have, else the first one; None for scores of any cut-off."""
+    columns = [place.column for place in main_places(board) if place.column.benchmark == name]
+    if columns:
+        return max(columns, key=board.count)
     task, metric, score = main_scores(name)[0]
     return None if score.endswith("*") else Column(name, task, metric, score)
 
@@ -168,20 +168,22 @@ def _example(name: str) -> tuple[list[tuple[str, str]], Markup]:
         picture = picture_html(row["image"]["bytes"], f"an example of {card_title(name)}")
     if not captions:
         printed = get_card(name).partition("\n## A row\n")[2].partition("```python\n")[2].partition("```")[0]
-        found = [re.findall(r"'(\w*caption\w*|\w*negatives?)': \[?'([^'\n]+)'", row) for row in printed.split("\n>>> ")]
-        captions = max(found, key=lambda some: min(len(some), 2))
+        captions_by_row = [
+            re.findall(r"'(\w*caption\w*|\w*negatives?)': \[?'([^'\n]+)'", row) for row in printed.split("\n>>> ")
+        ]
+        captions = max(captions_by_row, key=lambda pairs: min(len(pairs), 2))
     return [(_truth(key), text) for key, text in captions if text != "..."], picture
 
 
 def _truth(column: str) -> str:
-    """Of what a caption is true, by the name of its column."""
+    """Return the image that a caption is true of, or "true" or "false", by the name of its column."""
     number = re.fullmatch(r".*_(\d)", column)
     return f"image {int(number[1]) + 1}" if number else "false" if "negative" in column else "true"
 
 
 @cache
 def _first_row(name: str) -> Mapping[str, Any]:
-    """The first row of a rendered benchmark's first task; empty for benchmarks that have sources."""
+    """Return the first row of a rendered benchmark's first task; empty for benchmarks that have sources."""
     if get_benchmark(name).source:
         return {}
     with TemporaryDirectory(prefix="vl-assay-") as folder:
@@ -192,41 +194,41 @@ def _first_row(name: str) -> Mapping[str, Any]:
 
 
 def references_html(board: Board, name: str) -> Markup:
-    """The levels of chance, people and baselines, one line per score."""
+    """Render the levels of chance, people and baselines, one line per score."""
     columns = [column for column in board.columns if column.benchmark == name]
     # A macro average only if the score over all examples is not known.
     columns = [column for column in columns if column == column.whole or column.whole not in columns]
-    found = {
+    levels_by_column = {
         column: {entry.model: entry.value for entry in board.entries(column) if entry.is_reference}
         for column in columns
     }
     for column, level in chance_levels(name):
-        alike = (other for other in found if (other.task, other.whole.score) == (column.task, column.score))
-        found.setdefault(next(alike, column), {}).setdefault(CHANCE, level)
-    found = {column: levels for column, levels in found.items() if levels}
-    if not found:
+        same_score = (shown for shown in levels_by_column if (shown.task, shown.whole.score) == column[1:4:2])
+        levels_by_column.setdefault(next(same_score, column), {}).setdefault(CHANCE, level)
+    levels_by_column = {column: levels for column, levels in levels_by_column.items() if levels}
+    if not levels_by_column:
         return Markup("")
-    models = list(dict.fromkeys([CHANCE, *(model for levels in found.values() for model in levels)]))
-    return render("references.html", models=models, levels=found)
+    models = list(dict.fromkeys([CHANCE, *(model for levels in levels_by_column.values() for model in levels)]))
+    return render("references.html", models=models, levels=levels_by_column)
 
 
 def _verdict(name: str) -> tuple[str, bool]:
-    """What the audits of the tasks that are scored by default found, and whether it speaks against the benchmark."""
-    parts = {name, *(f"{name}/{task.name}" for task in _tasks(name))}
-    audits = [audit for part, audit in (read_audit(name) or {}).items() if part in parts]
+    """Return the verdict of the audits of the default tasks, and whether it speaks against the benchmark."""
+    references = {name, *(f"{name}/{task.name}" for task in _tasks(name))}
+    audits = [audit for reference, audit in (read_audit(name) or {}).items() if reference in references]
     return verdict(*audits) if audits else ("Not audited yet.", False)
 
 
 def audit_html(name: str) -> Markup:
-    """How often rules, probes and blind models find the positive caption without the image, if that was audited."""
+    """Render the accuracy of rules, probes and blind models, which see no image, if the benchmark was audited."""
     audits = read_audit(name)
     if not audits:
-        return note("Whether it can be solved without the image was not audited yet.")
+        return note("No audit has measured yet whether it can be solved without the image.")
     return render("audit.html", name=name, verdict=_verdict(name)[0], audits=audits)
 
 
 def examples_html(name: str) -> Markup:
-    """The first examples of each task that is scored by default, or a message if the data are not on this server."""
+    """Render the first examples of each default task, or a message if the data are not on this server."""
     try:
         lines = [line for task in _tasks(name) for line in _preview(name, task.name)]
     except (VLAssayError, OSError) as error:
@@ -251,12 +253,12 @@ def _tasks(name: str) -> list[Task]:
 
 
 def may_show(benchmark: str) -> bool:
-    """Whether the images were rendered by this project; those of all other benchmarks are photographs of others."""
+    """Return whether the images may be shown: this project rendered them; other benchmarks have photographs."""
     return not get_benchmark(benchmark).source
 
 
 def pictures_html(data: TaskData, example: Example) -> Markup:
-    """The images of an example in at most 128 × 128 pixels; without those that are missing or may not be shown."""
+    """Render the images of an example, at most 128 × 128 pixels, without missing and protected ones."""
     if not may_show(data.benchmark):
         return Markup("")
     shown = Markup("")
@@ -268,7 +270,7 @@ def pictures_html(data: TaskData, example: Example) -> Markup:
 
 
 def picture_html(content: bytes, alt: str) -> Markup:
-    """An image in at most 128 × 128 pixels; one of `DECODING_ERRORS` if it is damaged."""
+    """Render an image in at most 128 × 128 pixels; one of `DECODING_ERRORS` if it is damaged."""
     return Markup('<img src="{}" alt="{}" width="64">').format(_thumbnail(content), alt)
 
 
@@ -282,7 +284,7 @@ def _thumbnail(content: bytes) -> str:
 
 
 def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
-    """The chance levels that a benchmark's metrics declare, or that follow from the number of captions of each row."""
+    """Yield the chance levels that the metrics declare, or that follow from the number of captions of a row."""
     for task in _tasks(name):
         for metric, settings in task.metrics.items():
             spec = get_spec(metric)
@@ -296,7 +298,7 @@ def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
 
 
 def _constant(name: str, task: Task) -> MatchingRow:
-    """An example whose captions all have the same score."""
+    """Return an example whose captions all have the same score."""
     images = [f"image {number}" for number in range(len(task.images))]
     scores = [[0.0] * len(task.captions) for _ in images]
     category = str(_first_row(name).get(task.category or "", task.configs[0]))
@@ -305,7 +307,7 @@ def _constant(name: str, task: Task) -> MatchingRow:
 
 @cache
 def _has_single_captions(name: str, task_name: str) -> bool:
-    """Whether each caption column of a task holds one caption, so that all of its rows have as many."""
+    """Return whether each caption column of a task holds one caption, so that all rows have the same number."""
     task = get_task(name, task_name)
     with TemporaryDirectory(prefix="vl-assay-") as folder:
         features = get_builder(name)(cache_dir=folder, config_name=task.configs[0]).info.features

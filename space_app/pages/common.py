@@ -1,4 +1,4 @@
-"""What the pages share: HTML by templates, which escape every text, and options of gradio's events."""
+"""Shared by the pages: HTML from templates, which escape every text, and options of gradio's events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnOpen = tuple[Callable[..., Any], Any, Any]
 
 
 def size_text(parameters: int) -> str:
-    """A number of parameters, such as "151 M" or "1.4 B".
+    """Return a number of parameters, such as "151 M" or "1.4 B".
 
     >>> size_text(151_277_313), size_text(1_367_000_000)
     ('151 M', '1.4 B')
@@ -36,7 +36,7 @@ def size_text(parameters: int) -> str:
 
 
 def address_of(tab: str, **choices: Sequence[str]) -> str:
-    """The address of a tab with some choices, as it is written when they are made there."""
+    """Return the address of a tab with some choices, in the form that the browser writes when a visitor makes them."""
     return "?" + urlencode([("tab", tab), *((name, value) for name, values in choices.items() for value in values)])
 
 
@@ -61,14 +61,14 @@ CSS = f"{_TOKENS}:root {{ {_COLOURS} }}\n" + "".join(
 
 
 def render(template: str, **values: Any) -> Markup:
-    """A template filled with values; all texts except `Markup` are escaped."""
+    """Render a template filled with values; all texts except `Markup` are escaped."""
     return Markup(_ENVIRONMENT.get_template(template).render(values))
 
 
 def table(
     heads: Sequence[str], lines: Iterable[tuple[str, Sequence[Any]]], *, title: str = "", note: str = ""
 ) -> Markup:
-    """A table as HTML.
+    """Render a table as HTML.
 
     Args:
         heads: the headings.
@@ -80,23 +80,23 @@ def table(
 
 
 def note(text: str) -> Markup:
-    """A remark."""
+    """Render a remark."""
     return Markup('<p class="assay-legend">{}</p>').format(text)
 
 
 def message(text: str, *, is_error: bool = False) -> Markup:
-    """A message in reply to a click."""
+    """Render a message in reply to a click."""
     kind = ("assay-message bad", "alert") if is_error else ("assay-message", "status")
     return Markup('<div class="{}" role="{}">{}</div>').format(*kind, text)
 
 
 def known_once(values: Iterable[str | None] | None, known: Collection[str], most: int = 100) -> list[str]:
-    """The values of a request that are known, each once, at most so many; a request may repeat them without end."""
+    """Return the known values of a request, each once, at most `most`; a request may repeat them endlessly."""
     return [value for value in dict.fromkeys(values or ()) if value is not None and value in known][:most]
 
 
 def columns_of(board: Board, headings: Iterable[str | None] | None) -> list[Column]:
-    """The columns with these headings, as `known_once`."""
+    """Return the columns with these headings, as `known_once`."""
     by_heading = {column.heading: column for column in board.columns}
     return [by_heading[heading] for heading in known_once(headings, by_heading)]
 

@@ -25,7 +25,7 @@ _CHOOSE = "Choose a score and two to five models."
 
 
 def compare_tab(catalogue: Catalogue) -> OnOpen:
-    """The components of the page and their events; what to do when it opens, with two models compared."""
+    """Build the page's components and events; return the update for its opening, which compares two models."""
     with gr.Row():
         score = gr.Dropdown(label="Score", elem_id="compare-score", value=None, min_width=300)
         models = gr.Dropdown(
@@ -44,8 +44,8 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         heading, labels = asked.one("score", headings), list[str]()
         if heading is not None:
             labels = asked.many("models", models_with(catalogue, columns_of(board, [heading])[0]), MOST)
-        elif found := opening(board):
-            heading, labels = found[0].heading, [_label(entry) for entry in found[1]]
+        elif opening_pair := opening(board):
+            heading, labels = opening_pair[0].heading, [_label(entry) for entry in opening_pair[1]]
         first = gr.update(choices=headings, value=heading)
         return [first, *on_score(heading, labels)]
 
@@ -53,16 +53,16 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         """Keep the models that have the score; the best take the places of the others."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
-        kept = known_once(labels, known, MOST)
+        shown_labels = known_once(labels, known, MOST)
         best = sorted(known, key=lambda label: (not known[label].predictions, known[label].is_reference))
-        kept += [label for label in best if label not in kept][: max(2 - len(kept), 0)]
-        return [gr.update(choices=[*known], value=kept), draw(heading, kept)]
+        shown_labels += [label for label in best if label not in shown_labels][: max(2 - len(shown_labels), 0)]
+        return [gr.update(choices=[*known], value=shown_labels), draw(heading, shown_labels)]
 
     def draw(heading: str | None, labels: Sequence[str] | None) -> Markup:
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
-        chosen = [known[label] for label in known_once(labels, known, MOST)]
-        return comparison_html(catalogue, column, chosen) if column and len(chosen) > 1 else note(_CHOOSE)
+        entries = [known[label] for label in known_once(labels, known, MOST)]
+        return comparison_html(catalogue, column, entries) if column and len(entries) > 1 else note(_CHOOSE)
 
     # Most tests are done or take a second, but those of average precision take some.
     quick: dict[str, Any] = QUIET | {"show_progress": "minimal"}
@@ -85,50 +85,50 @@ def opening(board: Board) -> tuple[Column, list[Entry]] | None:
 
 
 def models_with(catalogue: Catalogue, column: Column) -> dict[str, Entry]:
-    """The entries of a score by the label of their model, in the board's order."""
+    """Return the entries of a score by the label of their model, in the board's order."""
     return {_label(entry): entry for entry in catalogue.board.entries(column)}
 
 
-def with_categories(board: Board, column: Column, chosen: Sequence[Entry]) -> list[Entry]:
-    """The entries of the chosen models by category, and over all categories last."""
+def with_categories(board: Board, column: Column, models: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of the chosen models by category, and over all categories last."""
     columns = [*board.categories(column), column]
-    found = (board.entry(each, entry.model, entry.origin) for entry in chosen for each in columns)
-    return [entry for entry in found if entry is not None]
+    entries = (board.entry(category, entry.model, entry.origin) for entry in models for category in columns)
+    return [entry for entry in entries if entry is not None]
 
 
-def comparison_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
-    """The verdict, the differences of the first two by category, the scores of all by category, and all pairs."""
+def comparison_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+    """Render the verdict, the first two models' differences, all scores by category, and all pairs."""
     parts = [
-        verdict_html(catalogue, column, chosen),
-        disagreements_link(column, chosen),
-        differences_html(catalogue, column, chosen),
-        profile(column, with_categories(catalogue.board, column, chosen)),
-        pairs_html(catalogue, column, chosen),
+        verdict_html(catalogue, column, entries),
+        disagreements_link(column, entries),
+        differences_html(catalogue, column, entries),
+        profile(column, with_categories(catalogue.board, column, entries)),
+        pairs_html(catalogue, column, entries),
     ]
     return Markup("").join(parts)
 
 
-def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
-    """Whether the best of the chosen models is better than each other one, in sentences.
+def verdict_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+    """Render sentences that compare the best of the chosen models with each other model.
 
-    The best over all examples may be worse on those that two models share, which are the ones compared. Each pair is
-    tested by itself.
+    The comparison uses the examples that two models share; the best model over all examples may be worse on them.
+    Each pair is tested by itself.
     """
     sign = 1 if column.is_higher_better else -1
-    models = sorted(_recomputed(chosen), key=lambda entry: -sign * entry.value)
+    models = sorted(_recomputed(entries), key=lambda entry: -sign * entry.value)
     if len(models) < 2:
-        untested = sorted(chosen[:2], key=lambda entry: -sign * entry.value)
+        untested = sorted(entries[:2], key=lambda entry: -sign * entry.value)
         return render("verdict.html", column=column, untested=untested, verdicts=[], tests=[])
-    found = [(other, _tested(catalogue, column, models[0], other)) for other in models[1:]]
-    tests = [each for _, each in found if isinstance(each, dict) and each["difference"] is not None]
+    results = [(other_model, _tested(catalogue, column, models[0], other_model)) for other_model in models[1:]]
+    tests = [result for _, result in results if isinstance(result, dict) and result["difference"] is not None]
     verdicts: list[dict[str, Any]] = []
-    for other, each in found:
-        problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
-        if isinstance(each, str) or each["difference"] is None:
-            verdicts.append({"better": models[0], "worse": other, "problem": problem})
+    for other_model, result in results:
+        problem = result if isinstance(result, str) else f"{words(column.score)} is not defined for one of the models"
+        if isinstance(result, str) or result["difference"] is None:
+            verdicts.append({"better": models[0], "worse": other_model, "problem": problem})
             continue
-        difference, bounds, p = each["difference"], each["difference_interval"], each["permutation_p_value"]
-        better, worse = (models[0], other) if sign * difference >= 0 else (other, models[0])
+        difference, bounds, p = result["difference"], result["difference_interval"], result["permutation_p_value"]
+        better, worse = (models[0], other_model) if sign * difference >= 0 else (other_model, models[0])
         if bounds is not None and difference < 0:
             bounds = [-bounds[1], -bounds[0]]
         test = {"difference": abs(difference), "bounds": bounds, "p": p, "is_better": p <= LEVEL}
@@ -136,33 +136,33 @@ def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) 
     return render("verdict.html", column=column, untested=None, verdicts=verdicts, tests=tests)
 
 
-def differences_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
-    """The differences of the first two recomputed models as bars with intervals, by category and over all."""
-    models = _recomputed(chosen)[:2]
-    found = _tested(catalogue, column, *models) if len(models) == 2 else ""
-    if isinstance(found, str):
+def differences_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+    """Render the differences of the first two recomputed models as bars with intervals, by category and over all."""
+    models = _recomputed(entries)[:2]
+    result = _tested(catalogue, column, *models) if len(models) == 2 else ""
+    if isinstance(result, str):
         return Markup("")
-    parts = [(words(name), part) for name, part in found["per_category"].items()] + [("all", found)]
-    parts = [(name, part) for name, part in parts if part["difference"] is not None]
-    if not parts:
+    rows = [(words(name), row) for name, row in result["per_category"].items()] + [("all", result)]
+    rows = [(name, row) for name, row in rows if row["difference"] is not None]
+    if not rows:
         return Markup("")
-    reach = max(abs(bound) for _, part in parts for bound in (part["difference"], *(part["difference_interval"] or ())))
+    reach = max(abs(bound) for _, row in rows for bound in (row["difference"], *(row["difference_interval"] or ())))
     # To the right the first model is better, whichever direction the score has.
     sign = 1 if column.is_higher_better else -1
     return render(
-        "differences.html", column=column, models=models, axis=Axis.of([-reach, reach]), parts=parts, sign=sign
+        "differences.html", column=column, models=models, axis=Axis.of([-reach, reach]), parts=rows, sign=sign
     )
 
 
-def pairs_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
+def pairs_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
     """Paired differences of all pairs of the chosen models that were recomputed, folded."""
-    pairs = combinations(_recomputed(chosen), 2)
+    pairs = combinations(_recomputed(entries), 2)
     return render("pairs.html", pairs=[(*pair, _tested(catalogue, column, *pair)) for pair in pairs])
 
 
-def disagreements_link(column: Column, chosen: Sequence[Entry]) -> Markup:
-    """A link to the examples on which the recomputed models disagree; empty without two of them."""
-    models = [entry.model for entry in _recomputed(chosen)]
+def disagreements_link(column: Column, entries: Sequence[Entry]) -> Markup:
+    """Render a link to the examples on which the recomputed models disagree; empty without two of them."""
+    models = [entry.model for entry in _recomputed(entries)]
     if len(models) < 2:
         return Markup("")
     address = address_of("errors", task=[f"{column.benchmark}/{column.task}"], models=models, show=["disagree"])
@@ -173,13 +173,13 @@ def _label(entry: Entry) -> str:
     return f"{entry.model} ({entry.origin})"
 
 
-def _recomputed(chosen: Sequence[Entry]) -> list[Entry]:
-    return [entry for entry in chosen if entry.origin == RECOMPUTED and entry.predictions]
+def _recomputed(entries: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry.origin == RECOMPUTED and entry.predictions]
 
 
-def _tested(catalogue: Catalogue, column: Column, one: Entry, two: Entry) -> dict[str, Any] | str:
-    """The paired difference of two models, or why there is none."""
+def _tested(catalogue: Catalogue, column: Column, first: Entry, second: Entry) -> dict[str, Any] | str:
+    """Return the paired difference of two models, or the reason why it cannot be computed."""
     try:
-        return catalogue.paired.difference(one.predictions, two.predictions, column)
+        return catalogue.paired.difference(first.predictions, second.predictions, column)
     except PredictionsError as error:
         return str(error)

@@ -31,7 +31,7 @@ _UNSEEN = -1
 
 
 def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
-    """The components of the page in its tab and their events; what to do when the Space opens."""
+    """Build the page's components and events in its tab; return the update for the Space's opening."""
     with gr.Row():
         task = gr.Dropdown(label="Task", elem_id="errors-task", value=None, min_width=200)
         models = gr.Dropdown(
@@ -45,29 +45,32 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
         forward = gr.Button("Next", elem_id="errors-next", visible=False)
     start = gr.State(_UNSEEN)
     view = View("errors", task=task, models=models, show=show, category=category)
-    chosen, drawn = [task, models, show, category], [show, category, answer, back, forward, start]
+    inputs, drawn = [task, models, show, category], [show, category, answer, back, forward, start]
     load = lru_cache(maxsize=16)(lambda name, *files: load_errors(catalogue, name, dict(files)))
 
-    def draw(name: str | None, labels: Sequence[str] | None, who: str, part: str, first: int = 0) -> list[Any]:
+    def draw(name: str | None, labels: Sequence[str] | None, who: str, category_name: str, first: int = 0) -> list[Any]:
         known = recomputed(catalogue.board).get(name or "", {})
         files = [(label, known[label]) for label in known_once(labels, known, MOST)]
         hidden = [gr.update(visible=False)] * 2
         if not name or not files:
             return [gr.skip(), gr.skip(), note(_CHOOSE), *hidden, 0]
         try:
-            found = load(name, *files)
+            errors = load(name, *files)
         except VLAssayError as error:
             return [gr.skip(), gr.skip(), message(str(error), is_error=True), *hidden, 0]
-        shows = _shows(found)
+        shows = _shows(errors)
         who = who if who in shows.values() else "any"
-        part = part if part in found.category_names else ""
+        category_name = category_name if category_name in errors.category_names else ""
         number = int(who) if who.isdigit() else who
         return [
             gr.update(choices=list(shows.items()), value=who),
-            gr.update(choices=[("all", ""), *((each, each) for each in found.category_names)], value=part),
-            gallery_html(found, number, part, first, AT_ONCE),
+            gr.update(
+                choices=[("all", ""), *((label, label) for label in errors.category_names)],
+                value=category_name,
+            ),
+            gallery_html(errors, number, category_name, first, AT_ONCE),
             gr.update(visible=first > 0),
-            gr.update(visible=first + AT_ONCE < len(found.select(number, part))),
+            gr.update(visible=first + AT_ONCE < len(errors.select(number, category_name))),
             first,
         ]
 
@@ -83,63 +86,64 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
         return [*choices, *draw(name, labels, asked.text("show") or "any", asked.text("category"))]
 
     def on_select(
-        name: str | None, labels: Sequence[str] | None, who: str, part: str, first: int, request: gr.Request
+        name: str | None, labels: Sequence[str] | None, who: str, category_name: str, first: int, request: gr.Request
     ) -> list[Any]:
         if first != _UNSEEN:
             return [gr.skip()] * (2 + len(drawn))
-        # No task is chosen until `on_open` has answered.
-        return [gr.skip(), gr.skip(), *draw(name, labels, who, part)] if name else on_open(request, is_open=True)
+        if not name:  # no task is chosen until `on_open` has answered
+            return on_open(request, is_open=True)
+        return [gr.skip(), gr.skip(), *draw(name, labels, who, category_name)]
 
     def on_task(name: str | None, labels: Sequence[str] | None, who: str) -> list[Any]:
         names = recomputed(catalogue.board).get(name or "", {})
-        kept = known_once(labels, names, MOST) or list(names)[:1]
-        return [gr.update(choices=list(names), value=kept), *draw(name, kept, who, "")]
+        shown_labels = known_once(labels, names, MOST) or list(names)[:1]
+        return [gr.update(choices=list(names), value=shown_labels), *draw(name, shown_labels, who, "")]
 
     def on_page(step: int) -> Any:
         return lambda *values: draw(*values[:-1], first=max(values[-1] + step, 0))
 
     quiet: dict[str, Any] = {"show_progress": "minimal", "api_visibility": "private"}
-    tab.select(on_select, [*chosen, start], [task, models, *drawn], queue=False, **quiet)
+    tab.select(on_select, [*inputs, start], [task, models, *drawn], queue=False, **quiet)
     task.input(on_task, [task, models, show], [models, *drawn], **quiet)
-    for each in (models, show, category):
-        each.input(draw, chosen, drawn, **quiet)
+    for component in (models, show, category):
+        component.input(draw, inputs, drawn, **quiet)
     scroll = "() => document.getElementById('gallery').scrollIntoView()"
     for button, step in ((back, -AT_ONCE), (forward, AT_ONCE)):
-        button.click(on_page(step), [*chosen, start], drawn, **quiet).then(None, None, None, js=scroll)
+        button.click(on_page(step), [*inputs, start], drawn, **quiet).then(None, None, None, js=scroll)
     return on_open, None, [task, models, *drawn]
 
 
 @lru_cache(maxsize=2)
 def recomputed(board: Board) -> dict[str, dict[str, str]]:
     """For each task (``benchmark/task``) the predictions by the name of their model, references last."""
-    found: dict[str, dict[str, str]] = {}
+    files: dict[str, dict[str, str]] = {}
     for column in board.columns:
-        entries = [each for each in board.entries(column) if each.origin == RECOMPUTED and each.predictions]
-        for entry in sorted(entries, key=lambda each: each.is_reference):
-            found.setdefault(f"{column.benchmark}/{column.task}", {}).setdefault(entry.model, entry.predictions)
-    return found
+        for entry in sorted(board.entries(column), key=lambda entry: entry.is_reference):
+            if entry.origin == RECOMPUTED and entry.predictions:
+                files.setdefault(f"{column.benchmark}/{column.task}", {}).setdefault(entry.model, entry.predictions)
+    return files
 
 
 def load_errors(catalogue: Catalogue, name: str, files: Mapping[str, str]) -> TaskErrors:
-    """The errors of some predictions, by their model, on one task.
+    """Return the errors of some predictions, by their model, on one task.
 
     Raises:
         PredictionsError: no metric of the task scores single examples, or predictions have none of its examples.
         StorageError: predictions are damaged.
     """
     benchmark, _, task = name.partition("/")
-    whole = {model: catalogue.predictions(sha256) for model, sha256 in files.items()}
+    submitted = {model: catalogue.predictions(sha256) for model, sha256 in files.items()}
     # One of a single configuration has the examples of no other; a part has those of its whole.
-    data = _data(max(whole.values(), key=lambda each: len(each.rows)).metadata)
-    predictions = {model: task_in(each, task) for model, each in whole.items()}
-    found = task_errors(f"{benchmark} ({task})", predictions, get_task(benchmark, task).metrics, data=data)
-    if found is None:
+    data = _data(max(submitted.values(), key=lambda file: len(file.rows)).metadata)
+    predictions = {model: task_in(file, task) for model, file in submitted.items()}
+    errors = task_errors(f"{benchmark} ({task})", predictions, get_task(benchmark, task).metrics, data=data)
+    if errors is None:
         raise PredictionsError("no metric of this task scores single examples, so there are no errors to look at")
-    return found
+    return errors
 
 
 def _shows(task: TaskErrors) -> dict[str, str]:
-    """The choices of examples, by their labels."""
+    """Return the choices of examples, by their labels."""
     if len(task.models) == 1:
         return {"errors": "any", "no errors": "none", FILTERS["every"]: "every"}
     models = {
@@ -155,5 +159,5 @@ def _data(metadata: Mapping[str, Any]) -> ExampleData:
         data = expected(metadata)
     except PredictionsError as error:
         return ExampleData(note=f"Shown without captions and images: {error}")
-    found = describe([data], _SIDE)
-    return found if may_show(data.benchmark) else replace(found, thumbnails=lambda keys: {}, note=NOT_SHOWN)
+    shown = describe([data], _SIDE)
+    return shown if may_show(data.benchmark) else replace(shown, thumbnails=lambda keys: {}, note=NOT_SHOWN)

@@ -27,7 +27,7 @@ _GAPS = (
 
 
 def insights_tab(catalogue: Catalogue) -> OnOpen:
-    """The components of the page and their events; what to do when it opens, with a figure."""
+    """Build the page's components and events; return the update for its opening, which draws a figure."""
     gr.HTML(f'<h2>Two scores of all models</h2><p class="assay-lead">{_LEAD}</p>')
     ready = gr.Radio([], label="Pairs to begin with", elem_id="ready")
     with gr.Row():
@@ -43,31 +43,31 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
         asked = view.read(request)
         headings = [column.heading for column in catalogue.board.columns]
         pairs, labels = ready_pairs(catalogue.board), [*with_gaps(catalogue)]
-        one, two = (asked.one(name, headings) for name in ("across", "up"))
-        if not (one and two):
-            one, two = next(iter(pairs.values()), (one, two))
-        shown = next((title for title, pair in pairs.items() if pair == (one, two)), None)
+        first, second = (asked.one(name, headings) for name in ("across", "up"))
+        if not (first and second):
+            first, second = next(iter(pairs.values()), (first, second))
+        shown = next((title for title, pair in pairs.items() if pair == (first, second)), None)
         label = asked.one("gaps", labels) or next(iter(labels), None)
-        values = [(shown, [*pairs]), (one, headings), (two, headings), (label, labels)]
+        values = [(shown, [*pairs]), (first, headings), (second, headings), (label, labels)]
         updates = [gr.update(choices=choices, value=value) for value, choices in values]
-        return [*updates, on_scores(one, two), on_model(label)]
+        return [*updates, on_scores(first, second), on_model(label)]
 
     def on_ready(shown: str | None) -> list[Any]:
-        one, two = ready_pairs(catalogue.board).get(shown or "", (None, None))
-        return [one, two, on_scores(one, two)]
+        first, second = ready_pairs(catalogue.board).get(shown or "", (None, None))
+        return [first, second, on_scores(first, second)]
 
-    def on_scores(one: str | None, two: str | None) -> str:
-        columns = [column for heading in (one, two) for column in columns_of(catalogue.board, [heading])]
+    def on_scores(first: str | None, second: str | None) -> str:
+        columns = [column for heading in (first, second) for column in columns_of(catalogue.board, [heading])]
         if len(columns) < 2:
             return note("Choose two scores.")
         return points_html(*map(catalogue.board.entries, columns))
 
     def on_model(label: str | None) -> str:
-        found = with_gaps(catalogue).get(label or "")
-        if found is None:
+        source = with_gaps(catalogue).get(label or "")
+        if source is None:
             return note("No predictions of a task with captions to choose from were submitted yet.")
         try:
-            return _gaps_html(catalogue, *found)
+            return _gaps_html(catalogue, *source)
         except VLAssayError as error:
             return note(str(error))
 
@@ -78,7 +78,7 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
 
 
 def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
-    """The figure of two scores, and their correlation over models."""
+    """Render the figure of two scores, and their correlation over models."""
     pairs = pairs_of(across, up)
     try:
         return scatter(pairs) + correlations_html(pairs)
@@ -93,23 +93,23 @@ def correlations_html(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
         for origin in dict.fromkeys(kind(x) for x, _ in pairs)
         if origin != REFERENCE
     }
-    lines = [(origin, _correlation(own)) for origin, own in values.items()]
+    lines = [(origin, _correlation(points)) for origin, points in values.items()]
     return render("correlations.html", lines=lines, fewest=FEWEST, fewest_with_interval=FEWEST_WITH_INTERVAL)
 
 
 @lru_cache(maxsize=256)
 def _correlation(values: tuple[tuple[float, float], ...]) -> dict[str, Any]:
-    return correlation([one for one, _ in values], [two for _, two in values])
+    return correlation([x for x, _ in values], [y for _, y in values])
 
 
 def with_gaps(catalogue: Catalogue) -> dict[str, tuple[str, str]]:
     """SHA-256 and task of recomputed predictions of matching tasks, by model, benchmark and task."""
-    found: dict[str, tuple[str, str]] = {}
+    files: dict[str, tuple[str, str]] = {}
     for column in catalogue.board.columns:
         if column.task_type in ("matching", "groups"):
             for model, sha256 in catalogue.board.recomputed(column).items():
-                found.setdefault(f"{model} on {column.benchmark}/{column.task}", (sha256, column.task))
-    return found
+                files.setdefault(f"{model} on {column.benchmark}/{column.task}", (sha256, column.task))
+    return files
 
 
 @lru_cache(maxsize=64)

@@ -75,11 +75,13 @@ class Leaderboard:
         self.opened = [*self.inputs, self._table, self._facts]
         self._address = View("leaderboard", **dict(zip(_NAMES, self.inputs, strict=True)))
         changed: list[Any] = [self._view, self._scores]
-        gr.on([each.change for each in changed], self._resort, self.inputs, [self._sort, self._table], **QUIET)
+        gr.on(
+            [component.change for component in changed], self._resort, self.inputs, [self._sort, self._table], **QUIET
+        )
         redrawn = [*(component.change for component in choices[1:]), self._sort.input]
         gr.on(redrawn, self._draw, self.inputs, self._table, **QUIET)
-        seen = gr.State(catalogue.version)
-        gr.Timer(SECONDS).tick(self._tick, [seen, *self.inputs], [seen, *self.outputs], **QUIET)
+        version = gr.State(catalogue.version)
+        gr.Timer(SECONDS).tick(self._tick, [version, *self.inputs], [version, *self.outputs], **QUIET)
         self._table.click(self._click, self.inputs, [self._sort, self._table], **QUIET)
 
     def follow(self, model: gr.Dropdown, tabs: gr.Tabs) -> None:
@@ -119,17 +121,24 @@ class Leaderboard:
             scores = [column.heading for column in [*columns, *missing] if column is not None]
         values = [shown, scores, *rest]
         updates = dict(zip(self.inputs, self._updates(*values), strict=True))
-        return [*(updates[each] for each in self.outputs[:-2]), self._draw(*values), facts_html(self._catalogue)]
+        return [
+            *(updates[component] for component in self.outputs[:-2]),
+            self._draw(*values),
+            facts_html(self._catalogue),
+        ]
 
     def _updates(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> list[Any]:
-        """For each of `inputs` its choices, as they are now, and its value."""
+        """Return, for each of `inputs`, an update with its current choices and its value."""
         board = self._catalogue.board
         *filters, intervals, every, sort = rest
         return [
             gr.update(choices=view_names(board), value=shown),
             gr.update(choices=[column.heading for column in board.columns], value=scores or []),
             search,
-            *(gr.update(choices=board.choices(name), value=own) for name, own in zip(_FILTERS, filters, strict=True)),
+            *(
+                gr.update(choices=board.choices(name), value=selected)
+                for name, selected in zip(_FILTERS, filters, strict=True)
+            ),
             *(intervals, every),
             self._sort_update(shown, scores, sort),
         ]
@@ -138,11 +147,11 @@ class Leaderboard:
         known = _sorts(self._places(shown, scores))
         return gr.update(choices=known, value=sort if sort in known else known[0])
 
-    def _tick(self, seen: int, *values: Any) -> list[Any]:
+    def _tick(self, version: int, *values: Any) -> list[Any]:
         """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
         self._catalogue.update()
         now = self._catalogue.version
-        return [gr.skip()] * (1 + len(self.outputs)) if now == seen else [now, *self.add([], *values)]
+        return [gr.skip()] * (1 + len(self.outputs)) if now == version else [now, *self.add([], *values)]
 
     def _resort(self, shown: str, scores: Sequence[str] | None, *rest: Any) -> tuple[Any, str]:
         return self._sort_update(shown, scores, rest[-1]), self._draw(shown, scores, *rest)
@@ -156,10 +165,10 @@ class Leaderboard:
         return places(columns_of(board, scores)) if scores else view(board, shown)
 
     def _draw(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
-        *chosen, intervals, every, sort = rest
+        *filters, intervals, every, sort = rest
         most = None if every else ROWS_AT_ONCE
         options: Any = {"intervals": bool(intervals), "most": most, "with_empty": bool(every)}
-        return board_html(self._catalogue, self._places(shown, scores), sort, **options, **_choice(search, chosen))
+        return board_html(self._catalogue, self._places(shown, scores), sort, **options, **_choice(search, filters))
 
     def _csv(self, shown: str, scores: Sequence[str] | None, search: str, *rest: Any) -> str:
         columns = [place.column for place in self._places(shown, scores)]
@@ -171,7 +180,7 @@ _NAMES = ("view", "scores", "search", *_FILTERS, "intervals", "all_rows", "sort"
 
 
 def facts_html(catalogue: Catalogue) -> Markup:
-    """How much the leaderboard holds, and when something was last submitted."""
+    """Render the numbers of models and benchmarks, and the day of the last submission."""
     board = catalogue.board
     facts = {
         "models": f"{len(board.models()):,}",
@@ -183,7 +192,7 @@ def facts_html(catalogue: Catalogue) -> Markup:
 
 
 def ago(time: str, now: datetime | None = None) -> str:
-    """How many days ago a time was, such as "2 days ago".
+    """Return the days since a time as text, such as "2 days ago".
 
     >>> ago("2026-01-01T12:00:00+00:00", datetime(2026, 1, 3, tzinfo=UTC))
     '2 days ago'
@@ -201,7 +210,7 @@ def board_html(
     most: int | None = ROWS_AT_ONCE,
     **choice: Any,
 ) -> Markup:
-    """The rows of ``Board.rows`` as an HTML table, and the same as a list of one score for narrow windows.
+    """Render the rows of ``Board.rows`` as an HTML table, and the same as a list of one score for narrow windows.
 
     Args:
         catalogue: what to show.
@@ -245,6 +254,6 @@ def _sorts(shown: Sequence[Place]) -> list[str]:
     return [*(place.column.heading for place in shown), MODEL, PARAMETERS]
 
 
-def _choice(search: str, chosen: Sequence[Sequence[str] | None]) -> Choice:
-    filters: Any = {name: frozenset(values or ()) or None for name, values in zip(_FILTERS, chosen, strict=True)}
+def _choice(search: str, selected: Sequence[Sequence[str] | None]) -> Choice:
+    filters: Any = {name: frozenset(values or ()) or None for name, values in zip(_FILTERS, selected, strict=True)}
     return Choice(search=search or "", **filters)

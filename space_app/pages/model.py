@@ -1,4 +1,4 @@
-"""The Model page: a model's scores with ranks, what it cannot be told apart from, and where the scores come from."""
+"""The Model page: a model's scores with ranks, the models not significantly different, and the scores' sources."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _Row = tuple[Place, Entry, float | None, str, tuple[int, int] | None]
 
 
 def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
-    """The components of the page in its tab and their events.
+    """Build the page's components and events in its tab.
 
     Returns:
         The component that names the model, and what ``Blocks.load`` needs when the page opens.
     """
-    chosen = gr.Dropdown(catalogue.board.models(), value=None, label="Model", elem_id="model")
+    model = gr.Dropdown(catalogue.board.models(), value=None, label="Model", elem_id="model")
     profile = gr.HTML(note("Choose a model."), elem_id="profile")
     alike = gr.HTML(elem_id="alike")
     provenance = gr.HTML(elem_id="provenance")
-    address = View("model", model=chosen)
+    address = View("model", model=model)
 
     def as_csv(name: str | None) -> str:
         return catalogue.board.csv_of(catalogue.board.of_model(name or ""))
 
-    csv_button("Download all its scores as CSV", as_csv, chosen, "model-download")
+    csv_button("Download all its scores as CSV", as_csv, model, "model-download")
 
     def on_open(request: gr.Request, default: str | None = None) -> list[Any]:
         known, asked = catalogue.board.models(), address.read(request)
@@ -58,76 +58,78 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
     def on_shown(name: str | None) -> str:
         return skills_html(catalogue, name) + alike_html(catalogue, name) if name else ""
 
-    tab.select(on_select, chosen, [chosen, profile], **QUIET)
-    shown = chosen.change(on_model, chosen, [profile, alike, provenance], **QUIET)
+    tab.select(on_select, model, [model, profile], **QUIET)
+    shown = model.change(on_model, model, [profile, alike, provenance], **QUIET)
     # The tests take seconds for large predictions, so they follow what is there at once.
-    shown.then(on_shown, chosen, alike, show_progress="minimal", api_visibility="private")
-    return chosen, (on_open, None, [chosen, profile])
+    shown.then(on_shown, model, alike, show_progress="minimal", api_visibility="private")
+    return model, (on_open, None, [model, profile])
 
 
 def _default(catalogue: Catalogue) -> str | None:
-    """The model that the page opens with: a recomputed one if there is one."""
+    """Return the model that the page opens with: a recomputed one if there is one."""
     board = catalogue.board
     return next(iter([*board.models(RECOMPUTED), *board.models()]), None)
 
 
 def profile_html(catalogue: Catalogue, name: str) -> Markup:
-    """A model's facts, its main scores with their ranks, and its scores by skill and by category."""
+    """Render a model's facts, its main scores with their ranks, and its scores by skill and by category."""
     board = catalogue.board
-    own = board.of_model(name)
-    if not own:
+    entries = board.of_model(name)
+    if not entries:
         return message(f"There is no model {name[:200]!r} on this leaderboard.", is_error=True)
     mains = main_places(board)
     ties = catalogue.ties([place.column for place in mains])
     summary = []
-    for place, entry in _with_entries(mains, own):
+    for place, entry in _with_entries(mains, entries):
         rank = board.ranks(place.column, ties[place.column]).get((entry.model, entry.origin))
         summary.append(_row(catalogue, place, entry, rank))
     return render(
         "model.html",
         name=name,
-        first=own[0],
-        tags=list(dict.fromkeys(entry.origin for entry in own)),
+        first=entries[0],
+        tags=list(dict.fromkeys(entry.origin for entry in entries)),
         summary=summary,
         counts={place.column: board.count(place.column) for place in mains},
-        sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, own)],
+        sections=[
+            (title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, entries)
+        ],
     )
 
 
 def skills_html(catalogue: Catalogue, name: str) -> Markup:
-    """A model's accuracy by skill over benchmarks, from its predictions; empty where none tests a declared skill."""
-    own = [entry for entry in catalogue.board.of_model(name) if entry.origin == RECOMPUTED and entry.predictions]
+    """Render a model's accuracy by skill from its predictions; empty if no example tests a declared skill."""
+    entries = [entry for entry in catalogue.board.of_model(name) if entry.origin == RECOMPUTED and entry.predictions]
     # A task may have several files, of several seeds; one of them counts.
-    files = {(entry.benchmark, entry.task): entry.predictions for entry in reversed(own)}
+    files = {(entry.benchmark, entry.task): entry.predictions for entry in reversed(entries)}
     try:
         predictions = [catalogue.predictions(sha256) for sha256 in dict.fromkeys(files.values())]
-        found = skill_profile(predictions) if predictions else None
+        profile = skill_profile(predictions) if predictions else None
     except VLAssayError as error:
         return message(f"The skills could not be computed: {error}", is_error=True)
-    if found is None or not found.scores:
+    if profile is None or not profile.scores:
         return Markup()
-    return render("skills.html", verdict=verdict(found), profile=found)
+    return render("skills.html", verdict=verdict(profile), profile=profile)
 
 
 def alike_html(catalogue: Catalogue, name: str) -> Markup:
-    """For each main score the models that a model cannot be told apart from."""
+    """Render, for each main score, the models that are not significantly different from a model."""
     lines = []
     for place in main_places(catalogue.board):
         column = place.column
         if name in catalogue.board.recomputed(column):
             try:
-                near, found = catalogue.alike(column, name)
+                near, tied = catalogue.alike(column, name)
             except VLAssayError as error:
                 lines.append((column.heading, [[str(error)[:300]]]))
                 continue
             if near:
-                lines.append((column.heading, [", ".join(found) or "none", str(len(near))]))
+                lines.append((column.heading, [", ".join(tied) or "none", str(len(near))]))
     if not lines:
         return note("There is no other recomputed model to compare it with; values of papers come without predictions.")
     return table(
-        ["score", "not told apart from", "models compared"],
+        ["score", "not significantly different from", "models compared"],
         lines,
-        title="What it cannot be told apart from",
+        title="Models not significantly different",
         note="Paired permutation tests over images at the 5 % level, against the recomputed "
         "models with the nearest values.",
     )
@@ -135,40 +137,40 @@ def alike_html(catalogue: Catalogue, name: str) -> Markup:
 
 def provenance_html(catalogue: Catalogue, name: str) -> Markup:
     """Return the origin of each of a model's scores."""
-    own = catalogue.board.of_model(name)
-    recomputed = [entry for entry in own if entry.origin == RECOMPUTED]
+    entries = catalogue.board.of_model(name)
+    recomputed = [entry for entry in entries if entry.origin == RECOMPUTED]
     files = [catalogue.provenance(sha256) for sha256 in dict.fromkeys(entry.predictions for entry in recomputed)]
     printed = dict.fromkeys(
-        (entry.source, entry.column.heading) for entry in own if entry.origin != RECOMPUTED and not entry.category
+        (entry.source, entry.column.heading) for entry in entries if entry.origin != RECOMPUTED and not entry.category
     )
     return render(
         "provenance.html",
         name=name,
-        errors=list(dict.fromkeys(f"{each.benchmark}/{each.task}" for each in recomputed)),
-        files=[(found.result, found.submission) for found in files if found],
+        errors=list(dict.fromkeys(f"{entry.benchmark}/{entry.task}" for entry in recomputed)),
+        files=[(source.result, source.submission) for source in files if source],
         printed=list(printed),
     )
 
 
-def _with_entries(shown: Sequence[Place], own: Sequence[Entry]) -> Iterator[tuple[Place, Entry]]:
-    """The places at which a model has values, with these; a recomputed one comes before one of a paper."""
+def _with_entries(shown: Sequence[Place], entries: Sequence[Entry]) -> Iterator[tuple[Place, Entry]]:
+    """Yield the places at which a model has values, with these; a recomputed one comes before one of a paper."""
     by_column: dict[Column, list[Entry]] = {}
-    for entry in own:
+    for entry in entries:
         by_column.setdefault(entry.column, []).append(entry)
     for place in shown:
         for entry in sorted(by_column.get(place.column, ()), key=lambda entry: ORIGINS.index(entry.origin)):
             yield place, entry
 
 
-def _sections(catalogue: Catalogue, own: Sequence[Entry]) -> Iterator[_Section]:
-    """The scores by skill, then those of each benchmark with its categories."""
-    skills = [*_with_entries(view(catalogue.board, BY_SKILL, most=None), own)]
+def _sections(catalogue: Catalogue, entries: Sequence[Entry]) -> Iterator[_Section]:
+    """Yield the scores by skill, then the scores of each benchmark with its categories."""
+    skills = [*_with_entries(view(catalogue.board, BY_SKILL, most=None), entries)]
     for skill in dict.fromkeys(place.group for place, _ in skills):
         yield skill, [pair for pair in skills if pair[0].group == skill]
-    every = places(entry.column for entry in own)
-    for group in dict.fromkeys(place.group for place in every):
-        shown = [*dict.fromkeys(place for place in every if place.group == group)]
-        yield f"All of {group}", [*_with_entries(shown, own)]
+    columns = places(entry.column for entry in entries)
+    for group in dict.fromkeys(place.group for place in columns):
+        shown = [*dict.fromkeys(place for place in columns if place.group == group)]
+        yield f"All of {group}", [*_with_entries(shown, entries)]
 
 
 def _row(catalogue: Catalogue, place: Place, entry: Entry, rank: tuple[int, int] | None = None) -> _Row:

@@ -43,12 +43,12 @@ class Axis(NamedTuple):
     ticks: list[float]
 
     def at(self, value: float) -> float:
-        """The place of a value in per cent of the axis, within it."""
+        """Return the place of a value in per cent of the axis, within it."""
         return round(100 * min(max((value - self.low) / (self.high - self.low), 0), 1), 2)
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Axis:
-        """An axis for some fractions, with a margin and ticks at round numbers of per cent."""
+        """Return an axis for some fractions, with a margin and ticks at round numbers of per cent."""
         low, high = min(values), max(values)
         margin = max(0.06 * (high - low), 0.02)
         if low < 0:  # differences
@@ -60,7 +60,7 @@ class Axis(NamedTuple):
 
 
 def profile(column: Column, entries: Sequence[Entry]) -> Markup:
-    """A row for each category with the values and intervals of up to five models; the whole comes last.
+    """Render a row for each category with the values and intervals of up to five models; the whole comes last.
 
     Args:
         column: the score.
@@ -73,23 +73,23 @@ def profile(column: Column, entries: Sequence[Entry]) -> Markup:
     names = [model if often[model] == 1 else f"{model} ({origin})" for model, origin in models]
     categories = sorted(dict.fromkeys(entry.category for entry in entries), key=lambda category: not category)
     axis = Axis.of([bound for entry in entries for bound in (entry.value, *entry.bounds)])
-    rows = [(words(each) or "all", [values.get(each) for values in models.values()]) for each in categories]
+    rows = [(words(category) or "all", [values.get(category) for values in models.values()]) for category in categories]
     return render("profile.html", column=column, names=names, axis=axis, rows=rows)
 
 
 def pairs_of(across: Sequence[Entry], up: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
-    """The entries of models with both scores, of the same origin: never a paper's value with a recomputed one."""
-    others = {(entry.model, entry.origin): entry for entry in up}
-    return [(entry, others[entry.model, entry.origin]) for entry in across if (entry.model, entry.origin) in others]
+    """Return pairs of entries, of models with both scores of the same origin, published or recomputed."""
+    by_model = {(entry.model, entry.origin): entry for entry in up}
+    return [(x, by_model[x.model, x.origin]) for x in across if (x.model, x.origin) in by_model]
 
 
 def kind(entry: Entry) -> str:
-    """The kind of an entry's point: its origin; baselines are references."""
+    """Return the kind of an entry's point: its origin; baselines are references."""
     return REFERENCE if entry.is_reference else entry.origin
 
 
 def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
-    """A point for each model that has both scores, such as accuracy and brittleness, with their intervals.
+    """Render a point for each model that has both scores, such as accuracy and brittleness, with their intervals.
 
     Args:
         pairs: of one score across and one up, see `pairs_of`.
@@ -120,7 +120,7 @@ def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
 
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
-    """Pairs of scores to show first: headings (across, up) by title, of the pairs that most models have."""
+    """Return pairs of scores to show first: headings (across, up) by title, of the pairs that most models have."""
     recognition = [column for name in _RECOGNITION for column in board.columns if column.benchmark == name]
     matching = [column for column in board.columns if column.task_type == "matching" and column.is_higher_better]
     failures = [column for column in board.columns if not column.is_higher_better]
@@ -131,20 +131,22 @@ def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
     }
     models = {
         column: {(entry.model, entry.origin) for entry in board.entries(column)}
-        for column in {column for both in pairs.values() for pair in both for column in pair}
+        for column in {column for candidates in pairs.values() for pair in candidates for column in pair}
     }
-    found = {}
-    for name, both in pairs.items():
-        across, up = max(both, key=lambda pair: len(models[pair[0]] & models[pair[1]]), default=(None, None))
+    headings = {}
+    for name, candidates in pairs.items():
+        across, up = max(candidates, key=lambda pair: len(models[pair[0]] & models[pair[1]]), default=(None, None))
         if across and up and models[across] & models[up]:
-            found[name or f"{words(across.score)} against {words(up.score)}"] = across.heading, up.heading
-    return found
+            headings[name or f"{words(across.score)} against {words(up.score)}"] = across.heading, up.heading
+    return headings
 
 
 def gap_histogram(predictions: Predictions) -> Markup:
-    """The score of the worst positive caption minus that of the best negative, over the examples of a matching task.
+    """Draw the distribution of score gaps over the examples of a matching task.
 
-    An example counts once; of several images and captions the least gap counts. The model is wrong left of zero. Gaps
+    A gap is the score of the worst positive caption minus the score of the best negative one.
+
+    An example counts once, with the least gap of its images and captions. The model is wrong left of zero. Gaps
     of two models are not comparable, since scores have no common unit. The outer bins contain the values beyond the
     lowest and highest half per cent.
 
@@ -194,21 +196,21 @@ def _sides(x: float, y: float) -> str:
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
 
 
-def _names(models: Sequence[Entry], places: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
+def _names(models: Sequence[Entry], positions: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
     """Yield the points whose names fit in an area in pixels without covering points or other names, outer ones first.
 
     `places` are in per cent of the area, from its lower left corner, of shape (points, 2).
     """
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in (places * area / 100).tolist()]
-    away = np.abs(places - np.median(places, axis=0)).sum(axis=1)
-    left = count(_MOST_NAMES, -1)
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in (positions * area / 100).tolist()]
+    away = np.abs(positions - np.median(positions, axis=0)).sum(axis=1)
+    remaining = count(_MOST_NAMES, -1)
     for number in np.argsort(-away, kind="stable").tolist():
-        (x, y), long = (places[number] * area / 100).tolist(), _LETTER[0] * len(models[number].model)
-        start = x - 9 - long if "left" in _sides(*places[number]) else x + 9
+        (x, y), long = (positions[number] * area / 100).tolist(), _LETTER[0] * len(models[number].model)
+        start = x - 9 - long if "left" in _sides(*positions[number]) else x + 9
         box = (start, y - _LETTER[1] / 2, start + long, y + _LETTER[1] / 2)
         covers = any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken)
         if not covers and box[0] >= 0 and box[2] <= area[0] and not models[number].is_reference:
-            if not next(left):
+            if not next(remaining):
                 return
             taken.append(box)
             yield number

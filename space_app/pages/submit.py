@@ -36,7 +36,7 @@ _FILE_HELP = """Any other system: choose a task, download its template, replace 
 
 
 def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
-    """The components of the page and their events; what to do when it opens, where visitors can log in."""
+    """Build the page's components and events; return the update for its opening if visitors can log in."""
     _step(1, "Make predictions", "On your own machine, with any model that vl-assay loads:")
     gr.HTML(render("code.html", text=_MODEL_COMMAND), js_on_load=_COPY_JS, elem_id="command")
     with gr.Accordion("From a file of your own", open=False, elem_id="own-file"):
@@ -116,20 +116,23 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
 
 
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
-    """A receipt, or the receipt of a preview, with the computed scores."""
+    """Render a receipt, or the receipt of a preview, with the computed scores."""
     tables = [(title(result), result.table_scores, by_category(score_rows(result))) for result in receipt.results]
     return render("receipt.html", receipt=receipt, is_stored=is_stored, tables=tables)
 
 
 def as_json(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as JSON: id, time, status, flags, predictions, and scores by benchmark, task and metric."""
-    return asdict(receipt) | {"results": [place(each) | {"scores": each.scores} for each in receipt.results]}
+    """Return a receipt as JSON: id, time, status, flags, predictions, and scores by benchmark, task and metric."""
+    return asdict(receipt) | {"results": [place(result) | {"scores": result.scores} for result in receipt.results]}
 
 
 def own_submissions(storage: Storage, user: str) -> list[tuple[str, str]]:
     """Label and id of a user's submissions that are not withdrawn, newest first."""
-    own = [found for found in submissions(storage) if user and found.user == user and found.status != "withdrawn"]
-    return [(f"{(each.model or {}).get('name')}, {each.time[:16]} UTC, {each.status}", each.id) for each in own[::-1]]
+    return [
+        (f"{(submission.model or {}).get('name')}, {submission.time[:16]} UTC, {submission.status}", submission.id)
+        for submission in submissions(storage)[::-1]
+        if user and submission.user == user and submission.status != "withdrawn"
+    ]
 
 
 def _step(number: int, title: str, text: str) -> None:
@@ -169,9 +172,9 @@ def _template_part() -> None:
 
 
 def _withdrawal(catalogue: Catalogue) -> tuple[Callable[..., list[Any]], list[Any], Any]:
-    """A function that shows a user's submissions, the components that it updates, and the event of a withdrawal."""
-    with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own") as part:
-        chosen = gr.Dropdown(label="Submission", elem_id="own-submission")
+    """Build the withdrawal; return a function that shows a user's submissions, its outputs, and the event."""
+    with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own") as accordion:
+        submission = gr.Dropdown(label="Submission", elem_id="own-submission")
         reason = gr.Textbox(label="Reason", placeholder="everyone can read this", elem_id="own-reason")
         press = gr.Button("Withdraw", variant="stop", elem_id="withdraw")
         answer = gr.HTML(elem_id="withdrawn")
@@ -184,11 +187,11 @@ def _withdrawal(catalogue: Catalogue) -> tuple[Callable[..., list[Any]], list[An
         try:
             if not id:
                 raise SubmissionError("no submission was chosen; choose one of yours")
-            found = withdraw(catalogue.storage, id, login.sender(profile), reason)
+            withdrawn = withdraw(catalogue.storage, id, login.sender(profile), reason)
         except VLAssayError as error:
             return message(str(error), is_error=True)
         catalogue.refresh()
-        return message(f"{found.id} is withdrawn.")
+        return message(f"{withdrawn.id} is withdrawn.")
 
-    event = press.click(on_press, [chosen, reason], answer, api_visibility="private")
-    return show, [part, chosen], event
+    event = press.click(on_press, [submission, reason], answer, api_visibility="private")
+    return show, [accordion, submission], event

@@ -39,13 +39,13 @@ class FolderStorage:
         if folder and not is_path(f"{folder}/file"):
             return []
         with self._locked(to_read=True):
-            found = [
+            paths = [
                 (Path(current).relative_to(self.folder) / name).as_posix()
                 for top in ([folder] if folder else TOP_FOLDERS)
                 for current, _, names in os.walk(self.folder / top, onerror=_raise_unless_missing)
                 for name in names
             ]
-        return sorted(path for path in found if path.startswith(prefix) and is_path(path))
+        return sorted(path for path in paths if path.startswith(prefix) and is_path(path))
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""

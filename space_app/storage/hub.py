@@ -31,7 +31,7 @@ class HubStorage:
 
     Args:
         name: ``"owner/name"``.
-        endpoint, token: of the Hub; by default those of huggingface_hub's environment variables and login.
+        endpoint, token: of the Hub; by default from huggingface_hub's environment variables and login.
         timeout: seconds without a response after which a request is retried.
         sleep: called with the seconds to wait before a retry.
 
@@ -62,8 +62,8 @@ class HubStorage:
     def paths(self, prefix: str = "") -> list[str]:
         """See `Storage`."""
         tops = [top for top in TOP_FOLDERS if f"{top}/".startswith(prefix) or prefix.startswith(f"{top}/")]
-        found = (path for top in tops for path in self._repositories[top].list_head()[1] if path.startswith(f"{top}/"))
-        return sorted(path for path in found if path.startswith(prefix))
+        paths = (path for top in tops for path in self._repositories[top].list_head()[1] if path.startswith(f"{top}/"))
+        return sorted(path for path in paths if path.startswith(prefix))
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
@@ -90,7 +90,7 @@ class _Repository:
         self._adding = threading.Lock()  # concurrent threads of one process would only cause conflicts
 
     def list_head(self) -> tuple[str | None, dict[str, str]]:
-        """The head commit, None if there is no repository yet, and the git hashes of its files by path."""
+        """Return the head commit, None if there is no repository yet, and the git hashes of its files by path."""
 
         def list_files() -> tuple[str | None, dict[str, str]]:
             known, head = self._listed, self._head()
@@ -105,7 +105,7 @@ class _Repository:
         return self._listed
 
     def read(self, path: str) -> bytes:
-        """The content of a file, from the cache of huggingface_hub if it was read before."""
+        """Return the content of a file, from the cache of huggingface_hub if it was read before."""
         head, files = self._listed
         if path not in files:
             head, files = self.list_head()
@@ -137,7 +137,7 @@ class _Repository:
             head = self._head()
         if head is None:
             raise FileNotFoundError(f"{self._name} was created, but cannot be found yet")
-        asked = list(dict.fromkeys(each for path in files for each in (path, *folders_of(path))))
+        asked = list(dict.fromkeys(asked_path for path in files for asked_path in (path, *folders_of(path))))
         infos = self._api.get_paths_info(self._name, asked, revision=head, repo_type="dataset")
         there = {info.path: info for info in infos}
         for path, content in files.items():

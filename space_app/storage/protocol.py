@@ -18,7 +18,7 @@ class Storage(Protocol):
     """Files that are added and never change. Several processes may use one storage at the same time."""
 
     def paths(self, prefix: str = "") -> list[str]:
-        """The sorted POSIX paths of all complete files whose path starts with `prefix`.
+        """Return the sorted POSIX paths of all complete files whose path starts with `prefix`.
 
         Raises:
             StorageError: the storage cannot be used or reached.
@@ -26,7 +26,7 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """The content of a file.
+        """Return the content of a file.
 
         Raises:
             StorageError: there is no such file, or the storage cannot be used or reached.
@@ -75,10 +75,10 @@ def check_addition(files: Mapping[str, bytes], message: str) -> None:
 
 
 def folders_of(path: str) -> list[str]:
-    """The folders that contain a path, innermost first."""
+    """Return the folders that contain a path, innermost first."""
     return [str(folder) for folder in PurePosixPath(path).parents][:-1]
 
 
 def other_content(path: str) -> StorageError:
-    """The error that `Storage.add` raises if a path exists with other content."""
+    """Return the error that `Storage.add` raises if a path exists with other content."""
     return StorageError(f"{path!r} exists with other content, and stored files never change; choose another path")

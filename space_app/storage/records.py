@@ -68,8 +68,8 @@ class Submission:
         user: the verified name of the submitter, or "".
         model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
         reason, reviewer: of the latest review.
-        reviews: the number of the latest review, 0 if there is none.
-        problems: what cannot be read of its files.
+        reviews: the number of the latest review, 0 without reviews.
+        problems: messages on files that cannot be read.
     """
 
     id: str
@@ -86,19 +86,19 @@ class Submission:
 
 
 def submissions(storage: Storage) -> list[Submission]:
-    """All submissions, oldest first, damaged ones included."""
+    """Return all submissions, oldest first, damaged ones included."""
     paths: dict[str, list[str]] = {}
     for path in storage.paths():
         paths.setdefault(path.split("/")[1], []).append(path)
-    found = [_submission(storage, id, own) for id, own in paths.items() if record_path(id) in own]
-    return sorted(found, key=lambda submission: (submission.time, submission.id))
+    stored = [_submission(storage, id, own_paths) for id, own_paths in paths.items() if record_path(id) in own_paths]
+    return sorted(stored, key=lambda submission: (submission.time, submission.id))
 
 
 def get_submission(storage: Storage, id: str) -> Submission:
-    """The submission with this id.
+    """Return the submission with this id.
 
     Raises:
-        SubmissionError: there is none.
+        SubmissionError: the id is unknown.
     """
     paths = storage.paths(f"requests/{id}/") if _ID.fullmatch(id) else []
     if record_path(id) not in paths:
@@ -121,7 +121,7 @@ def results_of(storage: Storage, submission: Submission) -> list[Result]:
 
 
 def read_stored(storage: Storage, path: str) -> Predictions:
-    """The predictions in a file that is named by its SHA-256; they were validated before they were stored.
+    """Return the predictions in a file that is named by its SHA-256; they were validated before they were stored.
 
     Raises:
         StorageError: there is no such file, or it is damaged.
@@ -137,7 +137,7 @@ def read_stored(storage: Storage, path: str) -> Predictions:
 
 
 def record_path(id: str) -> str:
-    """The path of a submission's record."""
+    """Return the path of a submission's record."""
     return f"requests/{id}/submission.json"
 
 
@@ -212,7 +212,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
 
 
 def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The latest valid review, or {}, and the problems of others.
+    """Return the latest valid review, or {}, and the problems of others.
 
     Numbers decide and not times, since clocks are set back.
     """
@@ -220,30 +220,30 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
     problems = []
     for path in sorted(paths):
         try:
-            found = load(storage, path)
-            if found["status"] not in REVIEW_STATUSES or not isinstance(found["number"], int):
-                raise ValueError(f"the status {found['status']!r}, the number {found['number']!r}")
-            if found["number"] >= latest.get("number", 0):
-                latest = found
+            review = load(storage, path)
+            if review["status"] not in REVIEW_STATUSES or not isinstance(review["number"], int):
+                raise ValueError(f"the status {review['status']!r}, the number {review['number']!r}")
+            if review["number"] >= latest.get("number", 0):
+                latest = review
         except DAMAGE as error:
             problems.append(unreadable(path, error))
     return latest, problems
 
 
 def unreadable(path: str, error: Exception) -> str:
-    """The message on a file that cannot be read, for one of the errors `DAMAGE`."""
+    """Return the message on a file that cannot be read, for one of the errors `DAMAGE`."""
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
 def load(storage: Storage, path: str) -> Any:
-    """The JSON document at a path, read once; ValueError if it is not as it was written."""
+    """Return the JSON document at a path, read once; ValueError if it is not as it was written."""
     known = _known.setdefault(storage, {})
     if path not in known:
         content = storage.read(path)
-        document, named = json.loads(content), _REVIEW.search(path)
+        document, match = json.loads(content), _REVIEW.search(path)
         # Reviews have their hash in the file's name, other documents in themselves.
-        written = hashlib.sha256(content).hexdigest()[:8] if named else json_hash(document)
-        if written != (named[1] if named else document["sha256"]):
+        written = hashlib.sha256(content).hexdigest()[:8] if match else json_hash(document)
+        if written != (match[1] if match else document["sha256"]):
             raise ValueError("changed since it was written")
         known[path] = document
     return known[path]

@@ -43,8 +43,8 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
     try:
         token = get_token() if _is_space(address) else None
         # With None in place of False the client would send the token to any address.
-        own: Any = {"token": token or False, "oauth_token": token, "httpx_kwargs": {"timeout": _SECONDS}}
-        client = Client(address, verbose=False, **own)
+        options: Any = {"token": token or False, "oauth_token": token, "httpx_kwargs": {"timeout": _SECONDS}}
+        client = Client(address, verbose=False, **options)
         answer = client.predict([handle_file(path) for path in predictions], *model.values(), api_name="/submit")
     except Exception as error:  # gradio_client passes on errors of httpx, the server and the Hub
         raise StorageError(

@@ -1,4 +1,4 @@
-"""Whether predictions are copies of stored or shipped ones: the same scores, their order or their mistakes.
+"""Detection of copies: predictions with the scores, the order of scores or the mistakes of stored or shipped ones.
 
 A stored record has a hash and a sketch of the scores of each predictions file, so that a new submission is compared
 with all others without reading their files.
@@ -51,7 +51,7 @@ class Source(NamedTuple):
 
 
 def find_copied(described: Mapping[str, Any], sources: Iterable[Source]) -> Iterator[str]:
-    """A sentence for each source that predictions are a copy of.
+    """Yield a sentence for each source that predictions are a copy of.
 
     Args:
         described: the ``benchmark``, ``task``, ``scores`` and ``sketch`` of the predictions.
@@ -63,44 +63,44 @@ def find_copied(described: Mapping[str, Any], sources: Iterable[Source]) -> Iter
             continue
         if source.scores == described["scores"]:
             yield f"{label}: The scores are the same as those of {source.name}."
-        elif found := _likeness(described["sketch"], source.sketch):
-            yield f"{label}: The scores are close to those of {source.name}: {found}."
+        elif similarity := _likeness(described["sketch"], source.sketch):
+            yield f"{label}: The scores are close to those of {source.name}: {similarity}."
 
 
 @cache
 def shipped_sources(benchmark: str, task: str) -> dict[str, Source]:
-    """The predictions of a task that ship with this package, by the names of their models."""
-    paths, found = shipped_predictions(), {}
+    """Return the predictions of a task that ship with this package, by the names of their models."""
+    paths, sources = shipped_predictions(), {}
     for result in shipped_results():
         name = result.model["name"]
-        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task) and name not in found:
+        if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task) and name not in sources:
             predictions = read_predictions(paths[result.predictions["sha256"]])
-            own = scores_hash(predictions), sketch(predictions)
-            found[name] = Source(f"{name}, {SHIPPED}", benchmark, task, *own)
-    return found
+            hash_and_sketch = scores_hash(predictions), sketch(predictions)
+            sources[name] = Source(f"{name}, {SHIPPED}", benchmark, task, *hash_and_sketch)
+    return sources
 
 
 def copied_from_shipped(described: Mapping[str, Any], name: str) -> Iterator[str]:
     """As `find_copied`, for the models that ship with this package under another name than `name`."""
     shipped = shipped_sources(described["benchmark"], described["task"])
-    return find_copied(described, [source for own, source in shipped.items() if not is_same_name(own, name)])
+    return find_copied(described, [source for model, source in shipped.items() if not is_same_name(model, name)])
 
 
 def scores_hash(predictions: Predictions) -> str:
     """SHA-256 of scores and boxes in single precision, sorted by id; independent of metadata and row order."""
     digest = hashlib.sha256()
     for row in sorted(predictions.rows, key=lambda row: row.id):
-        said = [numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
-        digest.update(f"{row.id}\n{row.is_scored}\n{[len(part) for part in said]}\n".encode())
-        for part in said:
+        arrays = [numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
+        digest.update(f"{row.id}\n{row.is_scored}\n{[len(array) for array in arrays]}\n".encode())
+        for array in arrays:
             # Adding 0 turns -0 into 0; what overflows single precision becomes infinity.
             with np.errstate(over="ignore"):
-                digest.update((part + 0.0).astype(np.float32).tobytes())
+                digest.update((array + 0.0).astype(np.float32).tobytes())
     return digest.hexdigest()
 
 
 def sketch(predictions: Predictions) -> str:
-    """A short text that is alike for scores that are alike: the rank of the margin of every example, in 255 steps.
+    """Return a short text that is similar for similar scores: the rank of each example's margin, in 255 steps.
 
     Returns:
         The highest step of an example that is wrong, a colon, and in base64 a byte for each example in the order of
@@ -114,9 +114,9 @@ def sketch(predictions: Predictions) -> str:
     is_wrong = (values <= 0) & (predictions.task_type in _CHOICES)
     highest = round(255 * is_wrong.sum() / max((~np.isnan(values)).sum(), 1))
     highest = min(max(highest, int(is_wrong.any())), 255 - int((values > 0).any()))
-    for part, last in ((is_wrong, highest), (~is_wrong & ~np.isnan(values), 255)):
-        ranks = (rankdata(values[part]) - 0.5) / max(part.sum(), 1)
-        steps[part] = first + 1 + np.floor(ranks * (last - first)).astype(int)
+    for is_in_part, last in ((is_wrong, highest), (~is_wrong & ~np.isnan(values), 255)):
+        ranks = (rankdata(values[is_in_part]) - 0.5) / max(is_in_part.sum(), 1)
+        steps[is_in_part] = first + 1 + np.floor(ranks * (last - first)).astype(int)
         first = last
     return f"{highest}:{base64.b64encode(steps.tobytes()).decode()}"
 
@@ -132,7 +132,7 @@ def margins(rows: Iterable[Any]) -> NDArray[np.float64]:
 
 
 def numbers(said: Any) -> NDArray[np.float64]:
-    """All numbers in nested lists, in order."""
+    """Return all numbers in nested lists, in order."""
     if said is None:
         return np.empty(0)
     if isinstance(said, np.ndarray):
@@ -147,7 +147,7 @@ def _margin(row: Any) -> float:
     if row.task_type == "vqa":
         return row.score
     if row.task_type == "detection":
-        return float(np.mean([max(found, default=0.0) for found in row.scores]))
+        return float(np.mean([max(confidences, default=0.0) for confidences in row.scores]))
     least = np.inf
     options = getattr(row, "options", None)
     lists = np.atleast_2d(row.scores if options is None else options[0])
@@ -155,10 +155,10 @@ def _margin(row: Any) -> float:
     all_correct = [row.correct] if row.task_type == "retrieval" else [[column] for column in row.correct]
     for scores, correct in zip(lists, all_correct, strict=True):
         scores = np.asarray(scores, np.float64)
-        others = np.delete(scores, correct)
-        if len(others):
+        negatives = np.delete(scores, correct)
+        if len(negatives):
             with np.errstate(over="ignore"):
-                least = min(least, scores[correct].max() - others.max())
+                least = min(least, scores[correct].max() - negatives.max())
     return least
 
 
@@ -172,7 +172,7 @@ def _read_sketch(text: str) -> tuple[int, NDArray[np.uint8]]:
 
 
 def _likeness(first: str, second: str) -> str | None:
-    """What two sketches share that models of their own do not, in words."""
+    """Explain, for the moderator, why two sketches look like copies; None if they do not."""
     (highest_1, steps_1), (highest_2, steps_2) = _read_sketch(first), _read_sketch(second)
     if len(steps_1) != len(steps_2):
         return None
@@ -196,7 +196,7 @@ def _likeness(first: str, second: str) -> str | None:
 
 
 def _trimmed_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """The rank correlation without the examples that differ most, ranked anew without them; 0 if most are ties.
+    """Return the rank correlation without the examples that differ most, ranked anew without them; 0 if most are ties.
 
     Other scores for some examples move the ranks of all, so that the examples left out are found in several steps.
     """
@@ -204,15 +204,15 @@ def _trimmed_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
     for steps in (first, second):
         if ((np.bincount(steps) / len(steps)) ** 2).sum() > 1 / _FEWEST_VALUES:
             return 0.0
-    kept = np.arange(len(first))
+    most_similar = np.arange(len(first))
     for _ in range(_STEPS):
-        ranks = _ranks(first[kept])[first] - _ranks(second[kept])[second]
-        kept = np.argsort(np.abs(ranks), kind="stable")[: int(_KEPT * len(first))]
-    first, second = first[kept], second[kept]
+        ranks = _ranks(first[most_similar])[first] - _ranks(second[most_similar])[second]
+        most_similar = np.argsort(np.abs(ranks), kind="stable")[: int(_KEPT * len(first))]
+    first, second = first[most_similar], second[most_similar]
     return float(np.corrcoef(_ranks(first)[first], _ranks(second)[second])[0, 1])
 
 
 def _ranks(steps: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The mean rank of each of the 256 steps among some."""
+    """Return the mean rank of each of the 256 steps among some."""
     counts = np.bincount(steps, minlength=256)
     return np.cumsum(counts) - counts / 2

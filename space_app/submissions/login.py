@@ -22,12 +22,12 @@ def is_offered() -> bool:
 
 
 def visitor(profile: gr.OAuthProfile | None) -> str:
-    """The name of the visitor who is logged in, else ""."""
+    """Return the name of the visitor who is logged in, else ""."""
     return profile.username if profile is not None and is_offered() else ""
 
 
 def sender(profile: gr.OAuthProfile | None, token: gr.OAuthToken | None = None) -> str:
-    """The verified name of the submitter; "" if there is no login, which is anywhere but on a Space.
+    """Return the verified name of the submitter; "" if there is no login, which is anywhere but on a Space.
 
     Args:
         profile: what gradio read from the signed cookie.
@@ -53,19 +53,19 @@ def sender(profile: gr.OAuthProfile | None, token: gr.OAuthToken | None = None) 
 
 
 def _owner(token: str) -> str:
-    """The user that a token belongs to, as verified by the Hub."""
+    """Return the user that a token belongs to, as verified by the Hub."""
     from huggingface_hub import whoami
 
     # With an empty token `whoami` would use the Space's own.
     if not re.fullmatch(r"[\w.-]{8,4000}", token, re.ASCII):
         raise SubmissionError("what was sent is not a Hub token; send one of yours")
     try:
-        found = whoami(token)
+        account = whoami(token)
     except hub_errors() as error:
         if getattr(getattr(error, "response", None), "status_code", None) in (401, 403):
             raise SubmissionError("the Hub knows no such token; make a new one, and `hf auth login`") from None
         raise StorageError("the Hub cannot be asked whose token it is; send the same again in some minutes") from error
     # A token that another app got from its visitor does not identify the sender.
-    if found.get("type") != "user" or found.get("auth", {}).get("type") != "access_token":
+    if account.get("type") != "user" or account.get("auth", {}).get("type") != "access_token":
         raise SubmissionError("the token is not a user's own access token; make one at huggingface.co/settings/tokens")
-    return str(found["name"])
+    return str(account["name"])

@@ -35,7 +35,7 @@ _RULES: dict[str, Callable[[str], float]] = {
 
 
 def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
-    """What is implausible in a predictions file.
+    """Find what is implausible in a predictions file.
 
     Args:
         predictions: as ``check_upload`` returned it.
@@ -44,13 +44,15 @@ def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
     Returns:
         A sentence for each finding: scores that are all equal, or equal within each example; choices that follow a rule
         about the form of the captions; examples without scores; nearly all choices or boxes right; margins as small
-        as rounding errors; boxes that are those of the labels.
+        as rounding errors; boxes that equal the labels.
     """
     name = f"{predictions.benchmark}/{predictions.task}"
-    found = [*_constant(predictions), *_blind(predictions, data), *_labels(predictions)]
+    sentences = [*_constant(predictions), *_blind(predictions, data), *_labels(predictions)]
     if lacking := sum(not row.is_scored for row in predictions.rows):
-        found.append(f"{lacking:,} of the {len(predictions.rows):,} examples lack their image, and are in no score.")
-    return [f"{name}: {sentence}" for sentence in found]
+        sentences.append(
+            f"{lacking:,} of the {len(predictions.rows):,} examples lack their image, and are in no score."
+        )
+    return [f"{name}: {sentence}" for sentence in sentences]
 
 
 def _constant(predictions: Predictions) -> Iterator[str]:
@@ -98,15 +100,15 @@ def _labels_of_boxes(rows: Sequence[DetectionRow]) -> Iterator[str]:
             sides = surest.setdefault((row.pair, phrase["start"], phrase["end"]), {})
             sides[row.positive] = max(sides.get(row.positive, -np.inf), -np.inf if best is None else scores[best])
             if truth:
-                found = 0.0 if best is None else box_iou(np.array([boxes[best]] * len(truth)), np.array(truth)).max()
-                overlaps.append(float(found))
+                overlap = 0.0 if best is None else box_iou(np.array([boxes[best]] * len(truth)), np.array(truth)).max()
+                overlaps.append(float(overlap))
     pairs = [sides[True] > sides[False] for sides in surest.values() if len(sides) == 2]
-    for values, what in (
+    for values, subject in (
         (np.array(overlaps) >= 0.5, "phrases' best boxes are right"),
         (np.array(pairs, bool), "phrases have a surer box in the image that they are true of than in the others"),
     ):
         if len(values) >= FEWEST_EXAMPLES and values.mean() >= MOST_ACCURACY:
-            yield f"{100 * values.mean():.1f} % of the {len(values):,} {what}, more than of any known model."
+            yield f"{100 * values.mean():.1f} % of the {len(values):,} {subject}, more than of any known model."
     if len(overlaps) >= FEWEST_EXAMPLES and (exact := np.mean(np.array(overlaps) >= EXACT)) > 0.5:
         yield f"{100 * exact:.1f} % of the phrases' best boxes overlap those of the labels by {EXACT} or more."
 
@@ -118,23 +120,25 @@ def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
     by_id = {row.id: row for row in predictions.rows}
     examples = [example for example in data.examples if by_id[example.id].is_scored]
     pairs = [  # an image's index is that of its caption
-        (number, image, other)
+        (number, image, caption)
         for number, example in enumerate(examples)
-        for image, other in product(range(len(example.images)), range(len(example.captions)))
-        if other != image
+        for image, caption in product(range(len(example.images)), range(len(example.captions)))
+        if caption != image
     ]
     if len({number for number, _, _ in pairs}) < FEWEST_EXAMPLES:
         return
     rows: list[Any] = [by_id[example.id] for example in examples]
     # Halved first: the difference of two finite scores may be infinite.
-    gaps = np.array([rows[n].scores[image][image] / 2 - rows[n].scores[image][other] / 2 for n, image, other in pairs])
+    gaps = np.array(
+        [rows[n].scores[image][image] / 2 - rows[n].scores[image][caption] / 2 for n, image, caption in pairs]
+    )
     owners = np.array([number for number, _, _ in pairs])
     for rule, values in _rule_values(examples):
-        rule_gaps = np.array([values[n][image] - values[n][other] for n, image, other in pairs])
-        found = _same_choices(gaps, rule_gaps, owners) or _same_order(gaps, rule_gaps)
-        if found:
+        rule_gaps = np.array([values[n][image] - values[n][caption] for n, image, caption in pairs])
+        agreement = _same_choices(gaps, rule_gaps, owners) or _same_order(gaps, rule_gaps)
+        if agreement:
             yield (
-                f"The scores cannot be told from a rule that sees no image, the caption's {rule}: {found}, of "
+                f"The scores cannot be told from a rule that sees no image, the caption's {rule}: {agreement}, of "
                 f"{len(pairs):,} comparisons of a right caption with another."
             )
 
@@ -143,20 +147,20 @@ def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[f
     for name, rule in _RULES.items():
         yield name, [[rule(caption) for caption in example.captions] for example in examples]
     ordered = sorted({caption for example in examples for caption in example.captions}, key=lambda c: (c.lower(), c))
-    places = {caption: place for place, caption in enumerate(ordered)}
-    yield "place in the alphabet", [[places[caption] for caption in example.captions] for example in examples]
+    positions = {caption: position for position, caption in enumerate(ordered)}
+    yield "place in the alphabet", [[positions[caption] for caption in example.captions] for example in examples]
 
 
 def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:
-    """The agreement of the model with the rule, or with its opposite, if that is high.
+    """Return the agreement of the model with the rule, or with its opposite, if that is high.
 
     Rules that decide less than half of the comparisons are ignored: every accurate model may agree with them.
     """
     decides = rule_gaps != 0
     if decides.mean() < 0.5 or len(np.unique(owners[decides])) < FEWEST_EXAMPLES:
         return None
-    chosen, preferred = np.sign(gaps[decides]), np.sign(rule_gaps[decides])
-    agreement = max(np.mean(chosen == preferred), np.mean(chosen == -preferred))
+    model_choices, rule_choices = np.sign(gaps[decides]), np.sign(rule_gaps[decides])
+    agreement = max(np.mean(model_choices == rule_choices), np.mean(model_choices == -rule_choices))
     if agreement < MOST_AGREEMENT:
         return None
     return f"the same choices in {100 * agreement:.1f} % of the {decides.sum():,} that the rule decides"
@@ -167,8 +171,8 @@ def _same_order(gaps: np.ndarray, rule_gaps: np.ndarray) -> str | None:
 
     if (rule_gaps == rule_gaps[0]).all() or (gaps == gaps[0]).all():
         return None
-    found: Any = spearmanr(gaps, rule_gaps)
-    correlation = float(found.statistic)
+    result: Any = spearmanr(gaps, rule_gaps)
+    correlation = float(result.statistic)
     if abs(correlation) < MOST_AGREEMENT:
         return None
     return f"differences of scores with a rank correlation of {correlation:.3f}"

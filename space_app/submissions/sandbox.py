@@ -68,14 +68,14 @@ class Sandbox:
             return Footer(**answer)
 
     def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Predictions:
-        """The predictions in an upload of at most so many rows and bytes in memory."""
+        """Return the predictions in an upload of at most so many rows and bytes in memory."""
         from ...metrics.records.predictions import read_predictions
 
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
             return read_predictions(folder / "predictions.parquet")
 
     def compute(self, contents: Sequence[bytes], name: str, **options: Any) -> bytes:
-        """The results of predictions and of their parts, as JSON of ``metrics.records.results``."""
+        """Return the results of predictions and of their parts, as JSON of ``metrics.records.results``."""
         with self._done("compute", contents, name, options=options) as (folder, _):
             return (folder / "results.json").read_bytes()
 
@@ -85,17 +85,17 @@ class Sandbox:
             self._stop()
 
     @contextmanager
-    def _done(self, work: str, contents: Sequence[bytes], name: str, **wanted: Any) -> Iterator[tuple[Path, Any]]:
-        """The folder with the files that the process wrote, and its answer."""
-        with TemporaryDirectory(prefix="vl-assay-upload-") as place:
-            folder = Path(place)
+    def _done(self, work: str, contents: Sequence[bytes], name: str, **options: Any) -> Iterator[tuple[Path, Any]]:
+        """Yield the folder with the files that the process wrote, and its answer."""
+        with TemporaryDirectory(prefix="vl-assay-upload-") as folder_name:
+            folder = Path(folder_name)
             files = []
             for content in contents:
                 files.append(folder / f"{hashlib.sha256(content).hexdigest()}.parquet")
                 files[-1].write_bytes(content)
             seconds = self.seconds * len(contents)
             limits = {"memory": self.memory, "seconds": seconds}
-            line = json.dumps({"work": work, "files": [str(file) for file in files], **limits, **wanted})
+            line = json.dumps({"work": work, "files": [str(file) for file in files], **limits, **options})
             with self._lock:
                 answer = self._ask(line, name, seconds)
             if "error" in answer:
@@ -158,18 +158,18 @@ class Sandbox:
 
 
 def readable(text: str, most: int) -> str:
-    """A text on one line, reduced to printable characters and cut to `most` characters."""
+    """Return a text on one line, reduced to printable characters and cut to `most` characters."""
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of this process without secrets, and with few threads: each reserves address space."""
-    kept = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
+    environment = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
     # With this folder, which ``-P`` would leave out.
-    kept["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if Path(place).is_absolute())
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if Path(path).is_absolute())
     few = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
-    return {**kept, **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    return {**environment, **few, "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 def _serve() -> None:
@@ -242,9 +242,9 @@ def _footer(files: list[Path]) -> dict[str, Any]:
         raise PredictionsError(f"{files[0]} is not a readable Parquet file: {error}") from error
     text = (footer.metadata or {}).get(b"vl_assay")
     if text is None or len(text) > _MOST_METADATA:
-        found = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
+        metadata = "no `vl_assay` metadata" if text is None else f"{len(text):,} bytes of metadata"
         raise PredictionsError(
-            f"{files[0]} is not a predictions file: it has {found}; expected at most {_MOST_METADATA:,} bytes, as "
+            f"{files[0]} is not a predictions file: it has {metadata}; expected at most {_MOST_METADATA:,} bytes, as "
             "`vl-assay predict` writes them"
         )
     if footer.num_row_groups > _MOST_ROW_GROUPS:

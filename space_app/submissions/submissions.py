@@ -119,7 +119,7 @@ def submit(
     Args:
         storage: where to store it.
         uploads: predictions of one model, each of another task.
-        model: `MODEL_FIELDS` as typed; without a name that of the predictions is used.
+        model: `MODEL_FIELDS` as typed; without a name, the name in the predictions is used.
         user: the verified name of the submitter, "" without a login.
         names: the user's names of the uploads, for messages.
         now: the clock.
@@ -139,15 +139,17 @@ def submit(
         draft = _draft(uploads, typed, names)
         _store(storage, id, user, draft, now)
         results = draft.results
-    found = get_submission(storage, id)
-    if found.status == "damaged":
-        raise SubmissionError(f"this submission exists as {id}, but is damaged: {found.problems[0]}; tell a maintainer")
-    results = results or _compute_stored(storage, found)
+    submission = get_submission(storage, id)
+    if submission.status == "damaged":
+        raise SubmissionError(
+            f"this submission exists as {id}, but is damaged: {submission.problems[0]}; tell a maintainer"
+        )
+    results = results or _compute_stored(storage, submission)
     with suppress(StorageError):  # the request counts; `finish` adds missing results
-        storage.add({results_path(found): results}, f"Results of submission {id}")
-        found = get_submission(storage, id)
-    parsed = parse_results(results, results_path(found))
-    return Receipt(found.id, found.time, found.status, found.flags, found.predictions, parsed)
+        storage.add({results_path(submission): results}, f"Results of submission {id}")
+        submission = get_submission(storage, id)
+    parsed = parse_results(results, results_path(submission))
+    return Receipt(submission.id, submission.time, submission.status, submission.flags, submission.predictions, parsed)
 
 
 def preview(
@@ -159,7 +161,7 @@ def preview(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
-    """The receipt that `submit` would return, with nothing stored; raises as `submit`, with a rate limit of its own."""
+    """Return the receipt of `submit` without storing anything; raises as `submit`, with a separate rate limit."""
     typed, user = _typed(model), check_text(user, "the user's name")
     _count_check(storage, user, now())
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
@@ -177,14 +179,14 @@ def finish(storage: Storage) -> list[str]:
     problems = []
     there = set(storage.paths("results/"))
     for submission in submissions(storage):
-        found = list(submission.problems)
+        submission_problems = list(submission.problems)
         if submission.predictions and results_path(submission) not in there:
             try:
                 results = _compute_stored(storage, submission)
                 storage.add({results_path(submission): results}, f"Results of submission {submission.id}")
             except VLAssayError as error:
-                found.append(str(error))
-        problems += [f"the submission {submission.id}: {problem}" for problem in found]
+                submission_problems.append(str(error))
+        problems += [f"the submission {submission.id}: {problem}" for problem in submission_problems]
     return problems
 
 
@@ -243,16 +245,16 @@ def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
 def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[str]) -> _Draft:
     check_count(len(uploads))
     labels = names or [f"file {number}" for number in range(1, len(uploads) + 1)]
-    own, files, contents, flags = "", dict[str, Predictions](), list[bytes](), list[str]()
+    model_name, files, contents, flags = "", dict[str, Predictions](), list[bytes](), list[str]()
     for number, (content, label) in enumerate(zip(uploads, labels, strict=True)):
         # Refused at the first that does not belong, since each takes seconds to read.
         if content in uploads[:number]:
             raise SubmissionError(f"{label} has the same content as {labels[uploads.index(content)]}; keep one")
         predictions = check_upload(content, label)
-        task, own = f"{predictions.benchmark}/{predictions.task}", own or predictions.model
-        if predictions.model != own:
+        task, model_name = f"{predictions.benchmark}/{predictions.task}", model_name or predictions.model
+        if predictions.model != model_name:
             raise SubmissionError(
-                f"the predictions are of 2 models, {own} and {predictions.model}; submit those of one at a time"
+                f"the predictions are of 2 models, {model_name} and {predictions.model}; submit those of one at a time"
             )
         if task in files:
             raise SubmissionError(f"got 2 predictions files of {task}; keep one")
@@ -260,10 +262,10 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
         files[task] = known = with_known_images(predictions, data)
         contents.append(content if known is predictions else to_bytes(known))
         flags += find_flags(known, data)
-    model = {**typed, "name": typed["name"] or own}
+    model = {**typed, "name": typed["name"] or model_name}
     check_name(model["name"], published_names())
-    if not is_same_name(model["name"], own):
-        flags.append(f"The predictions were made by {own}, and not by a model of the name given.")
+    if not is_same_name(model["name"], model_name):
+        flags.append(f"The predictions were made by {model_name}, and not by a model of the name given.")
     described = tuple(map(_describe, files.values(), contents))
     return _Draft(contents, model, described, tuple(flags), SANDBOX.compute(contents, "a predictions file", **OPTIONS))
 
@@ -300,7 +302,7 @@ def _compute_stored(storage: Storage, submission: Submission) -> bytes:
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:
-    """The validated fields of a model."""
+    """Return the validated fields of a model."""
     for name in model:
         if name not in MODEL_FIELDS:
             raise UnknownNameError("field of a model", str(name)[:50], MODEL_FIELDS)
@@ -316,7 +318,7 @@ def _typed(model: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
-    own = {key: predictions.metadata["model"].get(key, "") for key in ("name", "family", "revision", "dtype")}
+    model = {key: predictions.metadata["model"].get(key, "") for key in ("name", "family", "revision", "dtype")}
     return {
         "sha256": _sha256(content),
         "benchmark": predictions.benchmark,
@@ -324,15 +326,15 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
         "rows": len(predictions.rows),
         "scores": scores_hash(predictions),
         "sketch": sketch(predictions),
-        "model": own,
+        "model": model,
     }
 
 
 def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submission]) -> list[str]:
-    """Flags for scores that are copied from another user or model, or from what is withdrawn or waits for a person.
+    """Return flags for scores copied from another user or model, or from a withdrawn or flagged submission.
 
     Raises:
-        SubmissionError: the model's name is another user's, or that of published values.
+        SubmissionError: the model's name belongs to another user or to published values.
     """
     name = draft.model["name"]
     imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
@@ -345,10 +347,20 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
             continue
         source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [
-            Source(source, each["benchmark"], each["task"], each.get("scores", ""), each.get("sketch", ""))
-            for each in submission.predictions
+            Source(
+                source,
+                predictions["benchmark"],
+                predictions["task"],
+                predictions.get("scores", ""),
+                predictions.get("sketch", ""),
+            )
+            for predictions in submission.predictions
         ]
-    return [flag for own in draft.predictions for flag in (*copied_from_shipped(own, name), *find_copied(own, sources))]
+    return [
+        flag
+        for predictions in draft.predictions
+        for flag in (*copied_from_shipped(predictions, name), *find_copied(predictions, sources))
+    ]
 
 
 def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
@@ -362,11 +374,11 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
         for each in stored
         if each.time and _HOUR > now - (time := datetime.fromisoformat(each.time)) > -_HOUR
     )
-    own = [each for each in recent if user and each[1] == user]
-    for found, name, most in ((own, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
+    own_times = [each for each in recent if user and each[1] == user]
+    for times, name, most in ((own_times, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
         limit = positive_setting(name, most)
-        if len(found) >= limit:
-            raise RateLimitError(limit, found[-limit][0] + _HOUR, user if found is own else "")
+        if len(times) >= limit:
+            raise RateLimitError(limit, times[-limit][0] + _HOUR, user if times is own_times else "")
 
 
 def _count_check(storage: Storage, user: str, now: datetime) -> None:
@@ -378,10 +390,10 @@ def _count_check(storage: Storage, user: str, now: datetime) -> None:
             users[name] = [time for time in times if _HOUR > now - time > -_HOUR]
             if not users[name]:
                 del users[name]
-        made = users.setdefault(user, [])
-        if len(made) >= limit:
-            raise RateLimitError(limit, made[-limit] + _HOUR, user, "checks")
-        made.append(now)
+        own_times = users.setdefault(user, [])
+        if len(own_times) >= limit:
+            raise RateLimitError(limit, own_times[-limit] + _HOUR, user, "checks")
+        own_times.append(now)
 
 
 def _sha256(content: bytes) -> str:
@@ -389,10 +401,10 @@ def _sha256(content: bytes) -> str:
 
 
 def _iso(time: datetime) -> str:
-    """A time in the storage: UTC, ISO 8601."""
+    """Return a time in the storage: UTC, ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _to_bytes(value: Any) -> bytes:
-    """A record in the storage: readable JSON."""
+    """Return a record in the storage: readable JSON."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -71,12 +71,12 @@ def check_count(count: int) -> None:
 
 
 def upload_limit() -> int:
-    """The most bytes that a predictions file may have, by ``VL_ASSAY_UPLOAD_LIMIT`` in megabytes."""
+    """Return the most bytes that a predictions file may have, by ``VL_ASSAY_UPLOAD_LIMIT`` in megabytes."""
     return positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64) * MEGABYTE
 
 
 def most_bytes() -> int:
-    """The most bytes that the files of a submission may have together."""
+    """Return the most bytes that the files of a submission may have together."""
     return MOST_TOTAL * upload_limit()
 
 
@@ -116,7 +116,7 @@ def check_upload(content: bytes, name: str = "") -> Predictions:
 
 
 def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
-    """Predictions with the benchmark's images in place of their own keys, by which rows are clustered.
+    """Replace the image keys of predictions, by which rows are clustered, by the benchmark's keys.
 
     Args:
         predictions: as `check_upload` returned them.
@@ -124,7 +124,7 @@ def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
 
     Returns:
         `predictions` if their keys are the same. A missing image stays missing, and an image that the benchmark's data
-        do not identify belongs to its example alone.
+        do not identify belongs to its example only.
     """
     known = {
         example.id: [key or f"file:{example.id}#{number}" for number, key in enumerate(example.images)]
@@ -139,7 +139,7 @@ def with_known_images(predictions: Predictions, data: TaskData) -> Predictions:
 
 
 def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -> TaskData:
-    """The data of the task that a predictions file's metadata name, see `known_examples`.
+    """Return the data of the task that a predictions file's metadata name, see `known_examples`.
 
     Raises:
         PredictionsError: there is no such task, its task type is another, or its data are not on this server.
@@ -160,28 +160,30 @@ def expected(metadata: Mapping[str, Any], label: str = "the predictions file") -
         )
     configs = section.get("configs")
     if configs == list(task.configs):
-        part = task.name
+        reference = task.name
     elif isinstance(configs, list) and len(configs) == 1 and configs[0] in task.configs:
-        part = configs[0]
+        reference = configs[0]
     else:
         raise PredictionsError(
             f"{label} has the configurations {_shown(configs)}; predictions of {name}/{task_name} have "
             f"all of {', '.join(task.configs)}, or one of them"
         )
     try:
-        data = known_examples(f"{name}/{part}")
+        data = known_examples(f"{name}/{reference}")
     except (VLAssayError, OSError) as error:
         raise PredictionsError(
-            f"{label} cannot be checked: the data of {name}/{part} are not on this server "
+            f"{label} cannot be checked: the data of {name}/{reference} are not on this server "
             f"({readable(str(error), 300)}). Submit it where they are, or ask the maintainers to put them there"
         ) from error
     if data.task.name != task.name:
-        raise PredictionsError(f"{label} has only {part}, which is another task too; score all of {name}/{task_name}")
+        raise PredictionsError(
+            f"{label} has only {reference}, which is another task too; score all of {name}/{task_name}"
+        )
     return data
 
 
 def known_examples(reference: str) -> TaskData:
-    """The examples of a task or configuration, without their images, as `prepare` built them; kept in memory.
+    """Return the examples of a task or configuration, without their images, as `prepare` built them; kept in memory.
 
     Raises:
         UnknownNameError, DataError: as `load_examples`; nothing is downloaded or built for a visitor's request.
@@ -196,12 +198,12 @@ def prepare() -> None:
     These are the ones that are generated, those with a folder of sources in ``VL_ASSAY_DATA_DIR``, and those that
     ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
     """
-    named = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
-    for name in named.difference(benchmark_names()):
+    requested = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
+    for name in requested.difference(benchmark_names()):
         warnings.warn(str(UnknownNameError("benchmark in VL_ASSAY_BENCHMARKS", name, benchmark_names())), stacklevel=2)
     for name in benchmark_names():
         benchmark = get_benchmark(name)
-        has_sources = name in named or sources_folder(name, None) is not None
+        has_sources = name in requested or sources_folder(name, None) is not None
         for task in benchmark.tasks:
             if not (has_sources or not benchmark.source or set(task.configs) <= set(benchmark.generated)):
                 continue
@@ -213,12 +215,12 @@ def prepare() -> None:
 
 @lru_cache(maxsize=64)
 def _load(reference: str, *_: str | None) -> TaskData:
-    """Return the data of a task by name, and by the environment, which says where they are."""
+    """Return the data of a task; cached by the task and by the environment variables that locate the data."""
     return load_examples(reference, needs_images=False, may_build=False)[0]
 
 
 def positive_setting(name: str, default: int) -> int:
-    """A positive integer in an environment variable.
+    """Return a positive integer in an environment variable.
 
     Raises:
         VLAssayError: it has another value.
@@ -229,31 +231,31 @@ def positive_setting(name: str, default: int) -> int:
     return int(text)
 
 
-def check_text(value: Any, what: str, most: int = 200) -> str:
-    """An untrusted text, stripped.
+def check_text(value: Any, subject: str, most: int = 200) -> str:
+    """Return an untrusted text, stripped.
 
     Raises:
         PredictionsError: it is not a text, too long, or not printable.
     """
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
-        raise PredictionsError(f"{what} is {_shown(value)}; give at most {most:,} printable characters on one line")
+        raise PredictionsError(f"{subject} is {_shown(value)}; give at most {most:,} printable characters on one line")
     return value.strip()
 
 
-def check_link(value: Any, what: str) -> str:
-    """An untrusted web address, or "".
+def check_link(value: Any, subject: str) -> str:
+    """Return an untrusted web address, or "".
 
     Raises:
         PredictionsError: it is neither.
     """
-    link = check_text(value, what, 300)
+    link = check_text(value, subject, 300)
     try:
         parts = urlsplit(link)
         is_link = parts.scheme in ("http", "https") and bool(parts.hostname) and not re.search(r"[\s\"'<>`\\]", link)
     except ValueError:
         is_link = False
     if link and not is_link:
-        raise PredictionsError(f"{what} is {_shown(link)}; give an address that begins with https:// or http://")
+        raise PredictionsError(f"{subject} is {_shown(link)}; give an address that begins with https:// or http://")
     return link
 
 
@@ -301,7 +303,7 @@ def _metadata(footer: Footer, label: str) -> dict[str, Any]:
 
 
 def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
-    """What in untrusted metadata should not be stored or shown."""
+    """Yield a message for each value in untrusted metadata that should not be stored or shown."""
     if depth > _DEEPEST:
         yield f"{where[:200]} is nested more than {_DEEPEST} levels deep; predictions are flatter"
     elif isinstance(value, str) and not (value.isprintable() and len(value) <= _MOST_TEXT):
@@ -318,22 +320,22 @@ def _problems(value: Any, where: str, depth: int = 0) -> Iterable[str]:
 
 
 def _most_size(data: TaskData) -> int:
-    """A generous bound on the memory that the columns of a predictions file take."""
+    """Return a generous bound on the memory that the columns of a predictions file take."""
     columns = len(data.candidates) or sum(len(example.captions) for example in data.examples)
     total = _SPARE_BYTES
     for example in data.examples:
         texts = [example.id, example.config, example.category, example.cluster or "", example.pair, *example.tags]
         texts += [phrase.text for phrase in example.phrases]
         if data.task.task_type == "matching":
-            numbers = len(example.images) * (len(example.captions) + 2)
+            count = len(example.images) * (len(example.captions) + 2)
         elif data.task.task_type == "text_similarity":
-            numbers = comb(len(example.captions), 2) + 2
+            count = comb(len(example.captions), 2) + 2
         elif data.task.task_type == "retrieval":
-            numbers = columns + len(example.captions)
+            count = columns + len(example.captions)
         else:
             texts.append(example.captions[0])
-            numbers = 6 * sum(MOST_BOXES + len(phrase.boxes) + 2 for phrase in example.phrases)
-        total += _ROW_BYTES + _IMAGE_BYTES * len(example.images) + 8 * numbers
+            count = 6 * sum(MOST_BOXES + len(phrase.boxes) + 2 for phrase in example.phrases)
+        total += _ROW_BYTES + _IMAGE_BYTES * len(example.images) + 8 * count
         total += 4 * sum(len(text) + 4 for text in texts)
     return total
 
@@ -379,7 +381,7 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
 
 
 def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) -> str | None:
-    """The first column, apart from the model's own, in which a row differs from the dataset."""
+    """Return a message on the first column, except the model's scores, in which a row differs from the dataset."""
     ours: dict[str, Any] = example.facts()
     del ours["images"]
     if row.task_type in ("matching", "text_similarity"):
@@ -407,7 +409,7 @@ def _other_shape(row: Any, example: Example, columns: int) -> str | None:
         return f"{len(row.scores[0])} scores; its {len(example.captions)} captions are scored in pairs, each pair once"
     if row.task_type == "retrieval" and len(row.scores) != columns:
         return f"{len(row.scores):,} scores; the set has {columns:,} different captions, each with a score"
-    if row.task_type == "detection" and any(len(found) > MOST_BOXES for found in row.scores):
+    if row.task_type == "detection" and any(len(boxes) > MOST_BOXES for boxes in row.scores):
         return f"more than {MOST_BOXES} boxes for a phrase; set max_boxes to {MOST_BOXES} or fewer"
     return None
 
@@ -421,13 +423,13 @@ def _other_images(example: Example, row: Row) -> str | None:
 
 def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
     """For each scored example of a retrieval set the columns of its image's captions; and the number of columns."""
-    columns: dict[str, int] = {name: place for place, name in enumerate(data.candidates)}
+    columns: dict[str, int] = {name: column for column, name in enumerate(data.candidates)}
     of_image: dict[str, list[int]] = {}
     scored = [example for example, row in zip(data.examples, rows, strict=True) if row.is_scored]
     if data.candidates:  # an image has the class of its row alone
         return {example.id: [columns[example.captions[0]]] for example in scored}, len(columns)
     for example in scored:
-        own = [columns.setdefault(text, len(columns)) for text in example.captions]
+        own_columns = [columns.setdefault(text, len(columns)) for text in example.captions]
         key = example.images[0] or example.id
-        of_image[key] = list(dict.fromkeys([*of_image.get(key, ()), *own]))
+        of_image[key] = list(dict.fromkeys([*of_image.get(key, ()), *own_columns]))
     return {example.id: of_image[example.images[0] or example.id] for example in scored}, len(columns)

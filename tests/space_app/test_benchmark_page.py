@@ -111,7 +111,7 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     assert "<p>swap_&lt;b&gt; (70.0 %) can be guessed without it more often than by chance.</p>" in html
     assert "<b>" not in html
     monkeypatch.setattr(cards, "read_audit", lambda name: None)
-    assert "was not audited yet" in cards.audit_html("sugarcrepe")
+    assert "No audit has measured" in cards.audit_html("sugarcrepe")
 
 
 def test_the_cards_show_an_example_and_the_best_model_and_build_nothing(catalogue, monkeypatch):
