@@ -56,8 +56,8 @@ def list_(
             "metrics": listing.list_metrics,
             "models": _families,
         }
-        chosen = ["benchmarks"] if benchmark else [what] if what else list(makers)
-        content = {kind: listing.as_json(makers[kind]()) for kind in chosen}
+        sections = ["benchmarks"] if benchmark else [what] if what else list(makers)
+        content = {kind: listing.as_json(makers[kind]()) for kind in sections}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     console = Console(highlight=False)
@@ -109,5 +109,5 @@ def _families() -> Iterator[_FamilyEntry]:
 
     yield _FamilyEntry("demo", demo_names())
     for name in family_names():
-        found = family_constants(name)
-        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in found.checkpoints], found.problem)
+        constants = family_constants(name)
+        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in constants.checkpoints], constants.problem)
