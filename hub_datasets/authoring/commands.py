@@ -15,15 +15,13 @@ from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
-from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
-from ..corpora.commands import app as corpora_app
+from ..options import Confidence, DataDir, Options, parse_columns, parse_options
 from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
 
 app = typer.Typer()
-app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
 _making_option = partial(typer.Option, rich_help_panel="How candidates are made")
 
@@ -61,8 +59,9 @@ def audit(
     dataset: Annotated[
         str | None,
         typer.Argument(
-            help="A benchmark or a part of one, a folder written by `vl-assay build`, a file or folder of pairs "
-            "(.json, .jsonl, .csv, .tsv, .parquet), or hf://datasets/OWNER/NAME."
+            help="A benchmark or a part of one, a folder written by build, generate, review, refine or "
+            "new-benchmark, a file or folder of pairs (.json, .jsonl, .csv, .tsv, .parquet), or "
+            "hf://datasets/OWNER/NAME."
         ),
     ] = None,
     *,
@@ -117,9 +116,11 @@ def audit(
     """
     from rich.console import Console
 
-    from ...metrics.statistics.bootstrap import check_share
+    from ...metrics.estimation.bootstrap import check_share
+    from ..core.benchmarks import benchmark_names
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
+    from .audit.blind import keep_benchmark
     from .audit.report import print_audit, write_audit, write_card
 
     if against_predictions and against is None:
@@ -157,6 +158,8 @@ def audit(
         result = audit_pairs(pairs, dataset, predictions=predictions or [], **chosen)
     print_audit(result.record)
     _say_written(folder, write_audit(result, folder))
+    if dataset.partition("/")[0] in benchmark_names():
+        keep_benchmark(dataset, card, seed=seed, data_dir=data_dir, options=parse_options(option, allow_missing=False))
     if card is not None:
         changed = write_card(card, result.record)
         typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
@@ -348,8 +351,9 @@ def review(
     """Judge candidates, compare captions, or draw boxes, in the browser.
 
     Each decision is written to PAGE.decisions.jsonl in `--out` before the next item is shown: after a kill the same
-    command continues where everybody was. `--export` writes all candidates with their decisions, and the kept pairs to
-    NAME.pairs.jsonl: those that more than half of their annotators keep or fix.
+    command continues where everybody was. `--export` writes all candidates with their decisions. Those that more than
+    half of their annotators keep or fix are read by audit, refine and new-benchmark; in the folder of the candidates
+    name the file reviewed.jsonl.
 
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
     "a cat", "start": 0, "end": 5}]}`. The pages spot, rate, cross and check are those of `vl-assay new-benchmark
@@ -360,7 +364,7 @@ def review(
     not shown. The sample is drawn once and kept in `--out`; `--summary` prints the shares with intervals.
 
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
-    `vl-assay review candidates --summary` · `vl-assay review candidates --export judged.jsonl` ·
+    `vl-assay review candidates --summary` · `vl-assay review candidates --export candidates/reviewed.jsonl` ·
     `vl-assay review items.jsonl --page boxes --image-model facebook/dinov2-small` ·
     `vl-assay review sugarcrepe --compare aro_crepe --data-dir sugarcrepe --out compared`
     """
@@ -488,7 +492,8 @@ def new_benchmark(
         str,
         typer.Argument(
             help="Captions with images, as for `vl-assay generate`: a folder of images with metadata.csv, a table that "
-            "names their files, a benchmark or a part of one, or hf://datasets/owner/name."
+            "names their files, a benchmark or a part of one, or hf://datasets/owner/name. Or pairs: a folder of "
+            "generate, review or refine."
         ),
     ],
     *,
@@ -518,13 +523,16 @@ def new_benchmark(
 ) -> None:
     """Make a benchmark of captions with images: generate, review, audit, refine, audit again, build.
 
+    Pairs of a folder that `generate`, `review` or `refine` wrote are taken instead of new candidates; people review
+    them only if they come from `generate`.
+
     Each stage writes its own folder in `--work`. The same command continues with the first stage that is not finished,
     or whose options or inputs changed. After `generate` it prints how to review, and stops until people have judged
     the candidates; `--no-review` skips this. If the final audit fails, nothing is built.
 
     The result is a folder NAME with builder.py, benchmark.py and README.md, in `--work` or `--into`, and the dataset
-    repository WORK/repository for `vl-assay publish`, which includes images only with `copy_images` in `--config`. A
-    benchmark in `hub_datasets` is found by its name: `vl-assay run demo-clip NAME --data-dir WORK/captions/images`.
+    repository WORK/repository for `vl-assay publish`, which includes images only with `copy_images` in `--config`. Run,
+    audit and build take the folder in place of a benchmark's name: `vl-assay run demo-clip WORK/NAME`.
 
     `--detection` makes a benchmark of contextual phrase detection: images, spot, rate, cross, check, boxes, export.
     People list what surprises in images, rate it, find a similar image with a contrasting caption, check both
@@ -585,9 +593,8 @@ def new_benchmark(
         typer.echo(f"evaluate it with `vl-assay run demo-owlvit tricd --data-dir {folder} --option verify=false`")
         return
     typer.echo(f"publish it with `vl-assay publish {settings.repository} OWNER/{name}`")
-    if into:
-        images = "" if settings.copy_images else f" --data-dir {settings.images}"
-        typer.echo(f"try it with `vl-assay run demo-clip {name}{images}`")
+    images = f" --data-dir {shlex.quote(str(settings.images))}" if into and not settings.copy_images else ""
+    typer.echo(f"try it with `vl-assay run demo-clip {shlex.quote(str(settings.folder))}{images}`")
 
 
 def _names(text: str) -> tuple[str, ...]:

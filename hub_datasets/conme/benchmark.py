@@ -8,7 +8,7 @@ BENCHMARK = Benchmark(
             name="itm",
             configs=("replace_att", "replace_obj", "replace_rel"),
             category="category",
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
             skills={"replace_obj": "object", "replace_att": "attribute", "replace_rel": "relation"},
         ),
     ),

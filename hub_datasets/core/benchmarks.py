@@ -11,12 +11,14 @@ import dataclasses
 import hashlib
 import importlib
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from ...metrics.common.errors import UnknownNameError, check_known
+from ...metrics.common.errors import DataError, UnknownNameError, check_known
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
 # What examples test, and what each skill is; `Task.skills` maps to these.
@@ -36,6 +38,10 @@ SKILLS = {
 _BENCHMARKS = Path(__file__).parents[1]
 _PACKAGE = __name__.rpartition(".core.")[0]
 _NOT_HASHED = ("README.md", "audit.json")
+# A folder with these files is a benchmark.
+_NEEDED = ("benchmark.py", "builder.py", "README.md")
+# The folders of benchmarks outside the package that this process uses, by name; see `adopt`.
+_ADOPTED: dict[str, Path] = {}
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,9 @@ class Task:
             name.
         images: columns with the images of a row.
         captions: columns with its captions.
+        positives: how many captions of a row, from the first, are true of one of its images. By default as many as
+            images, of text similarity the two that mean the same, and None (all) for the other types; the captions of
+            detection are true of the image where the column `positive` is.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
         label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
@@ -81,6 +90,7 @@ class Task:
     configs: tuple[str, ...] = ()
     images: tuple[str, ...] = ("image",)
     captions: tuple[str, ...] = ("caption", "negative_caption")
+    positives: int | None = None
     category: str | None = None
     task_type: str = "matching"
     label: str | None = None
@@ -98,6 +108,9 @@ class Task:
             if isinstance(value := getattr(self, name), str):
                 raise TypeError(f"{name} of the task {self.name} is the text {value!r}; give a tuple: ({value!r},)")
         object.__setattr__(self, "configs", self.configs or (self.name,))
+        by_type = {"matching": min(len(self.images), len(self.captions)), "text_similarity": 2}
+        if self.positives is None:
+            object.__setattr__(self, "positives", by_type.get(self.task_type))
 
     @property
     def declared_skills(self) -> list[str]:
@@ -106,23 +119,11 @@ class Task:
         return list(dict.fromkeys(found))
 
     @property
-    def positive_captions(self) -> int | None:
-        """The number of captions of a row, from the first, that are true of one of its images; None for all.
-
-        Without images the number of those that mean the same.
-        """
-        from ...metrics.modules.discovery import get_spec
-
-        if self.task_type != "matching":
-            return 2 if self.task_type == "text_similarity" else None
-        return max(len(self.images), *(get_spec(metric).positive_captions for metric in self.metrics))
-
-    @property
     def is_multiple_choice(self) -> bool:
-        """Whether exactly one of the captions is true of each image, or the caption is a yes-or-no question."""
+        """Return whether exactly one caption is true of each image, or the caption is a yes-or-no question."""
         if self.task_type != "matching":
             return self.task_type == "vqa"
-        return self.positive_captions == len(self.images) and len(self.images) in (1, len(self.captions))
+        return self.positives == len(self.images) and len(self.images) in (1, len(self.captions))
 
     def hub_ids(self, configs: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The ids of some of its configurations in ``eval.yaml``: of all of them together, and of each of several."""
@@ -208,22 +209,67 @@ class Benchmark:
 
 
 def benchmark_names() -> list[str]:
-    """The names of all benchmarks, sorted."""
-    return sorted(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))
+    """Return the names of all benchmarks, sorted, with those outside the package that this process has adopted."""
+    return sorted({*_ADOPTED, *(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))})
+
+
+def adopt(reference: str) -> str:
+    """Make a benchmark outside the package known by the name of its folder, and return the reference by that name.
+
+    ``"mywork/my_photos/swap_att"``, a folder with ``benchmark.py``, ``builder.py`` and ``README.md`` and perhaps a part
+    of it, becomes ``"my_photos/swap_att"`` for the rest of the process. Other references stay as they are. The code in
+    the folder runs when the benchmark is used.
+
+    Raises:
+        DataError: a benchmark of the package has that name.
+    """
+    if reference.partition("/")[0] in benchmark_names():
+        return reference
+    path = Path(reference).expanduser().resolve()
+    folder = path if path.exists() else path.parent
+    # A dataset repository, which has build.json, is data: no script in it runs.
+    if (folder / "build.json").exists() or not all((folder / name).is_file() for name in _NEEDED):
+        return reference
+    name, package = folder.name, f"{_PACKAGE}.{folder.name}"
+    if folder != (_BENCHMARKS / name).resolve():
+        if (_BENCHMARKS / name / "benchmark.py").is_file() or not name.isidentifier():
+            raise DataError(f"{folder} cannot be used under the name {name!r}; rename the folder, as in my_photos")
+        _ADOPTED[name] = folder
+    for loaded in [module for module in sys.modules if f"{module}.".startswith(f"{package}.")]:
+        del sys.modules[loaded]  # of an earlier version of the folder
+    if name in _ADOPTED:
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = [str(folder)]
+    return name if folder == path else f"{name}/{path.name}"
+
+
+def benchmark_folder(name: str) -> Path:
+    """Return the folder of a benchmark; `UnknownNameError` lists the known ones."""
+    _check(name)
+    return _ADOPTED.get(name, _BENCHMARKS / name)
+
+
+def _import(name: str, module: str) -> ModuleType:
+    """Import a module of a benchmark; no compiled code is written into folders outside the package."""
+    _check(name)
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = before or name in _ADOPTED
+    try:
+        return importlib.import_module(f"{_PACKAGE}.{name}.{module}")
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def get_benchmark(name: str) -> Benchmark:
     """The benchmark of that name; `UnknownNameError` lists the known ones."""
-    _check(name)
-    return importlib.import_module(f"{_PACKAGE}.{name}.benchmark").BENCHMARK
+    return _import(name, "benchmark").BENCHMARK
 
 
 def get_builder(name: str) -> type[Any]:
     """The `datasets.GeneratorBasedBuilder` subclass of a benchmark."""
     import datasets
 
-    _check(name)
-    module = importlib.import_module(f"{_PACKAGE}.{name}.builder")
+    module = _import(name, "builder")
     return next(
         value
         for value in vars(module).values()
@@ -235,15 +281,13 @@ def get_builder(name: str) -> type[Any]:
 
 def is_downloaded(name: str) -> bool:
     """Whether a builder downloads its sources: its constant ``IS_DOWNLOADED``, read without importing `datasets`."""
-    _check(name)
-    text = (_BENCHMARKS / name / "builder.py").read_text(encoding="utf-8")
+    text = (benchmark_folder(name) / "builder.py").read_text(encoding="utf-8")
     return re.search(r"^ +IS_DOWNLOADED = True$", text, re.MULTILINE) is not None
 
 
 def get_card(name: str) -> str:
     """The text of a benchmark's card, ``README.md``."""
-    _check(name)
-    return (_BENCHMARKS / name / "README.md").read_text(encoding="utf-8")
+    return (benchmark_folder(name) / "README.md").read_text(encoding="utf-8")
 
 
 def get_task(benchmark: str, task: str) -> Task:
@@ -315,8 +359,7 @@ def code_hash(name: str) -> str:
     """
     from importlib.metadata import version
 
-    _check(name)
-    files = [path for path in (_BENCHMARKS / name).iterdir() if path.is_file() and path.name not in _NOT_HASHED]
+    files = [path for path in benchmark_folder(name).iterdir() if path.is_file() and path.name not in _NOT_HASHED]
     digest = hashlib.sha256(version("vl-assay").encode())
     for path in sorted(files):
         digest.update(b"\0" + path.name.encode() + b"\0" + path.read_bytes())
@@ -328,7 +371,7 @@ def _check(name: str) -> None:
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:
-    """``"sugarcrepe/swap_obj"`` → ``("sugarcrepe", "swap_obj")``, with the benchmark's name checked."""
-    name, _, part = reference.partition("/")
+    """Split ``"sugarcrepe/swap_obj"`` into ``("sugarcrepe", "swap_obj")``; `UnknownNameError` for another benchmark."""
+    name, _, part = adopt(reference).partition("/")
     _check(name)
     return name, part or None

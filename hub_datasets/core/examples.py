@@ -20,6 +20,7 @@ from ...metrics.records.schema import caption_key
 from .benchmarks import (
     TASK_TYPES,
     Task,
+    adopt,
     benchmark_names,
     code_hash,
     get_benchmark,
@@ -232,7 +233,8 @@ def load_examples(
 
     Args:
         reference: a benchmark (``"sugarcrepe"``), a part of one (``"sugarcrepe/swap_obj"``: a task or a
-            configuration), or the folder of a dataset repository that `build` wrote.
+            configuration), the folder of a benchmark outside the package (see `benchmarks.adopt`), or the folder of a
+            dataset repository that `build` wrote.
         task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
         data_dir: the user's own copy of the sources, see the benchmark's card.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
@@ -244,6 +246,7 @@ def load_examples(
         UnknownNameError: no such benchmark or part; the message lists the known ones.
         DataError: the data are missing or damaged.
     """
+    reference = adopt(reference)
     if _is_folder(reference):
         folder = Path(reference).expanduser()
         record = read_build(folder)
@@ -279,6 +282,7 @@ def load_examples(
 
 def check_reference(reference: str) -> None:
     """Raise `UnknownNameError` at once where `load_examples` would, before anything is downloaded or built."""
+    reference = adopt(reference)
     if not _is_folder(reference):
         name, part = split_reference(reference)
         get_benchmark(name).select(name, part)

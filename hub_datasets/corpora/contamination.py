@@ -68,7 +68,7 @@ def _word_pairs(words: Sequence[str]) -> set[tuple[str, str]]:
 def _items(data: TaskData, example: Example) -> tuple[list[str], list[str], list[str]]:
     """Return the content keys of an example's images, and the words of its positive and negative captions."""
     texts = [" ".join(words(caption)) for caption in example.captions]
-    count = data.task.positive_captions if example.positive else 0
+    count = data.task.positives if example.positive else 0
     keys = [key for key in example.images if data.needs_images and key and not key.startswith("file:")]
     return keys, texts[:count], [] if count is None else texts[count:]
 

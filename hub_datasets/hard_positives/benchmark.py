@@ -12,6 +12,7 @@ def _task(name: str, configs: tuple[str, ...], *, category: str | None = None, b
         configs=configs,
         captions=("caption", "positive_caption", "negative_caption"),
         category=category,
+        positives=2,
         metrics={"augmented_accuracy": {}, "brittleness": {}},
         skills="paraphrase",
         by_default=by_default,

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...metrics.common.errors import DataError
 from ...metrics.common.formatting import interval, percent, words
 from ...metrics.common.storage import write_atomically
-from ...metrics.evaluation import lines, tie_sentence
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result, code_version
+from ...metrics.results.scores import score_rows, tie_sentence
 from ..core.benchmarks import get_card, get_task
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
         **result.options,
         "date": _date(result),
         "interval": bounds and list(bounds),
-        "n": lines(result)[-1].n if is_macro else result.scores["n"],
+        "n": score_rows(result)[-1].n if is_macro else result.scores["n"],
         "missing": result.missing or None,
         "higher_is_better": None if result.spec.is_higher_better(score) else False,
     }

@@ -17,7 +17,6 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
-from ..core.benchmarks import benchmark_names
 from ..core.repository import BUILD_FILE, read_build
 from .calls import call_hub
 from .multiple_choice import EVAL_FILE, export
@@ -99,7 +98,7 @@ def _builder_files(benchmark: str, contents: Mapping[str, Path | bytes], repo: s
     Raises:
         DataError: the repository is called "builder", so that `datasets` would take the file for a loading script.
     """
-    if benchmark not in benchmark_names() or BUILDER_FILE in contents:
+    if not (PACKAGE / "hub_datasets" / benchmark / BUILDER_FILE).is_file() or BUILDER_FILE in contents:
         return {}
     if repo.endswith("/builder"):
         raise DataError(f"{repo} cannot hold {BUILDER_FILE}: `datasets` refuses NAME/NAME.py; choose another name")

@@ -10,7 +10,7 @@ def _task(config: str, *, by_default: bool) -> Task:
         captions=("caption",),
         category="category",
         cluster="set",
-        metrics={"aro_itm": {"task": "order"}},
+        metrics={"itm_accuracy": {}},
         split={"valid": "validation"}.get(config, config),
         by_default=by_default,
     )

@@ -11,7 +11,7 @@ BENCHMARK = Benchmark(
                 configs=(config,),
                 captions=("caption", "negative_captions"),
                 category="category",
-                metrics={"aro_itm": {"task": "order"}},
+                metrics={"itm_accuracy": {}},
                 skills="negation",
             )
             for config in ("coco", "voc2007")

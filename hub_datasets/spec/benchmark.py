@@ -11,7 +11,7 @@ _SKILLS = {
     "count": "count",
     "absolute_spatial": "spatial",
 }
-_METRICS = {"aro_itm": {"task": "order"}}
+_METRICS = {"itm_accuracy": {}}
 _OVER_CAPTIONS = tuple(
     Task(
         name=f"{subset}_i2t",

@@ -9,7 +9,7 @@ BENCHMARK = Benchmark(
             images=("image_0", "image_1"),
             captions=("caption",),
             category="category",
-            metrics={"aro_itm": {"task": "order"}},
+            metrics={"itm_accuracy": {}},
             skills={"subj": "object", "verb": "action", "obj": "object"},
         ),
     ),

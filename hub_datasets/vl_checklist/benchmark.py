@@ -20,7 +20,7 @@ BENCHMARK = Benchmark(
             name="itm",
             configs=tuple(_SKILLS),
             category="category",
-            metrics={"aro_itm": {"task": "attribution", "min_count": 1}},
+            metrics={"itm_accuracy": {}},
             skills=_SKILLS,
         ),
     ),

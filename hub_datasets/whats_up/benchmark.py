@@ -15,7 +15,7 @@ BENCHMARK = Benchmark(
             captions=("caption", "negative_captions"),
             category="category",
             cluster="objects" if config in _PAIRS else None,
-            metrics={"set_accuracy": {"pairs": _PAIRS[config]}} if config in _PAIRS else {"aro_itm": {"task": "order"}},
+            metrics={"set_accuracy": {"pairs": _PAIRS[config]}} if config in _PAIRS else {"itm_accuracy": {}},
             skills="spatial",
         )
         for config in ("controlled_a", "controlled_b", "coco_one", "coco_two", "vg_one", "vg_two")

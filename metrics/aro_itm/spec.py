@@ -1,10 +1,11 @@
 """Image-text matching on ARO."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.aro import aro_accuracy
 
 SPEC = MetricSpec(
     aro_accuracy,
     "matching",
     (ScoreSpec("accuracy", meaning="How often the positive caption scores higher than every negative."),),
+    tables=(TableSpec("per_group", "groups"),),
 )

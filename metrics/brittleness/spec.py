@@ -1,6 +1,6 @@
 """Brittleness."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.hard_positives import brittleness
 
 SPEC = MetricSpec(
@@ -15,4 +15,5 @@ SPEC = MetricSpec(
     # A tie is not brittle by the paper's strict inequalities.
     ties="right",
     positive_captions=2,
+    tables=(TableSpec("rankings", "shares"), TableSpec("mean_scores", "means")),
 )

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas
 
 # A terminal keeps at least this much of a row's name, or of a cell of text, on one line.
 _SHORTEST_TEXT = 18
@@ -177,22 +180,32 @@ class Markdown(str):
 
 
 class Document(ABC):
-    """A result that a terminal, Markdown and a notebook show as the same parts."""
+    """A result that a terminal, Markdown and a notebook show as the same parts, and a data frame as records."""
 
     @abstractmethod
-    def document(self) -> list[Part]:
-        """The parts that are shown."""
+    def parts(self) -> Sequence[Part]:
+        """Return the parts that are shown."""
+
+    @abstractmethod
+    def data(self) -> list[dict[str, Any]]:
+        """Return the numbers behind the parts: a record for each row of a data frame."""
 
     def print(self) -> None:
         """Print it to the terminal."""
-        print_tables(self.document())
+        print_tables(self.parts())
 
     def to_markdown(self) -> str:
         """Return it as Markdown."""
-        return to_markdown(self.document())
+        return to_markdown(self.parts())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `data` as a frame."""
+        import pandas
+
+        return pandas.DataFrame(self.data())
 
     def _repr_html_(self) -> str:
-        return to_html(self.document())
+        return to_html(self.parts())
 
 
 def print_tables(parts: Sequence[Part]) -> None:

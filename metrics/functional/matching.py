@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import as_float64, check_ties, name_rows, refuse, score_matrix
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import as_float64, check_ties, name_rows, refuse, score_matrix
+from ..estimation.spec import Described, Examples, make_examples
 
 FORMS = {
     "replace_obj": "REPLACE",
@@ -77,16 +77,28 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
 def matching_accuracy(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
 ) -> Examples:
-    """How often the correct caption outscores all others of its image; higher is better.
+    """Return the share of examples whose positive caption outscores all others; higher is better.
+
+    Choosing at random among k captions gives 1 / k. With one caption and k images the columns are the images.
 
     Args:
-        scores, correct, ties: see `match_scores`, whose errors it raises.
+        scores: array-like of shape (n, k), k >= 2: a row is an example, a column a caption; higher means a better
+            match, on any scale.
+        correct: array-like of shape (n,), the column of the positive caption in each row.
+        ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
+            it, ``"right"`` 1.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``.
 
     Returns:
-        ``accuracy``, ``macro_accuracy``, ``tie_rate``, ``n``, ``per_category``; see ``aggregate.aggregate``.
+        ``accuracy``, ``macro_accuracy``, ``tie_rate``, ``n``, ``per_category`` and with ``confidence`` the intervals;
+        see ``aggregate.aggregate``.
 
-    Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5 and Table 6.
+    Raises:
+        ScoresError: invalid scores, NaN among them, indices, labels or options; the message names the rows.
+        UnknownNameError: an unknown tie policy.
+
+    Source: pairwise accuracy as in SVO-Probes (Hendricks and Nematzadeh, Findings of ACL 2021), with strict ``>`` as in
+    SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 5.
 
     >>> matching_accuracy([[0.9, 0.1], [0.2, 0.4]], [0, 0])["accuracy"]
     0.5

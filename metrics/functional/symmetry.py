@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from itertools import islice, product
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import with_examples
-from ..contract.estimators import OfValues, mean, median
-from ..contract.spec import Described, Examples, category_numbers, make_examples
-from ..statistics.bootstrap import (
+from ..estimation.aggregate import with_examples
+from ..estimation.bootstrap import (
     MIN_RESAMPLES,
     check_options,
     check_whole,
-    chunks,
     cluster_bootstrap,
     cluster_standard_error,
     effective_clusters,
@@ -25,7 +21,10 @@ from ..statistics.bootstrap import (
     t_quantile,
     unseen_share,
 )
-from .checks import Labels, cluster_codes, refuse, score_matrix
+from ..estimation.checks import Labels, cluster_codes, refuse, score_matrix
+from ..estimation.estimators import OfValues, mean, median
+from ..estimation.permutation import Flips, permutation_p_value
+from ..estimation.spec import Described, Examples, category_numbers, make_examples
 from .matching import match_scores
 
 # The squares of sums of larger scores would soon leave the range of float64.
@@ -218,7 +217,7 @@ def _auc_interval(placement: NDArray[np.float64], cluster: NDArray[np.intp], con
 
 
 def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[int, float]:
-    """Asymmetry in examples, and the p-value of the sign-flip test."""
+    """Compute the asymmetry in examples, and the p-value of the sign-flip test."""
     gaps = examples.positive - examples.negative
     different = gaps != 0
     if not different.any():
@@ -232,19 +231,13 @@ def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[i
     rounding = 4 * np.finfo(np.float64).eps * max(np.abs(examples.positive).max(), np.abs(examples.negative).max())
     ends = np.flatnonzero(np.append(-np.diff(np.abs(gaps[order])) > rounding, True))
     observed = int(_largest_excess(signs[np.newaxis], ends)[0])
-    clusters = int(cluster.max()) + 1
-    is_exact = 2**clusters <= permutations
-    cases = 2**clusters if is_exact else permutations
-    generator = np.random.default_rng(seed)
-    every = product((-1, 1), repeat=clusters)
-    extreme = 0
-    for n in chunks(cases, len(gaps)):
-        if is_exact:
-            flips = np.array(list(islice(every, n)), dtype=np.int8)
-        else:
-            flips = 2 * generator.integers(0, 2, (n, clusters), dtype=np.int8) - 1
-        extreme += int(np.count_nonzero(_largest_excess(flips[:, cluster] * signs, ends) >= observed))
-    return observed, extreme / cases if is_exact else (1 + extreme) / (1 + cases)
+
+    def count_extreme(flips: Flips) -> int:
+        flipped = (2 * flips.astype(np.int8) - 1)[:, cluster] * signs
+        return int(np.count_nonzero(_largest_excess(flipped, ends) >= observed))
+
+    p_value = permutation_p_value(count_extreme, int(cluster.max()) + 1, permutations, seed, len(gaps))
+    return observed, float(p_value)
 
 
 def _largest_excess(signs: NDArray[np.int8], ends: NDArray[np.intp]) -> NDArray[np.int32]:

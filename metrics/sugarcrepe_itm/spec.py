@@ -1,10 +1,11 @@
 """Image-text matching on SugarCrepe."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.matching import sugarcrepe_accuracy
 
 SPEC = MetricSpec(
     sugarcrepe_accuracy,
     "matching",
     (ScoreSpec("accuracy", meaning="How often the positive caption scores higher than every negative."),),
+    tables=(TableSpec("per_form", "groups"),),
 )

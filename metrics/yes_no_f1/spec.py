@@ -1,6 +1,6 @@
 """Answers to yes-or-no questions."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec, TableSpec
 from ..functional.vqa import yes_no_f1
 
 SPEC = MetricSpec(
@@ -14,4 +14,5 @@ SPEC = MetricSpec(
     ),
     main_score="macro_f1",
     ties=None,
+    tables=(TableSpec("false_positive_share", "rates"), TableSpec("false_negative_share", "rates")),
 )

@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ...hub_datasets.commands import (
-    AllowMissing,
-    DataDir,
-    Options,
-    Ties,
-    make_report,
-    parse_options,
-)
+from ...hub_datasets.commands import make_report
+from ...hub_datasets.options import AllowMissing, DataDir, Options, Ties, parse_options
 from ...metrics.common.command_line import model_option, speed_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError
 
 if TYPE_CHECKING:
-    from ...metrics.evaluation import PredictionFiles
+    from ...metrics.results.report import PredictionFiles
     from .checking import ModelCheck
     from .estimate import Estimate
     from .protocol import RequestPlan
@@ -156,7 +150,7 @@ def run(
     `vl-assay run openai/clip-vit-base-patch32 sugarcrepe --data-dir coco` · `vl-assay run demo-clip --plan` ·
     `accelerate launch --multi_gpu "$(which vl-assay)" run demo-clip`
     """
-    from ...metrics.evaluation import check_options
+    from ...metrics.results.compute import check_options
     from . import runner
 
     check_options(ties=ties)

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...hub_datasets.core.benchmarks import benchmark_names, option_names
-from ...hub_datasets.core.evaluation import captions_of, parts_in
+from ...hub_datasets.core.benchmarks import adopt, benchmark_names, option_names
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...hub_datasets.core.network import check_sources
+from ...hub_datasets.reports.evaluation import captions_of, parts_in
+from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common.errors import DataError, ModelError, StorageError
-from ...metrics.evaluation import PredictionFiles
+from ...metrics.results.report import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join
@@ -235,7 +235,7 @@ def load_options(model: str, processes: Processes, config: RunConfig) -> LoadOpt
 
 def checked_references(benchmarks: str | Iterable[str], seeds: Sequence[int], config: RunConfig) -> list[str]:
     """Return the benchmarks as a list; raise for one that is unknown, has no seed to choose, or lacks its sources."""
-    references = [benchmarks] if isinstance(benchmarks, str) else list(benchmarks)
+    references = [adopt(text) for text in ([benchmarks] if isinstance(benchmarks, str) else benchmarks)]
     for reference in references:
         check_reference(reference)
         name = reference.partition("/")[0]

@@ -19,8 +19,9 @@ from typing import Any
 from ...hub_datasets import report
 from ...metrics.common.errors import ModelError
 from ...metrics.common.storage import check_writable
-from ...metrics.evaluation import PredictionFiles, Report, check_options
 from ...metrics.records.predictions import prediction_files
+from ...metrics.results.compute import check_options
+from ...metrics.results.report import PredictionFiles, Report
 from .config import RunConfig
 from .distributed import Processes, join
 from .estimate import Estimate, estimate

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...hub_datasets.core.examples import Example, TaskData
-from ...hub_datasets.core.predictions_template import blank, retrieval_captions
+from ...hub_datasets.reports.predictions_template import blank, retrieval_captions
 from ...metrics.common.errors import ModelError
-from ...metrics.modules.discovery import get_spec
 from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
@@ -256,7 +255,7 @@ def _wrong_scores(task: TaskData, shape: tuple[int, int]) -> np.ndarray:
     """Return scores of that shape, (images, captions), that are wrong under every tie policy: 0 for what is right."""
     scores = 1 - np.eye(*shape)
     if shape[0] == 1:  # captions to choose from, of which the first are right
-        scores[0, : max(get_spec(metric).positive_captions for metric in task.task.metrics)] = 0
+        scores[0, : task.task.positives] = 0
     return scores
 
 

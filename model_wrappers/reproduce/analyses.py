@@ -18,17 +18,17 @@ import numpy as np
 from pandas import DataFrame
 
 from ...hub_datasets import correlate
-from ...hub_datasets.core.audits import read_audit
+from ...hub_datasets.authoring.audit.summaries import read_audit
 from ...hub_datasets.published.tables import Column, get_table
 from ...metrics.common.documents import Part, Table, simple_table
 from ...metrics.common.errors import ModelError, PredictionsError
 from ...metrics.common.figures import colours
 from ...metrics.common.formatting import percent, words
-from ...metrics.evaluation import ScoreName
+from ...metrics.estimation.correlation import FEWEST
 from ...metrics.functional.symmetry import artifact_gap
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.schema import MatchingRow
-from ...metrics.statistics.correlation import FEWEST
+from ...metrics.results.correlate import ScoreName
 from .comparison import Reproduction, ValueComparison, examples_of
 from .reproduce import ScannedPredictions
 
@@ -343,7 +343,7 @@ def imagenet_correlation(source: AnalysisInput, axis: Column = _IMAGENET) -> Par
     paths = [path for path, task, _, model in source.predictions if task in tasks and model["name"] in models]
     correlations = correlate(*paths, across=_score(axis), up=[*map(_score, columns)], with_baselines=True)
     rows = []
-    for column, correlation in zip(columns, correlations.found, strict=True):
+    for column, correlation in zip(columns, correlations.coefficients, strict=True):
         low, high = correlation.result["pearson_interval"] or (np.nan, np.nan)
         ours = "–" if correlation.result["pearson"] is None else f"{correlation.result['pearson']:.2f}"
         rows.append((column.name, _PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))

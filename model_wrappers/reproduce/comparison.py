@@ -15,13 +15,13 @@ from typing import Any
 from ...hub_datasets.core.benchmarks import get_task, suites_of
 from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.core.examples import Example, load_examples
-from ...hub_datasets.core.network import check_sources
 from ...hub_datasets.published.tables import SUITE, Column, Row, Table, number
+from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.storage import write_text
-from ...metrics.evaluation import suite_means
 from ...metrics.records.results import Result, code_version
+from ...metrics.results.suites import suite_means
 
 SCHEMA, VERSION = "vl-assay/reproduction", 2
 STATISTICS: dict[str, Callable[[Sequence[Example]], float]] = {

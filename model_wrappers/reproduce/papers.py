@@ -14,8 +14,8 @@ from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simp
 from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.figures import as_file
 from ...metrics.common.storage import write_atomically, write_text
-from ...metrics.evaluation import check_options
 from ...metrics.records.results import code_version
+from ...metrics.results.compute import check_options
 from .analyses import ANALYSES, AnalysisInput
 from .comparison import Reproduction
 from .reproduce import NothingToCompareError, reproduce, rows_named, scan_predictions

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...hub_datasets.core.evaluation import task_in
+from ...hub_datasets.reports.evaluation import task_in
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result
@@ -74,7 +74,7 @@ class Catalogue:
                 if submission.status == "accepted":
                     latest = max(latest, submission.time)
                     try:
-                        own = results_of(self.storage, submission.id)
+                        own = results_of(self.storage, submission)
                         entries += of_results(own, model=submission.model, source=f"submission {submission.id}")
                         results += own
                         # A task and its parts have the same file; the result of the task comes first and counts.

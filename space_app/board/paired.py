@@ -9,23 +9,22 @@ from typing import Any
 
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import PredictionsError
-from ...metrics.contract.aggregate import aggregate
-from ...metrics.evaluation import (
+from ...metrics.estimation.aggregate import aggregate
+from ...metrics.estimation.differences import differences
+from ...metrics.records.predictions import Predictions
+from ...metrics.results.compute import examples_of, scored_rows
+from ...metrics.results.pairs import (
+    LEVEL,
     Scored,
     base_score,
+    best_models,
     common,
     example_ids,
-    examples_of,
     is_costly,
-    permutations,
-    scored_rows,
+    p_by_category,
+    p_overall,
 )
-from ...metrics.records.predictions import Predictions
-from ...metrics.statistics.differences import differences, p_value
-from ...metrics.statistics.paired import holm
 from .entries import Column
-
-LEVEL = 0.05
 
 
 class PairedTests:
@@ -40,15 +39,13 @@ class PairedTests:
         # The examples of a detector may take 25 MB; values and p-values are small.
         self._scored = lru_cache(maxsize=256)(self._read)
         self._values = lru_cache(maxsize=1 << 16)(self._average)
-        self._p_value = lru_cache(maxsize=1 << 16)(self._test)
+        self._p_values = lru_cache(maxsize=1 << 16)(self._test)
         self.difference = lru_cache(maxsize=1 << 12)(self._difference)
 
     def shared(self, all_predictions: Mapping[str, str], column: Column) -> frozenset[str]:
-        """The best model and those that do not differ significantly from it.
+        """Return the best models and those that do not differ significantly from one of them.
 
-        Each model is compared with the best on the examples that both have, by the permutation test of
-        ``differences.p_value``, which exchanges models on whole clusters of examples that share an image. The p-values
-        are corrected by Holm's method for the number of models and compared with 5 %.
+        Each model is compared with the best on the examples that both have, by the p-values of ``compare``.
 
         Args:
             all_predictions: predictions by the name of the model, all with the column's task.
@@ -61,18 +58,16 @@ class PairedTests:
         values = {name: scores[column[3:]] for name, scores in found.items() if column[3:] in scores}
         if not values:
             return frozenset()
-        pick = max if column.is_higher_better else min
-        best = pick(values, key=values.__getitem__)
-        others = {name: all_predictions[name] for name in values if name != best}
-        return frozenset({best}) | self.alike(all_predictions[best], others, column)
+
+        def p(one: str, two: str) -> float:
+            return self._p_value(all_predictions[one], all_predictions[two], column)
+
+        best, equal = best_models(values, column.is_higher_better, p)
+        return frozenset([*best, *equal])
 
     def alike(self, predictions: str, others: Mapping[str, str], column: Column) -> frozenset[str]:
         """Return the models that do not differ significantly from one; tests and arguments are those of `shared`."""
-        scored = self._scored(predictions, column[:3])
-        assert scored is not None
-        count = permutations(scored.examples, column.score, len(others))
-        p_values = [self._p_value(predictions, other, column, count) for other in others.values()]
-        return frozenset(name for name, p in zip(others, holm(p_values), strict=True) if p > LEVEL)
+        return frozenset(name for name, other in others.items() if self._p_value(predictions, other, column) > LEVEL)
 
     def pair(self, first: str, second: str, column: Column) -> tuple[Scored, Scored]:
         """The examples of a column's task that two predictions files share.
@@ -101,15 +96,21 @@ class PairedTests:
         if scored is None:
             return {}
         found = aggregate(scored.examples)
-        parts = {"": found, **found[scored.examples.category_key]}
+        parts = {"": found, **found["per_category"]}
         return {(name, part): parts[part][name] for part in parts for name in parts[part]}
 
-    def _test(self, best: str, other: str, column: Column, count: int) -> float:
-        try:
-            one, two = self.pair(best, other, column)
-        except PredictionsError:
-            return 1.0
-        return p_value(one.examples, two.examples, column.score, column.category, count)
+    def _p_value(self, one: str, two: str, column: Column) -> float:
+        p_values = self._p_values(*sorted((one, two)), column._replace(category=""), bool(column.category))
+        return p_values.get(column.category, 1.0)
+
+    def _test(self, one: str, two: str, column: Column, by_category: bool) -> Mapping[str, float]:
+        """Return the p-values of a column's score by category, or under "" over all examples."""
+        first, second = self._scored(one, column[:3]), self._scored(two, column[:3])
+        if first is None or second is None:
+            return {}
+        if by_category:
+            return p_by_category(first, second, column.score)
+        return {"": p_overall(first, second, column.score)}
 
     def _difference(self, first: str, second: str, column: Column) -> dict[str, Any]:
         """The result of ``differences.differences`` for a column's score; wins are of the first model.

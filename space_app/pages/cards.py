@@ -18,15 +18,15 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark
-from ...hub_datasets.core.audits import read_audit, verdict
+from ...hub_datasets.authoring.audit.summaries import read_audit, verdict
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
 from ...hub_datasets.core.image_keys import MISSING
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import VLAssayError
-from ...metrics.evaluation import examples_of
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.schema import MatchingRow
+from ...metrics.results.compute import examples_of
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.community import MOST_ROWS, Community, reported_results

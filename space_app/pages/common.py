@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ...metrics import common as metrics_common
 from ...metrics.common.figures import COLOURS
 from ...metrics.common.formatting import interval, p_value, percent, points, words
-from ...metrics.evaluation.errors import styles
+from ...metrics.results.errors.cards import styles
 from ..board.board import Board
 from ..board.entries import Column
 

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
-from ...metrics.statistics.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry
@@ -112,8 +111,8 @@ def comparison_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry
 def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) -> Markup:
     """Whether the best of the chosen models is better than each other one, in sentences.
 
-    The best over all examples may be worse on those that two models share, which are the ones compared. The p-values
-    are corrected by Holm's method for the number of tests.
+    The best over all examples may be worse on those that two models share, which are the ones compared. Each pair is
+    tested by itself.
     """
     sign = 1 if column.is_higher_better else -1
     models = sorted(_recomputed(chosen), key=lambda entry: -sign * entry.value)
@@ -122,14 +121,13 @@ def verdict_html(catalogue: Catalogue, column: Column, chosen: Sequence[Entry]) 
         return render("verdict.html", column=column, untested=untested, verdicts=[], tests=[])
     found = [(other, _tested(catalogue, column, models[0], other)) for other in models[1:]]
     tests = [each for _, each in found if isinstance(each, dict) and each["difference"] is not None]
-    corrected = iter(holm([each["permutation_p_value"] for each in tests]).tolist())
     verdicts: list[dict[str, Any]] = []
     for other, each in found:
         problem = each if isinstance(each, str) else f"{words(column.score)} is not defined for one of the models"
         if isinstance(each, str) or each["difference"] is None:
             verdicts.append({"better": models[0], "worse": other, "problem": problem})
             continue
-        difference, bounds, p = each["difference"], each["difference_interval"], next(corrected)
+        difference, bounds, p = each["difference"], each["difference_interval"], each["permutation_p_value"]
         better, worse = (models[0], other) if sign * difference >= 0 else (other, models[0])
         if bounds is not None and difference < 0:
             bounds = [-bounds[1], -bounds[0]]

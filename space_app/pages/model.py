@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from ...hub_datasets.core.skills import skill_profile, verdict
+from ...hub_datasets.reports.skills import skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
@@ -128,7 +128,7 @@ def alike_html(catalogue: Catalogue, name: str) -> Markup:
         ["score", "not told apart from", "models compared"],
         lines,
         title="What it cannot be told apart from",
-        note="Paired permutation tests over images at the 5 % level with Holm's correction, against the recomputed "
+        note="Paired permutation tests over images at the 5 % level, against the recomputed "
         "models with the nearest values.",
     )
 

@@ -19,10 +19,10 @@ from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import ScoresError
 from ...metrics.common.figures import COLOURS
 from ...metrics.common.formatting import words
-from ...metrics.evaluation.errors import matching_margin
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import ROWS, MatchingRow
+from ...metrics.results.errors.outcomes import matching_margin
 from ..board.board import Board
 from ..board.entries import REFERENCE, Column, Entry
 from .common import render

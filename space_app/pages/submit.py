@@ -12,10 +12,10 @@ from gradio.processing_utils import save_bytes_to_cache
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark
-from ...hub_datasets.core.predictions_template import template
+from ...hub_datasets.reports.predictions_template import template
 from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
-from ...metrics.evaluation import lines, title
 from ...metrics.records.schema import RetrievalRow
+from ...metrics.results.scores import by_category, score_rows, title
 from ..board.catalogue import Catalogue
 from ..board.entries import place
 from ..storage.protocol import Storage
@@ -117,7 +117,7 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
 
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
     """A receipt, or the receipt of a preview, with the computed scores."""
-    tables = [(title(result), result.table_scores, lines(result)) for result in receipt.results]
+    tables = [(title(result), result.table_scores, by_category(score_rows(result))) for result in receipt.results]
     return render("receipt.html", receipt=receipt, is_stored=is_stored, tables=tables)
 
 

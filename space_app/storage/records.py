@@ -9,7 +9,7 @@ requests/<id>/<sha256>.parquet   each predictions file as it was uploaded, with 
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
 requests/imports/…               published tables, see ``board.imports``
-results/<id>/<version>.json      results computed by that version of the metrics, see ``metrics.records.results``
+results/<id>/<version>.json      results, see ``metrics.records.results``; the version is `results_version`
 ```
 
 Files are never changed. The id is a hash of user, model and predictions, so repeating a submission gives the same id.
@@ -24,39 +24,34 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ...metrics.common.errors import StorageError, SubmissionError
+from ...hub_datasets.core.benchmarks import get_task, parts_of
+from ...metrics.common.errors import StorageError, SubmissionError, UnknownNameError
 from ...metrics.common.storage import json_hash
+from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result, parse_results
 from .protocol import Storage
 
+if TYPE_CHECKING:
+    from ...hub_datasets import Task
+
 SCHEMA = "vl-assay/submission"
 VERSION = 2
+# Raised by hand when averages or intervals of the same per-example scores change; tests/metrics/test_golden_values.py
+# fails if they change without it. The version of a metric is in its `MetricSpec`.
+ESTIMATION_VERSION = 1
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
 _REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
-_PACKAGE = Path(__file__).parents[2]
-# The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py, the ids of
-# a part in v2.json.
-_COMPUTING = (
-    *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
-    *(
-        "metrics/evaluation/*compute.py",
-        "metrics/modules/module.py",
-        "metrics/*/spec.py",
-        "hub_datasets/*/benchmark.py",
-        "hub_datasets/*/v2.json",
-        "hub_datasets/core/evaluation.py",
-    ),
-)
 DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)
 
 # Stored files never change, so each is read once.
@@ -111,13 +106,13 @@ def get_submission(storage: Storage, id: str) -> Submission:
     return _submission(storage, id, [*paths, *storage.paths(f"results/{id}/")])
 
 
-def results_of(storage: Storage, id: str) -> list[Result]:
-    """The results of a submission by this version of the metrics; empty until they are computed.
+def results_of(storage: Storage, submission: Submission) -> list[Result]:
+    """Return the results of a submission at the current version; empty until they are computed.
 
     Raises:
-        PredictionsError: they are damaged.
+        PredictionsError: the stored results are damaged.
     """
-    path, known = results_path(id), _known.setdefault(storage, {})
+    path, known = results_path(submission), _known.setdefault(storage, {})
     if path not in known:
         if path not in storage.paths(path):
             return []
@@ -146,18 +141,33 @@ def record_path(id: str) -> str:
     return f"requests/{id}/submission.json"
 
 
-def results_path(id: str) -> str:
-    """The path of a submission's results by this version of the metrics."""
-    return f"results/{id}/{metrics_version()}.json"
+def results_path(submission: Submission) -> str:
+    """Return the path of a submission's results at the current version."""
+    tasks = sorted({(predictions["benchmark"], predictions["task"]) for predictions in submission.predictions})
+    return f"results/{submission.id}/{results_version(tuple(tasks))}.json"
 
 
 @cache
-def metrics_version(package: Path = _PACKAGE) -> str:
-    """12 hexadecimal digits of a hash of the code that results depend on."""
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _COMPUTING for path in package.glob(pattern)}):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+def results_version(tasks: tuple[tuple[str, str], ...]) -> str:
+    """Return 12 hexadecimal digits that change when the results of the tasks (benchmark, task) have to be recomputed.
+
+    They are a hash of `ESTIMATION_VERSION`, of the version and the settings of each metric of the tasks and of their
+    parts, and of the ids of the parts. Comments, layout and other benchmarks do not change it.
+    """
+    arithmetic = [
+        [benchmark, part.name, sorted(part.ids), {metric: [get_spec(metric).version, part.metrics[metric]]}]
+        for benchmark, task in tasks
+        for part in _with_parts(benchmark, task)
+        for metric in part.metrics
+    ]
+    return json_hash({"estimation": ESTIMATION_VERSION, "tasks": arithmetic})[:12]
+
+
+def _with_parts(benchmark: str, task: str) -> list[Task]:
+    """Return a task and its parts; nothing for a task that this version no longer has."""
+    with suppress(UnknownNameError):
+        return [get_task(benchmark, task), *parts_of(benchmark, task)]
+    return []
 
 
 def _record(storage: Storage, id: str) -> dict[str, Any] | str:

@@ -200,7 +200,7 @@ def _serve() -> None:
 
 def _import_for(work: Any) -> None:
     """Import what the work uses before memory is limited."""
-    for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.core.evaluation",) if work is _compute else ())):
+    for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.reports.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 
 
@@ -278,10 +278,11 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
 
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
+    from ...hub_datasets.authoring.audit.blind import known_levels
     from ...hub_datasets.core.benchmarks import get_task
-    from ...hub_datasets.core.evaluation import parts_in
-    from ...metrics.evaluation import compute
+    from ...hub_datasets.reports.evaluation import parts_in
     from ...metrics.records.results import write_results
+    from ...metrics.results.compute import compute
 
     results = compute(
         files,
@@ -289,10 +290,11 @@ def _compute(files: list[Path], options: dict[str, Any]) -> None:
         parts=parts_in,
         **options,
     )
-    # An upload's own figures for blind rules are not verified.
+    # An upload's own blind levels are not verified.
     for result in results:
-        for name in ("blind", "blind_parts"):
-            result.benchmark.pop(name, None)
+        about = result.benchmark
+        about.pop("blind_parts", None)
+        about["blind"] = known_levels(about["name"], about["task"], about.get("options") or {})
     write_results(files[0].with_name("results.json"), results)
 
 

@@ -80,7 +80,7 @@ class Receipt:
         flags: what a person should look at, a sentence each.
         predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
             `sketch` of its `scores`, and the `model` named in its metadata.
-        results: as ``metrics.evaluation.compute`` gives them with `OPTIONS`.
+        results: as ``metrics.results.compute`` gives them with `OPTIONS`.
     """
 
     id: str
@@ -144,9 +144,9 @@ def submit(
         raise SubmissionError(f"this submission exists as {id}, but is damaged: {found.problems[0]}; tell a maintainer")
     results = results or _compute_stored(storage, found)
     with suppress(StorageError):  # the request counts; `finish` adds missing results
-        storage.add({results_path(id): results}, f"Results of submission {id}")
+        storage.add({results_path(found): results}, f"Results of submission {id}")
         found = get_submission(storage, id)
-    parsed = parse_results(results, results_path(id))
+    parsed = parse_results(results, results_path(found))
     return Receipt(found.id, found.time, found.status, found.flags, found.predictions, parsed)
 
 
@@ -165,7 +165,7 @@ def preview(
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_compare(draft, user, storage, submissions(storage)))
     status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, results_path(id)))
+    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, "the results"))
 
 
 def finish(storage: Storage) -> list[str]:
@@ -178,10 +178,10 @@ def finish(storage: Storage) -> list[str]:
     there = set(storage.paths("results/"))
     for submission in submissions(storage):
         found = list(submission.problems)
-        if submission.predictions and results_path(submission.id) not in there:
+        if submission.predictions and results_path(submission) not in there:
             try:
                 results = _compute_stored(storage, submission)
-                storage.add({results_path(submission.id): results}, f"Results of submission {submission.id}")
+                storage.add({results_path(submission): results}, f"Results of submission {submission.id}")
             except VLAssayError as error:
                 found.append(str(error))
         problems += [f"the submission {submission.id}: {problem}" for problem in found]

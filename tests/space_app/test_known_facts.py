@@ -10,9 +10,9 @@ from submission_support import MemoryStorage, changed, of_model
 
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_benchmark, get_task
 from vl_assay.metrics.common.errors import DataError, PredictionsError, RateLimitError
-from vl_assay.metrics.evaluation import compute
 from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow, TextSimilarityRow
+from vl_assay.metrics.results.compute import compute
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import Column, chance_levels, of_results
 from vl_assay.space_app.pages import cards
@@ -130,7 +130,7 @@ def test_one_of_several_configurations_fills_the_columns_of_its_category_alone(b
 
 
 def test_a_part_of_a_part_fills_no_column_of_the_whole_part(tmp_path):
-    from vl_assay.hub_datasets.core.evaluation import parts_in
+    from vl_assay.hub_datasets.reports.evaluation import parts_in
     from vl_assay.hub_datasets.sugarcrepe.v2 import IDS
 
     rows = [

@@ -22,7 +22,7 @@ from vl_assay.space_app.submissions.submissions import OPTIONS
 from vl_assay.space_app.submissions.uploads import check_upload
 
 AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
-ORDER = Column("toy_scenes", "order", "aro_itm", "accuracy")
+ORDER = Column("toy_scenes", "order", "itm_accuracy", "accuracy")
 MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
 
 

@@ -109,7 +109,7 @@ def check_nothing_is_lost_or_half_there(storage, clients):
             hashlib.sha256(path.read_bytes()).hexdigest()
         ]
         assert (found.status, found.time) == ("accepted", receipt["time"])
-        [result] = results_of(storage, receipt["id"])
+        [result] = results_of(storage, found)
         assert result.scores == receipt["results"][0]["scores"]
     names = [each.model["name"] for each in there.values()]
     assert len(names) == len(set(names))
@@ -119,7 +119,7 @@ def check_nothing_is_lost_or_half_there(storage, clients):
 def check_all_have_results(storage):
     """After a start the page shows every submission, whatever its sender knows."""
     assert [each.id for each in submissions(storage) if each.status != "accepted"] == []
-    assert [each.id for each in submissions(storage) if results_path(each.id) not in storage.paths("results/")] == []
+    assert [each.id for each in submissions(storage) if results_path(each) not in storage.paths("results/")] == []
 
 
 @pytest.mark.slow

@@ -20,9 +20,10 @@ from vl_assay.metrics.common.errors import (
     UnknownNameError,
 )
 from vl_assay.metrics.common.storage import json_hash
+from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.space_app.board.imports import parse_table, store_table
 from vl_assay.space_app.storage import records
-from vl_assay.space_app.storage.records import metrics_version, results_of, submissions
+from vl_assay.space_app.storage.records import results_of, results_path, results_version, submissions
 from vl_assay.space_app.submissions.submissions import OPTIONS, finish, preview, review, submit, withdraw
 
 TASKS = ("groups", "vqa", "detection", "retrieval")
@@ -49,12 +50,12 @@ def test_a_submission_is_stored_with_its_predictions_and_evaluated_as_by_report(
         assert received == dataclasses.replace(computed, predictions=received.predictions, benchmark=benchmark)
         assert received.blind == {}
     assert [each.predictions["sha256"] for each in receipt.results] == [each.predictions["sha256"] for each in ours]
-    assert results_of(storage, receipt.id) == receipt.results
+    assert results_of(storage, receipt) == receipt.results
     hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
     assert set(storage.files) == {
         f"requests/{receipt.id}/submission.json",
         *(f"requests/{receipt.id}/{sha256}.parquet" for sha256 in hashes),
-        f"results/{receipt.id}/{metrics_version()}.json",
+        results_path(receipt),
     }
     record = json.loads(storage.read(f"requests/{receipt.id}/submission.json"))
     assert record["model"] == MODEL | {"name": "mock:shuffled", "parameters": 1_500_000}
@@ -254,39 +255,46 @@ def test_results_that_could_not_be_stored_are_computed_later(toy, error):
             submit(storage, predictions, MODEL, now=at(0))
     [found] = submissions(storage)
     assert found.status == "pending"
-    assert results_of(storage, found.id) == []
+    assert results_of(storage, found) == []
     storage.error = None
     assert finish(storage) == []
     receipt = submit(storage, predictions, MODEL, now=at(9))
     assert (receipt.status, receipt.time) == ("accepted", found.time)
-    assert results_of(storage, found.id) == receipt.results
+    assert results_of(storage, found) == receipt.results
 
 
-def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage, monkeypatch):
+def test_a_new_version_of_the_estimation_has_everything_computed_again(toy, storage, monkeypatch):
     receipt = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, now=at(0))
-    old = metrics_version()
-    monkeypatch.setattr(records, "metrics_version", lambda: "0123456789ab")
+    old = results_path(receipt)
+    results_version.cache_clear()
+    monkeypatch.setattr(records, "ESTIMATION_VERSION", 0)
     assert finish(storage) == []
-    assert storage.paths("results/") == sorted(f"results/{receipt.id}/{v}.json" for v in (old, "0123456789ab"))
-    assert results_of(storage, receipt.id) == receipt.results
+    assert storage.paths("results/") == sorted([old, results_path(receipt)])
+    assert results_of(storage, receipt) == receipt.results
     files = dict(storage.files)
     assert finish(storage) == []
     assert storage.files == files
+    results_version.cache_clear()
 
 
-def test_the_version_follows_the_code_that_computes(tmp_path):
-    computing = ("metrics/functional/checks.py", "metrics/a/spec.py", "hub_datasets/b/benchmark.py")
-    computing += ("hub_datasets/b/v2.json", "hub_datasets/core/evaluation.py")
-    others = ("metrics/a/app.py", "metrics/modules/page.py", "metrics/a/README.md", "space_app/pages/plots.py")
-    seen = [metrics_version(tmp_path)]
-    for path in (*computing, *others):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("1")
-        metrics_version.cache_clear()
-        seen.append(metrics_version(tmp_path))
-    assert len({*seen[:6]}) == 6
-    assert {*seen[6:]} == {seen[5]}
-    assert {len(version) for version in seen} == {12}
+def test_the_version_follows_the_metrics_of_a_submissions_tasks_and_no_others(monkeypatch):
+    tasks = (("sugarcrepe", "itm"),)
+
+    def version():
+        results_version.cache_clear()
+        return results_version(tasks)
+
+    before = version()
+    assert version() == before != results_version((("winoground", "groups"),))
+    for metric, is_another in (("sugarcrepe_itm", True), ("group_match", False)):
+        spec = dataclasses.replace(get_spec(metric), version=2)
+        with monkeypatch.context() as context:
+            context.setattr(
+                records, "get_spec", lambda name, spec=spec, m=metric: spec if name == m else get_spec(name)
+            )
+            assert (version() != before) is is_another
+    assert results_version((("gone", "task"),)) == results_version((("gone", "other"),))
+    results_version.cache_clear()
 
 
 def test_too_many_submissions_in_an_hour_wait_for_the_oldest_to_pass(toy, storage, monkeypatch):
@@ -394,7 +402,7 @@ def test_records_reviews_results_and_predictions_that_were_edited_are_told_of(to
     receipt = submit(storage, [toy.predictions("vqa", "shuffled")], MODEL, "someone", now=at(0))
     review(storage, receipt.id, "withdrawn", "a copy", "maintainer", now=at(1))
     [review_path] = storage.paths(f"requests/{receipt.id}/reviews/")
-    record, results = f"requests/{receipt.id}/submission.json", f"results/{receipt.id}/{metrics_version()}.json"
+    record, results = f"requests/{receipt.id}/submission.json", results_path(receipt)
 
     def edited(path, before, after):
         other = MemoryStorage()
@@ -407,7 +415,7 @@ def test_records_reviews_results_and_predictions_that_were_edited_are_told_of(to
     [found] = submissions(edited(review_path, b"withdrawn", b"accepted"))
     assert (found.status, "changed since it was written" in found.problems[0]) == ("flagged", True)
     with pytest.raises(PredictionsError, match="was changed since it was written"):
-        results_of(edited(results, b'"n": 80', b'"n": 81'), receipt.id)
+        results_of(edited(results, b'"n": 80', b'"n": 81'), receipt)
 
 
 ODD_FIELDS = (

@@ -96,7 +96,7 @@ BAD = {
     "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "other data or metrics: its fingerprint"),
     "another split": ("order", {"metadata": said("benchmark", split="train")}, "its split is 'train'"),
     "no metrics": ("order", {"metadata": lambda m: m["benchmark"].pop("metrics") and None}, "its metrics is None"),
-    "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"its metrics is \{\}, .*aro_itm.*"),
+    "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"its metrics is \{\}, .*itm_accuracy.*"),
     "other settings": (
         "retrieval",
         {"metadata": said("benchmark", metrics={"retrieval_recall": {"pool": "shared", "ks": [10]}})},

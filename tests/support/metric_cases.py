@@ -36,7 +36,7 @@ class Case:
         settings: arguments that are not one per row.
         depends_on_scale: results that a monotone rescaling of scores may change.
         counts: results that double when every row is repeated.
-        twice: the inputs with every row repeated.
+        twice: the inputs with every row repeated; None if that is another set.
     """
 
     random: Callable[[Rng, int], Inputs]
@@ -45,7 +45,7 @@ class Case:
     settings: Inputs = field(default_factory=dict)
     depends_on_scale: tuple[str, ...] = ()
     counts: tuple[str, ...] = ("n",)
-    twice: Callable[[Inputs], Inputs] = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
+    twice: Callable[[Inputs], Inputs] | None = lambda inputs: {name: rows + rows for name, rows in inputs.items()}
 
     def with_scores(self, inputs: Inputs, change: Callable[[float], float]) -> Inputs:
         """A copy of the inputs with every score changed."""
@@ -177,12 +177,6 @@ def _pairs_twice(inputs: Inputs) -> Inputs:
     return {name: rows + (copies if name == "pair_ids" else rows) for name, rows in inputs.items()}
 
 
-def _matrices_twice(inputs: Inputs) -> Inputs:
-    """The same images once more, as a set of their own: in one set each would have two right images."""
-    n = len(inputs["predictions"])
-    return {name: rows + rows for name, rows in inputs.items()} | {"conditions": ["one"] * n + ["other"] * n}
-
-
 CASES: dict[str, Case] = {
     "aro_itm": _matching(5, ("on", "under", "eating", "feeding")),
     "artifact_gap": Case(
@@ -219,11 +213,12 @@ CASES: dict[str, Case] = {
         counts=("n", "wins", "losses"),
     ),
     "paired_question_accuracy": Case(_questions, lambda rng, n: _flat(_questions(rng, n))),
+    "itm_accuracy": _matching(4, ("negation", "count", "spatial")),
     "retrieval_recall": Case(
         _retrieval,
         lambda rng, n: _flat(_retrieval(rng, n)),
         counts=("n", "n_images", "n_captions"),
-        twice=_matrices_twice,
+        twice=None,  # an image that is there twice competes with its copy
     ),
     "set_accuracy": Case(
         _sets,

@@ -1,24 +1,18 @@
-"""Candidates: captions made of a positive caption, for people to review; the file between `generate` and `review`.
+"""Candidates: captions made of a positive caption, for people to review; see `made` for the columns of their file.
 
-It has one JSON object in each line:
-
-    {"id": "17/replace_obj", "image": "images/17.jpg", "caption": "a cat on a mat", "candidate": "a dog on a mat",
-     "kind": "replace_obj", "is_positive": false, "source": "some-model", "detail": {"old": "cat", "new": "dog"}}
-
-A hard positive (`is_positive`) is meant to be true of the image, a hard negative to be false.
+{"id": "17/replace_obj", "image": "images/17.jpg", "caption": "a cat on a mat", "candidate": "a dog on a mat",
+ "kind": "replace_obj", "is_positive": false, "source": "some-model", "detail": {"old": "cat", "new": "dog"}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from .pairs import Pair
+from .made import CANDIDATES_FILE
 from .tables import read_records
-
-CANDIDATES_FILE = "candidates.jsonl"
 
 
 class Candidate(NamedTuple):
@@ -42,7 +36,7 @@ class Candidate(NamedTuple):
 
 
 def read_candidates(path: str | Path) -> list[Candidate]:
-    """The candidates of a file, or of ``candidates.jsonl`` in a folder, in their order.
+    """Read the candidates of a file, or of ``candidates.jsonl`` in a folder, in their order.
 
     Raises:
         DataError: there is no such file, or see `read_records`.
@@ -52,12 +46,3 @@ def read_candidates(path: str | Path) -> list[Candidate]:
     if not path.is_file():
         raise DataError(f"there are no candidates in {path}; `vl-assay generate` writes such files")
     return read_records(path, Candidate)
-
-
-def to_pairs(candidates: Sequence[Candidate]) -> list[Pair]:
-    """The hard negatives as pairs with the kind as category, in their order."""
-    return [
-        Pair(each.id, each.image, each.caption, each.candidate, each.kind)
-        for each in candidates
-        if not each.is_positive
-    ]

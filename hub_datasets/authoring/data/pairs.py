@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....metrics.common.errors import DataError
-from ...core.benchmarks import Task, benchmark_names
+from ...core.benchmarks import Task, adopt, benchmark_names
 from ...core.repository import BUILD_FILE
+from .made import image_file, relative_image
 from .tables import Table, check_rows, read_tables, write_rows
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Pair(NamedTuple):
     """A positive caption, as released, and a hard negative, with a unique id and the category of what it tests.
 
-    `image` is the key of the image's content or the name of its file; "" where unknown.
+    `image` is the path of the image's file, the key of its content or another name of it; "" if it is unknown.
     """
 
     id: str
@@ -60,14 +61,14 @@ def read_pairs(
     Warns:
         UserWarning: tasks of a whole benchmark that have no pairs and are left out.
     """
-    text = str(reference)
+    text = adopt(str(reference))
     if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
         if columns:
             raise DataError(f"{text} is a benchmark, whose columns are known; leave out --column {', '.join(columns)}")
         pairs = list(_benchmark_pairs(text, data_dir, options))
     else:
         tables = read_tables(text, Pair._fields, ("positive", "negative"), columns or {}, options=options)
-        in_folder = len(tables) > 1 or Path(text).expanduser().is_dir()
+        in_folder = len(tables) > 1 or (Path(text).expanduser().is_dir() and not tables[0].is_made)
         pairs = [pair for table in tables for pair in _table_pairs(table, in_folder=in_folder)]
     check_rows(text, pairs)
     return pairs
@@ -79,7 +80,7 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
     `example` is the row's id, `captions` the number of its captions. In a benchmark with several tasks of pairs ids are
     `prefixed` with the task, for which `has_pairs` holds.
     """
-    true_ones = count_positives(task)
+    true_ones = task.positives or captions
     places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
     for number, (right, wrong) in enumerate(places):
         suffix = f"#{number}" if len(places) > 1 else ""
@@ -88,19 +89,15 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
 
 def has_pairs(task: Task) -> bool:
     """Return whether the rows of a task have one image, positive captions and negatives."""
-    return len(task.images) == 1 and 0 < count_positives(task) < len(task.captions)
+    return len(task.images) == 1 and task.positives is not None and task.positives < len(task.captions)
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
-    """Write pairs as JSON lines, atomically, for `read_pairs`; raises `StorageError`."""
-    write_rows(pairs, path)
+    """Write pairs as JSON lines, atomically, for `read_pairs`; raises `StorageError`.
 
-
-def count_positives(task: Task) -> int:
-    """Return the number of columns with positive captions, whose names lack "negative"; 0 unless it is matching."""
-    if task.task_type != "matching":
-        return 0
-    return sum("negative" not in column for column in task.captions)
+    Images that are files are named relative to the folder of the table.
+    """
+    write_rows((pair._replace(image=relative_image(pair.image, path.parent)) for pair in pairs), path)
 
 
 def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Iterator[Pair]:
@@ -144,4 +141,4 @@ def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:
         category = table.name if category in (None, "") else str(category)
         for number, negative in enumerate(negatives):
             suffix = f"#{number}" if len(negatives) > 1 else ""
-            yield Pair(id + suffix, table.image(row), positives[0], negative, category)
+            yield Pair(id + suffix, image_file(table.image(row), table.folder), positives[0], negative, category)

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_atomically
-from ...core.benchmarks import benchmark_names
+from ...core.benchmarks import adopt, benchmark_names
 from ...core.image_keys import content_key
 from ...core.images import DECODING_ERRORS, open_checked
 from ...core.repository import BUILD_FILE
-from .pairs import count_positives
 from .tables import Table, check_rows, read_tables
 
 _FIELDS = ("caption", "image", "id")
@@ -58,7 +57,7 @@ def read_captions(
         DataError: there are no captions, a column is missing, a caption is empty or not text, an id comes twice, or an
             image cannot be read.
     """
-    text = str(reference)
+    text = adopt(str(reference))
     keep = None if images is None else Path(images)
     if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
         found = _benchmark_captions(text, data_dir, keep)
@@ -67,6 +66,11 @@ def read_captions(
         pictures = "first" if keep else "skip"
         tables = read_tables(text, _FIELDS, ("caption",), columns or {}, pictures=pictures, options=options)
         found = (each for table in tables for each in _table_captions(table, keep, in_folder=len(tables) > 1))
+        if tables[0].is_made:  # one row for each candidate of a caption
+            rows: dict[tuple[str, str], Captioned] = {}
+            for row in found:
+                rows.setdefault((row.image, row.caption), row)
+            found = iter(rows.values())
     captions = list(itertools.islice(found, limit))
     check_rows(text, captions)
     return captions
@@ -107,7 +111,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
     seen: set[tuple[str, str]] = set()
     for data in usable:
         # A retrieval task has positive captions alone.
-        positives = count_positives(data.task) or None
+        positives = data.task.positives
         for example in data.examples:
             key = example.images[0]
             image = data.image_names.get(key, key.removeprefix("file:"))

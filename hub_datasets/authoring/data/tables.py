@@ -21,7 +21,8 @@ from ....metrics.common.user_files import list_files, read_values
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
-from ...core.stored_images import open_parquet
+from ...sources.stored_images import open_parquet
+from .made import MADE_FILES, Keyed, hard_negatives, made_table
 
 HUB = "hf://datasets/"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -48,8 +49,6 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "id": ("id",),
 }
 
-# A row with its key in a JSON object, or its number from 0.
-Keyed = tuple[str, Mapping[str, Any]]
 # Of a dataset on the Hub: prefer columns of images to columns of their names, or the reverse, or do not download them.
 Pictures = Literal["first", "last", "skip"]
 
@@ -74,6 +73,11 @@ class Table:
     rows: Iterable[Keyed]
     columns: Mapping[str, str]
     folder: Path | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether an authoring command wrote it, see `made`."""
+        return self.folder is not None and Path(self.source).name in MADE_FILES
 
     def value(self, row: Mapping[str, Any], field: str) -> Any:
         """The cell of a field, None where the table has no such column."""
@@ -144,8 +148,8 @@ def read_tables(
     """The tables of a file, of a folder or of a dataset on the Hub; the latter is streamed.
 
     Args:
-        reference: a file that ends in one of ``SUFFIXES``; a folder of images with one of ``METADATA_FILES``, or of
-            such files; or ``"hf://datasets/owner/name"``, with ``/config`` where there are several.
+        reference: a file that ends in one of ``SUFFIXES``; a folder in the format of `made`, of images with one of
+            ``METADATA_FILES``, or of such files; or ``"hf://datasets/owner/name"``, with ``/config`` if it has several.
         fields: the fields to look for, some of ``COLUMNS``.
         required: those that every table must have.
         columns: the user's column for some fields.
@@ -165,14 +169,15 @@ def read_tables(
         raise DataError(f"{reference} is a file or folder, which has no {', '.join(options)}; leave the options out")
     tables = []
     for path in _find_tables(Path(reference).expanduser()):
-        rows = read_rows(path)
+        rows: Sequence[Keyed] = read_rows(path)
+        rows = hard_negatives(str(path), rows) if "negative" in fields else rows
         found = list(dict.fromkeys(column for _, row in rows for column in row))
         tables.append(Table(str(path), path.stem, rows, choose(str(path), found), path.parent))
     return tables
 
 
 def _find_tables(path: Path) -> list[Path]:
-    """The file itself, the table of a folder of images, or all tables of another folder."""
+    """Return the file itself, the table of a folder of images or of an authoring command, or all tables of a folder."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -184,6 +189,8 @@ def _find_tables(path: Path) -> list[Path]:
             f"a file ({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
             + (f". Did you mean {close[0]!r}?" if close else "")
         )
+    if made := made_table(path):
+        return [made]
     found = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
     found = found or [file for file in list_files(path) if file.suffix.lower() in SUFFIXES]
     if not found:

@@ -27,7 +27,6 @@ Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,7 +42,8 @@ from ....metrics.common.documents import Part, print_tables, simple_table
 from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
 from ...chat.calls import Stopped, Usage, read_answers
-from ..data.candidates import CANDIDATES_FILE, Candidate
+from ..data.candidates import Candidate
+from ..data.made import CANDIDATES_FILE, relative_image
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
@@ -341,7 +341,9 @@ def _write_report(
             report.made[job.kind] += 1
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
-    write_rows((each._replace(image=_relative(each.image, out)) for each in report.candidates), out / CANDIDATES_FILE)
+    write_rows(
+        (each._replace(image=relative_image(each.image, out)) for each in report.candidates), out / CANDIDATES_FILE
+    )
     return report
 
 
@@ -364,13 +366,6 @@ def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Ite
     for item in captions:
         for kind in dict.fromkeys(kinds):
             yield from (Job(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
-
-
-def _relative(image: str, folder: Path) -> str:
-    """The path of an image relative to a folder; URLs and names of other things stay as they are."""
-    if not image or "://" in image or not Path(image).is_file():
-        return image
-    return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()
 
 
 def print_plan(estimate: Estimate, captions: int, out: Path) -> None:

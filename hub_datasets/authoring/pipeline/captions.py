@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,20 +33,19 @@ from ....metrics.records.predictions import file_hash
 from ...core.benchmarks import benchmark_names, code_hash
 from ...core.repository import BUILD_FILE
 from ..audit.audit import failures
-from ..data.candidates import CANDIDATES_FILE, read_candidates, to_pairs
+from ..data.candidates import Candidate, read_candidates
+from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX, KEPT, PAIRS_FILE, REVIEWED_FILE
 from ..data.pairs import Pair, read_pairs, write_pairs
-from ..data.sources import Captioned, read_captions
+from ..data.sources import Captioned, keep_image, read_captions
 from ..data.tables import read_rows, write_rows
 from ..review.candidates import agreement, count_statuses
-from ..review.journal import SUFFIX
 from .folder import build_repository, write_folder
 from .settings import IMAGES, MADE_FILE, Settings, reviewed
 from .stages import STAGE_FILE, Result, Stage
 
 STAGES = ("captions", "generate", "review", "audit", "refine", "final-audit", "build")
 CAPTIONS_FILE = "captions.jsonl"
-REVIEWED_FILE, KEPT_FILE = "reviewed.jsonl", "reviewed.pairs.jsonl"
-PAIRS_FILE, AUDIT_FILE = "pairs.jsonl", "audit.json"
+AUDIT_FILE = "audit.json"
 
 
 class AuditFailed(VLAssayError):
@@ -55,9 +56,9 @@ def caption_stages(settings: Settings) -> list[Stage]:
     """Return the stages of a benchmark of captions, in their order."""
     work = settings.work
     captions, candidates = work / "captions" / CAPTIONS_FILE, work / "generate" / CANDIDATES_FILE
-    kept, refined = work / "review" / KEPT_FILE, work / "refine" / PAIRS_FILE
+    kept, refined = work / "review" / REVIEWED_FILE, work / "refine" / PAIRS_FILE
     audits = (work / "audit" / AUDIT_FILE, work / "final-audit" / AUDIT_FILE)
-    journal = work / "review" / f"candidates{SUFFIX}"
+    journal = work / "review" / f"candidates{JOURNAL_SUFFIX}"
     records = tuple(work / name / STAGE_FILE for name in STAGES[:-1])
     built = (settings.folder / MADE_FILE, settings.repository / BUILD_FILE)
 
@@ -66,13 +67,14 @@ def caption_stages(settings: Settings) -> list[Stage]:
         return Stage(work / name, own, reads, partial(do, settings), **options)
 
     reading = source_settings(settings)
+    given = {"given": reading["content"]} if settings.given else {}
     generating = ("kinds", "rules", "model", "prompts", "each", "seed")
     refining = ("kinds", "scorer", "learned", "grid", "seed", "fewest_pairs")
     building = ("name", "source", "licence", "copy_images", "max_blind_accuracy")
     return [
         stage("captions", _read, (), settings=reading),
-        stage("generate", _generate, (captions,), *generating, keeps=True),
-        stage("review", _review, (candidates, journal), "review", "annotators", keeps=True),
+        stage("generate", _generate, (captions,), *generating, settings=given, keeps=True),
+        stage("review", _review, (candidates, journal), "asks_people", "annotators", keeps=True),
         stage("audit", partial(_audit, kept), (kept,), "name", "seed"),
         stage("refine", _refine, (kept,), *refining),
         stage("final-audit", partial(_audit, refined), (refined,), "name", "seed"),
@@ -136,6 +138,8 @@ def _generate(settings: Settings, folder: Path) -> Result:
     from ..generate.language_models import open_model
 
     captions = stage_captions(settings)
+    if settings.given:
+        return _take(settings, captions, folder)
     options: dict[str, Any] = {"each": settings.each, "seed": settings.seed}
     if settings.model is None:
         report = generate_by_rule(captions, folder, settings.kinds, **options)
@@ -154,34 +158,50 @@ def _generate(settings: Settings, folder: Path) -> Result:
     return {"summary": summary, **report.as_json(), "seed": settings.seed, "by_model": settings.model is not None}
 
 
+def _take(settings: Settings, captions: Sequence[Captioned], folder: Path) -> Result:
+    """Write the pairs of the source that belong to the captions as candidates."""
+    known = {(Path(row.image).name, row.caption) for row in captions}
+    candidates = []
+    for pair in read_pairs(settings.source):
+        image = Path(keep_image(Path(pair.image).read_bytes(), pair.image, settings.images))
+        if (image.name, pair.positive) in known:
+            texts = (str(image), pair.positive, pair.negative)
+            candidates.append(Candidate(pair.id, *texts, pair.category, False, settings.public_source))
+    made = Counter(row.kind for row in candidates)
+    for kind in made:
+        if not re.fullmatch(r"\w+", kind):
+            raise DataError(f"{kind!r} cannot name a kind of negatives; use letters, digits and _")
+    write_rows(candidates, folder / CANDIDATES_FILE)
+    summary = f"{len(candidates):,} pairs of {settings.public_source}"
+    return {"summary": summary, "source": settings.public_source, "made": made, "rejected": {}, "by_model": False}
+
+
 def _review(settings: Settings, folder: Path) -> Result:
     """Write the candidates for review, and export those that people keep once all are judged."""
     # The page shows the images of one folder.
     candidates = [each._replace(image=Path(each.image).name) for each in read_candidates(settings.work / "generate")]
-    if not settings.review:
-        write_rows(candidates, folder / CANDIDATES_FILE)
-        write_pairs(to_pairs(candidates), folder / KEPT_FILE)
+    if not settings.asks_people:
+        write_rows(candidates, folder / REVIEWED_FILE)
         return {"summary": "skipped", "candidates": len(candidates), "annotators": {}}
     desk = reviewed(settings, "candidates", candidates, folder / CANDIDATES_FILE)
     desk.export(folder / REVIEWED_FILE)
-    pairs, standing = len(read_rows(folder / KEPT_FILE)), desk.standing()
+    statuses, standing = count_statuses(desk.results()), desk.standing()
     # The card shows this, so annotators stay anonymous.
     annotators = {f"annotator {place}": len(own) for place, own in enumerate(standing.values(), 1)}
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
     return {
-        "summary": f"{pairs:,} of {len(candidates):,} candidates kept by {people}",
+        "summary": f"{statuses[KEPT]:,} of {len(candidates):,} candidates kept by {people}",
         "candidates": len(candidates),
-        "pairs": pairs,
+        "pairs": statuses[KEPT],
         "annotators": annotators,
-        "statuses": count_statuses(desk.results()),
+        "statuses": statuses,
         "agreement": [row._asdict() for row in agreement(standing)] if len(annotators) > 1 else [],
     }
 
 
 def _read_kept(path: Path) -> list[Pair]:
-    if not path.read_text(encoding="utf-8").strip():
-        raise DataError(f"{path} has no pairs: the review kept none; make other candidates, or review them again")
-    return read_pairs(path)
+    """Read the pairs of a stage, with the names that their images have in the stage of captions."""
+    return [pair._replace(image=Path(pair.image).name) for pair in read_pairs(path)]
 
 
 def _audit(pairs_file: Path, settings: Settings, folder: Path) -> Result:
@@ -208,14 +228,15 @@ def _refine(settings: Settings, folder: Path) -> Result:
     from ..refine.refine import blind_scorers, refine
     from ..refine.report import print_refinement, write_refinement
 
-    pairs = _read_kept(settings.work / "review" / KEPT_FILE)
+    pairs = _read_kept(settings.work / "review" / REVIEWED_FILE)
     with Console(stderr=True).status("refine"):
         scorers = blind_scorers(pairs, settings.scorer or ())
         refined = refine(pairs, scorers, learned=settings.learned, grid=settings.grid, seed=settings.seed)
     print_refinement(refined.record)
     write_refinement(refined, folder, settings.name)
     sizes = Counter(pair.category for pair in refined.kept)
-    order = [kind for kind in settings.kinds if sizes[kind] >= settings.fewest_pairs]
+    kinds = settings.kinds if not settings.given else dict.fromkeys(pair.category for pair in pairs)
+    order = [kind for kind in kinds if sizes[kind] >= settings.fewest_pairs]
     kept = [pair for kind in order for pair in refined.kept if pair.category == kind]
     if not kept:
         raise DataError(
@@ -237,7 +258,7 @@ def _build(settings: Settings, folder: Path) -> Result:
     after = read(f"final-audit/{AUDIT_FILE}")
     if found := failures(after, settings.max_blind_accuracy):
         raise AuditFailed("\n".join(found))
-    pairs = read_pairs(settings.work / "refine" / PAIRS_FILE)
+    pairs = _read_kept(settings.work / "refine" / PAIRS_FILE)
     records = {"before": read(f"audit/{AUDIT_FILE}"), "after": after, "refinement": read("refine/report.json")}
     results = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}
     write_folder(settings, pairs, records | {"results": results})

@@ -26,10 +26,10 @@ import numpy as np
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
 from ...core.repository import BUILD_FILE
+from ..data.made import JOURNAL_SUFFIX
 from ..data.sources import keep_image, read_captions
 from ..data.tables import read_records, read_rows, write_rows
 from ..review.construction import Group, Picture, Proposal, group_problem
-from ..review.journal import SUFFIX
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
 from ..text.phrases import noun_phrases
@@ -54,7 +54,7 @@ def detection_stages(settings: Settings) -> list[Stage]:
         Stage(
             work / name,
             review | own.get(name, {}),
-            (kept[before], work / name / f"{name}{SUFFIX}"),
+            (kept[before], work / name / f"{name}{JOURNAL_SUFFIX}"),
             partial(_do_step, name, before, settings),
             keeps=True,
         )

@@ -18,25 +18,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ....metrics.common.storage import new_folder, write_text
 from ...core import benchmarks
-from ...core.build import build_with, data_errors
+from ...core.build import build, data_errors
 from ..audit.report import accuracy, write_card
+from ..data.made import PAIRS_FILE
 from ..data.pairs import Pair, write_pairs
 from ..generate.paper_prompts import PROMPT_SETS
 from ..refine.report import to_markdown
 from ..review.agreement import Agreement, agreement_cells
 from .settings import MADE_FILE, Settings
 
-PAIRS_FILE, IMAGES_FILE = "pairs.jsonl", "images.zip"
+IMAGES_FILE = "images.zip"
 _TAGS = ("compositionality", "hard-negatives", "image-text-matching", "vision-language", "benchmark")
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -53,7 +52,7 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
         DataError: an image cannot be read.
         StorageError: it cannot be written.
     """
-    source = _public_source(settings)
+    source = settings.public_source
     kinds = dict.fromkeys(pair.category for pair in pairs)
     images_from = "" if settings.copy_images else f"the images of {source}, in --data-dir"
     names = {
@@ -82,31 +81,8 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
 
 def build_repository(settings: Settings) -> None:
     """Build the dataset repository of a benchmark's folder, wherever that is."""
-    folder = settings.folder
-    module = load_builder(folder)
-    builder = getattr(module, _class_name(folder.name))
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    options = {"with_images": settings.copy_images}
-    build_with(builder, folder.name, card, settings.repository, module.KINDS, None, options)
-
-
-def load_builder(folder: Path) -> ModuleType:
-    """Import the builder of a folder as if that were one of our benchmarks, without writing compiled code there."""
-    path = folder / "builder.py"
-    # Under a name of its own, so that a later import of a benchmark of ours is not affected.
-    module = ModuleType(f"{__name__}_builder")
-    module.__package__ = f"{benchmarks.__name__.rsplit('.', 2)[0]}.{folder.name}"
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
-    return module
-
-
-def _public_source(settings: Settings) -> str:
-    """Return the source as the card names it: of a file or folder only its name."""
-    path = Path(settings.source).expanduser()
-    is_ours = settings.source.partition("/")[0] in benchmarks.benchmark_names()
-    return path.resolve().name if not is_ours and path.exists() else settings.source
+    name = benchmarks.adopt(str(settings.folder.resolve()))
+    build(name, settings.repository, options={"with_images": settings.copy_images})
 
 
 def _title(settings: Settings) -> str:

@@ -34,7 +34,9 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Non
         VLAssayError: settings that contradict each other.
     """
     stages = stages_of(settings)
-    if not settings.detection and settings.rules == (settings.model is not None):
+    if settings.given and (settings.rules or settings.model):
+        raise VLAssayError(f"{settings.source} has pairs already; leave out --rules and --model")
+    if not (settings.detection or settings.given) and settings.rules == (settings.model is not None):
         raise VLAssayError("give --rules for candidates made by rule, or --model (with --base-url), and not both")
     with alone_in(settings.work):
         run_stages(stages, say)
@@ -56,7 +58,8 @@ def print_progress(settings: Settings) -> None:
     states = states_of(stages)
     title = f"{settings.name}, made in {settings.work}"
     print_tables([simple_table(("stage", "state", "result"), states, title=title)])
-    if not settings.rules and any(name == "generate" and state.startswith("next") for name, state, _ in states):
+    is_next = any(name == "generate" and state.startswith("next") for name, state, _ in states)
+    if is_next and not (settings.rules or settings.given):
         captions = stage_captions(settings)
         estimate = plan(captions, settings.kinds, each=settings.each, prompts=settings.prompts)
         print_plan(estimate, len(captions), settings.work / "generate")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ....metrics.statistics.bootstrap import check_share
+from ....metrics.estimation.bootstrap import check_share
 from ...core import benchmarks
 from ..config import BenchmarkConfig
+from ..data.made import CANDIDATES_FILE, MADE_FILES, made_table
 from ..data.tables import write_rows
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
 from ..generate.paper_prompts import PROMPT_SETS
@@ -60,6 +61,26 @@ class Settings(BenchmarkConfig):
         return {"columns": columns, "split": self.split, "limit": self.limit, "data_dir": self.data_dir}
 
     @property
+    def given(self) -> str:
+        """Return the name of the table of pairs in the source, see `data.made`; "" if it has captions alone."""
+        path = Path(self.source).expanduser()
+        table = made_table(path) if path.is_dir() else path
+        is_ours = self.source.partition("/")[0] in benchmarks.benchmark_names()
+        return table.name if table and table.name in MADE_FILES and table.is_file() and not is_ours else ""
+
+    @property
+    def asks_people(self) -> bool:
+        """Return whether people review the candidates; pairs that were reviewed or refined are not reviewed again."""
+        return self.review and self.given in ("", CANDIDATES_FILE)
+
+    @property
+    def public_source(self) -> str:
+        """Return the source as the card names it: of a file or folder only its name."""
+        path = Path(self.source).expanduser()
+        is_ours = self.source.partition("/")[0] in benchmarks.benchmark_names()
+        return path.resolve().name if not is_ours and path.exists() else self.source
+
+    @property
     def images(self) -> Path:
         """Return the folder of the copied images."""
         return self.work / ("images" if self.detection else "captions") / IMAGES
@@ -83,7 +104,7 @@ def check_settings(settings: Settings, stages: Iterable[str]) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "authoring":
         raise DataError(f"{name!r} cannot name a benchmark; use small letters, digits and _, as in my_photos")
     ours = Path(benchmarks.__file__).parents[1] / name
-    if name in benchmarks.benchmark_names() and not (ours / MADE_FILE).exists():
+    if (ours / "benchmark.py").exists() and not (ours / MADE_FILE).exists():
         raise DataError(f"there is a benchmark {name} already; choose another name")
     if folder.exists() and not (folder / MADE_FILE).is_file():
         raise StorageError(f"{folder} exists and was not written by new-benchmark; choose another name or folder")

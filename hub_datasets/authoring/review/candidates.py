@@ -11,10 +11,9 @@ from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError
 from ....metrics.common.wording import mark_changes
 from ..data.candidates import Candidate, read_candidates
-from ..data.pairs import Pair, write_pairs
+from ..data.made import KEPT, image_file, relative_image
 from ..data.tables import write_rows
 from .agreement import Agreement, agree_on, agreement_parts
-from .desk import pairs_path
 from .journal import Answers, Decision
 from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on
 from .pictures import Pictures
@@ -52,7 +51,7 @@ def verdict(candidate: str, decisions: Sequence[Decision]) -> tuple[str, str]:
     kept.sort(key=lambda decision: decision.time)
     votes = Counter(decision.answer("text") or candidate for decision in kept)
     best = [text for text, count in votes.items() if count == max(votes.values())]
-    return "kept", candidate if candidate in best else best[0]
+    return KEPT, candidate if candidate in best else best[0]
 
 
 def judge(
@@ -78,7 +77,7 @@ def judge(
 
 def count_statuses(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return the numbers of candidates kept, dropped and undecided."""
-    return {status: sum(row["status"] == status for row in rows) for status in ("kept", "dropped", "undecided")}
+    return {status: sum(row["status"] == status for row in rows) for status in (KEPT, "dropped", "undecided")}
 
 
 def agreement(standing: Standing) -> list[Agreement]:
@@ -95,18 +94,15 @@ def agreement(standing: Standing) -> list[Agreement]:
     return rows
 
 
-def export(rows: Sequence[Mapping[str, Any]], path: Path) -> str:
-    """Write judged candidates, and the kept hard negatives to ``NAME.pairs.jsonl``; return a summary.
+def export(rows: Sequence[Mapping[str, Any]], path: Path, pictures: Pictures) -> str:
+    """Write judged candidates, see `data.made`, with images relative to their new folder; return a summary."""
 
-    Hard positives make no pairs.
-    """
-    write_rows(rows, path)
-    kept = [row for row in rows if row["status"] == "kept" and not row["is_positive"]]
-    write_pairs(
-        [Pair(row["id"], row["image"], row["caption"], row["text"], row["kind"]) for row in kept], pairs_path(path)
-    )
+    def moved(image: str) -> str:
+        return relative_image(image_file(image, pictures.folder), path.parent)
+
+    write_rows(({**row, "image": moved(row["image"])} for row in rows), path)
     counts = ", ".join(f"{count:,} {status}" for status, count in count_statuses(rows).items())
-    return f"{counts}; written to {path}, and {len(kept):,} kept pairs to {pairs_path(path)}"
+    return f"{counts}; written to {path}, which `vl-assay audit` and `refine` read"
 
 
 def _show(candidate: Candidate) -> Shown:

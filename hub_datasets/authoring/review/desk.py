@@ -12,7 +12,8 @@ from typing import Any
 
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError, check_known
-from .journal import SUFFIX, Answers, DecisionJournal
+from ..data.made import JOURNAL_SUFFIX
+from .journal import Answers, DecisionJournal
 from .page import Question, ReviewPage, Standing, decisions_on
 from .pictures import Pictures
 from .similar import Embedder, SimilarImages, histograms
@@ -114,13 +115,10 @@ class Desk:
         path = Path(path)
         if path.suffix != ".jsonl":
             raise DataError(f"{path} ends in {path.suffix!r}; decisions are exported as .jsonl")
-        for written in (path, pairs_path(path)):
-            is_reviewed = self._reviewed is not None and written.resolve() == self._reviewed.resolve()
-            if is_reviewed or written.name.endswith(SUFFIX) or written.name == "journal.jsonl":
-                raise DataError(
-                    f"{written} is a journal or a file of items and would be overwritten; name another file"
-                )
-        summary = self.page.export(self.results(), path)
+        is_reviewed = self._reviewed is not None and path.resolve() == self._reviewed.resolve()
+        if is_reviewed or path.name.endswith(JOURNAL_SUFFIX) or path.name == "journal.jsonl":
+            raise DataError(f"{path} is a journal or a file of items and would be overwritten; name another file")
+        summary = self.page.export(self.results(), path, self.pictures)
         stale = sum(map(len, self.journal.standing().values())) - sum(map(len, self.standing().values()))
         undecided = sum(not decisions_on(item.id, self.standing()) for item in self.items)
         summary += f"; {undecided:,} of {len(self.items):,} items are undecided" if undecided else ""
@@ -275,11 +273,6 @@ class Desk:
             "images": shown.images,
             "questions": questions,
         }
-
-
-def pairs_path(path: Path) -> Path:
-    """Return where the kept pairs of an export go."""
-    return path.with_name(f"{path.stem}.pairs.jsonl")
 
 
 def clip(box: Sequence[float], width: int, height: int) -> tuple[float, ...] | None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from ....metrics.common.errors import DataError
 from ....metrics.common.journal import Journal
 
-SUFFIX = ".decisions.jsonl"
 Answers = dict[str, Any]
 
 

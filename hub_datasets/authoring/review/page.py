@@ -96,7 +96,7 @@ class ReviewPage:
     per_item: int = 0
     needs_images: bool = False
     author: Callable[[Any], str] = lambda item: ""
-    export: Callable[[Sequence[Any], Path], str] = lambda rows, path: write_results(rows, path)
+    export: Callable[[Sequence[Any], Path, Pictures], str] = lambda rows, path, pictures: write_results(rows, path)
 
 
 def write_results(rows: Sequence[Any], path: Path) -> str:

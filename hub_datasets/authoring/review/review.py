@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
-from ..data.candidates import CANDIDATES_FILE
+from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX
 from . import boxes, candidates, comparing, construction
 from .desk import Desk
-from .journal import SUFFIX, DecisionJournal
+from .journal import DecisionJournal
 from .page import ReviewPage
 from .pictures import Pictures
 from .similar import HISTOGRAM, load_embedder
@@ -68,7 +68,7 @@ def open_review(
     return Desk(
         PAGES[page],
         items,
-        DecisionJournal(Path(out or folder) / f"{page}{SUFFIX}"),
+        DecisionJournal(Path(out or folder) / f"{page}{JOURNAL_SUFFIX}"),
         Pictures(images or folder),
         annotators=annotators,
         per_item=per_item,

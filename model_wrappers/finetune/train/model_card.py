@@ -11,8 +11,8 @@ from typing import Any
 from ....metrics.common.documents import Part, Table, simple_table
 from ....metrics.common.documents import to_markdown as write_markdown
 from ....metrics.common.formatting import percent
-from ....metrics.evaluation import to_markdown
 from ....metrics.records.results import Result, code_version
+from ....metrics.results.tables import to_markdown
 from ...engine.families import get_family
 
 _LOADING = """model = transformers.AutoModel.from_pretrained("{0}")

@@ -17,12 +17,12 @@ from typing import Any
 
 from ....hub_datasets import compare
 from ....hub_datasets.core.examples import check_reference
-from ....hub_datasets.core.network import check_sources
 from ....hub_datasets.hub.model_cards import write_model_card
+from ....hub_datasets.sources.availability import check_sources
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import alone_in, check_writable, write_text
-from ....metrics.evaluation import Comparison
 from ....metrics.records.results import Result, read_results, write_results
+from ....metrics.results.compare import Comparison
 from ...engine.distributed import Processes, default_device, join
 from ...engine.families import check_model, get_family, load_model
 from ...engine.protocol import LoadOptions

@@ -4,6 +4,7 @@ import pytest
 from console import invoke
 from review_support import decide, write_set
 
+from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.agreement import agree_on, agreement_cells
 from vl_assay.hub_datasets.authoring.review.candidates import agreement
 from vl_assay.hub_datasets.authoring.review.journal import Decision
@@ -64,4 +65,4 @@ def test_the_command_prints_the_agreement_and_exports_and_names_are_escaped(tmp_
     # keep or not: D_o = 1/4; of 8 answers 5 are yes: D_e = 2 · 5 · 3 / (8 · 7) = 15/28; alpha = 1 - 7/15 = 0.533
     assert "0.533" in result.output
     assert "2 kept, 2 dropped, 0 undecided" in result.output
-    assert (tmp_path / "judged.pairs.jsonl").is_file()
+    assert len(read_pairs(tmp_path / "judged.jsonl")) == 2

@@ -200,7 +200,7 @@ def test_the_export_has_every_candidate_and_the_kept_pairs_can_be_read(tmp_path)
     assert {who: each["decision"] for who, each in rows[2]["decisions"].items()} == {"ana": "fix", "ben": "fix"}
     assert "text" not in rows[1]["decisions"]["ana"]
     # A hard positive makes no pair.
-    assert [(pair.id, pair.negative) for pair in read_pairs(tmp_path / "judged.pairs.jsonl")] == [
+    assert [(pair.id, pair.negative) for pair in read_pairs(tmp_path / "judged.jsonl")] == [
         (candidates[1].id, candidates[1].candidate),
         (candidates[2].id, "a better text"),
     ]
@@ -294,6 +294,3 @@ def test_an_export_never_replaces_a_journal_or_the_items(tmp_path, page):
             desk.export(tmp_path / name)
     with pytest.raises(DataError, match=r"\.csv"):
         desk.export(tmp_path / "judged.csv")
-    renamed = source.rename(tmp_path / "a.pairs.jsonl")
-    with pytest.raises(DataError, match="would be overwritten"):
-        open_review(renamed, page=page).export(tmp_path / "a.jsonl")

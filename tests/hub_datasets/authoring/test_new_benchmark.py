@@ -19,12 +19,12 @@ from vl_assay.hub_datasets.authoring.audit.report import to_summary
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.generate.checks import NEGATIVE_KINDS
 from vl_assay.hub_datasets.authoring.pipeline.captions import STAGES
-from vl_assay.hub_datasets.authoring.pipeline.folder import load_builder
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark, stages_of
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 from vl_assay.hub_datasets.authoring.pipeline.stages import STAGE_FILE, Stage, Waiting, states_of
 from vl_assay.hub_datasets.authoring.review.review import open_review
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.benchmarks import adopt, get_builder
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 from vl_assay.metrics.common.errors import DataError, StorageError, UnknownNameError, VLAssayError
@@ -314,8 +314,7 @@ def test_a_model_is_asked_once_for_each_and_the_card_names_it_and_its_prompts(so
 
 def build_rows(folder, tmp_path, **options):
     """The rows of the benchmark's own builder."""
-    module = load_builder(folder)
-    builder = module.Swapped(cache_dir=str(tmp_path / "cache"), config_name="swap_att", **options)
+    builder = get_builder(adopt(str(folder)))(cache_dir=str(tmp_path / "cache"), config_name="swap_att", **options)
     return list(builder.as_streaming_dataset(split="test"))
 
 

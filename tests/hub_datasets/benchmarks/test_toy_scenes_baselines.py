@@ -53,7 +53,7 @@ def test_nan_is_refused(folders, tmp_path):
 
 
 def test_captions_compared_with_each_other_score_what_theory_says(profiles):
-    scores = {mock: each["paraphrases", "aro_itm"] for mock, each in profiles.items()}
+    scores = {mock: each["paraphrases", "itm_accuracy"] for mock, each in profiles.items()}
     assert (scores["oracle"]["accuracy"], scores["constant"]["accuracy"]) == (1, 0)
     assert scores["constant"]["tie_rate"] == 1
     # The pair that means the same is first of three: 1/3, of 4,000 captions, 0.7 % standard error.

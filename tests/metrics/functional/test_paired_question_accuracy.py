@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.evaluation.errors import matching_margin
 from vl_assay.metrics.functional.questions import paired_question_accuracy
 from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.metrics.results.errors.outcomes import matching_margin
 
 SCORES = ("accuracy", "question_accuracy", "image_accuracy", "group_accuracy")
 RIGHT = [[1, 0, 0, 1], [0, 1, 1, 0]]

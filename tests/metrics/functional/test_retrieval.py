@@ -1,4 +1,4 @@
-"""Retrieval: against sorting written out, by arithmetic, under conditions and seeds, and invalid inputs."""
+"""Retrieval: against sorting written out, by arithmetic, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import checks, retrieval
+from vl_assay.metrics.estimation import bootstrap as stats
+from vl_assay.metrics.estimation.checks import TIES
+from vl_assay.metrics.functional import retrieval
 from vl_assay.metrics.functional.retrieval import retrieval_recall
-from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
 
@@ -84,15 +85,15 @@ def shared_by_hand(scores, right, ks=KS, ties="wrong"):
     return {**mean_scores(texts, ks, ties, "text_"), **mean_scores(images, ks, ties, "image_"), **counts}
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(case=shared_pools())
 def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
     result = retrieval_recall(*case, ks=KS, ties=ties)
-    assert result.pop("per_condition") == {}
+    assert result.pop("per_category") == {}
     assert result == pytest.approx(shared_by_hand(*case, ties=ties))
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(case=own_pools(), data=st.data())
 def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
     rows, right = case
@@ -123,7 +124,7 @@ def test_a_shared_pool_by_arithmetic():
         # Caption 0: 9 > 3, rank 1. Caption 1: 8 > 1, rank 2. Caption 2: 5 = 5, a tie, rank 2. Caption 3 asks nothing.
         "image_recall_at_1": 1 / 3, "image_recall_at_3": 1.0, "image_mean_rank": 5 / 3, "image_median_rank": 2.0,
         "image_tie_rate": 1 / 3,
-        "n": 2, "n_images": 2, "n_captions": 4, "n_captions_without_image": 1, "per_condition": {},
+        "n": 2, "n_images": 2, "n_captions": 4, "n_captions_without_image": 1, "per_category": {},
     }  # fmt: skip
     half = retrieval_recall(scores, [[0, 1], [2]], ks=[1], ties="half")
     assert half["image_recall_at_1"] == (1 + 0 + 1 / 2) / 3
@@ -190,69 +191,6 @@ def test_scores_come_in_any_common_container(pool, convert):
     right = np.arange(12).reshape(6, 2)
     expected = retrieval_recall(scores, right, pool=pool)
     assert retrieval_recall(convert(scores), torch.tensor(right), pool=pool) == expected
-
-
-def shuffled_conditions():
-    """Unshuffled scores and three seeds of a shuffle, their rows in random order."""
-    rng = np.random.default_rng(0)
-    images, captions = 12, 30
-    right = [[c for c in range(captions) if c % (images + 1) == image] for image in range(images)]
-    blocks = {("none", 0): 0.0, ("shuffle", 1): 0.5, ("shuffle", 2): 1.0, ("shuffle", 3): 2.0}
-    tables = {}
-    for key, noise in blocks.items():
-        table = rng.standard_normal((images, captions)) * noise + rng.integers(0, 2, (images, captions))
-        for image, columns in enumerate(right):
-            table[image, columns] += 1
-        tables[key] = table.round(1)
-    rows = [(key, image) for key in blocks for image in range(images)]
-    rows = [rows[place] for place in rng.permutation(len(rows))]
-    return tables, right, rows
-
-
-def test_conditions_and_seeds_are_matrices_of_their_own():
-    tables, right, rows = shuffled_conditions()
-    result = retrieval_recall(
-        [tables[key][image] for key, image in rows],
-        [right[image] for _, image in rows],
-        ks=KS,
-        conditions=[condition for (condition, _), _ in rows],
-        seeds=[seed for (_, seed), _ in rows],
-        ties="half",
-    )
-    by_hand = {key: shared_by_hand(table.tolist(), right, ties="half") for key, table in tables.items()}
-    seeds = [by_hand["shuffle", seed] for seed in (1, 2, 3)]
-    names = [name for name in seeds[0] if not name.startswith("n")]
-    assert list(result["per_condition"]) == list(dict.fromkeys(condition for (condition, _), _ in rows))
-    plain, shuffle = (result["per_condition"][name] for name in ("none", "shuffle"))
-    for name in names:
-        values = [scores[name] for scores in seeds]
-        assert plain[name] == pytest.approx(by_hand["none", 0][name])
-        assert shuffle[name] == pytest.approx(statistics.mean(values))
-        if "tie" not in name:
-            assert shuffle[f"{name}_std"] == pytest.approx(statistics.stdev(values))
-            assert plain[f"{name}_std"] is None
-    assert any(shuffle[f"{name}_std"] > 0 for name in names if "tie" not in name)
-    assert (plain["n_seeds"], shuffle["n_seeds"]) == (1, 3)
-    assert [plain[name] for name in ("n", "n_images", "n_captions", "n_captions_without_image")] == [12, 12, 30, 2]
-    assert [shuffle[name] for name in ("n", "n_images", "n_captions", "n_captions_without_image")] == [36, 36, 90, 6]
-    # Over all: the four matrices have equally many queries; the medians are those of all queries together.
-    for name in names:
-        if "median" not in name:
-            assert result[name] == pytest.approx(statistics.mean(scores[name] for scores in by_hand.values()))
-    everything = [shared_queries(table.tolist(), right) for table in tables.values()]
-    texts, images = ([query for part in everything for query in part[place]] for place in (0, 1))
-    expected = {**mean_scores(texts, KS, "half", "text_"), **mean_scores(images, KS, "half", "image_")}
-    assert {name: result[name] for name in names} == pytest.approx(expected)
-    assert result["n_captions"] == 120
-
-
-def test_conditions_without_seeds_have_no_spread():
-    result = retrieval_recall(np.tile(np.eye(3), (2, 1)), [0, 1, 2] * 2, conditions=[7] * 3 + [8] * 3)
-    assert list(result["per_condition"]) == ["7", "8"]
-    alone = retrieval_recall(np.eye(3), [0, 1, 2])
-    assert {**result["per_condition"]["7"], "per_condition": {}} == alone
-    # In one pool each caption would tie with its copy.
-    assert result["image_tie_rate"] == 0
 
 
 def test_intervals_are_those_of_the_bootstrap_by_image():
@@ -326,18 +264,8 @@ def test_a_score_that_is_not_finite_is_rejected_and_its_row_named(pool, bad, col
         (np.ones((2, 2, 2)), [0, 0], {}, r"shape \(2, 2, 2\)"),
         (np.ones((2, 2)), np.eye(2, dtype=bool), {}, "booleans in rows 0, 1 "),
         (np.ones((2, 3)), [0, 1], {"categories": "ab"}, r'got categories with pool="shared".*pool="own"'),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a", None]}, "conditions are missing in row 1 "),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "b"]}, "no second image to choose from for rows 0, 1 "),
-        (np.ones((2, 3)), [0, 1], {"conditions": ["a", "a"], "seeds": [0]}, "got 1 seeds for 2 examples"),
-        (np.ones((2, 3)), [0, 1], {"seeds": [0, 0]}, "got seeds without conditions"),
         (np.ones((2, 3)), [0, 1], {"ks": []}, r"ks is \[\]; pass a list of whole numbers"),
         (np.ones((2, 3)), [0, 1], {"ks": "5"}, "ks is '5'; pass a list"),
-        (
-            np.ones((6, 3)),
-            [0] * 6,
-            {"conditions": ["c"] * 6, "seeds": [1, 1, 2, 2, 2, 2]},
-            r"the seeds of the condition 'c' have \[2, 4\] rows; score the same images under each",
-        ),
         (np.ones((2, 3)), [0, 1], {"ks": [2.5]}, "k is 2.5"),
     ],
 )  # fmt: skip
@@ -352,8 +280,6 @@ def test_a_shared_pool_that_is_invalid_is_rejected(scores, right, options, messa
         ([], [], {}, "there are no scores"),
         ([[1, 2], [1]], [0, 0], {}, "every candidate is right in row 1 .*at least one wrong candidate"),
         ([[1, 2], [1, 2]], [0, [1, 0]], {}, "every candidate is right in row 1 "),
-        ([[1, 2], [1, 2]], [0, 0], {"conditions": ["a", "a"]}, r'got conditions with pool="own".*pool="shared"'),
-        ([[1, 2], [1, 2]], [0, 0], {"seeds": [1, 1]}, 'got seeds with pool="own"'),
     ],
 )
 def test_candidate_sets_that_is_invalid_are_rejected(scores, right, options, message):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.evaluation import to_markdown
 from vl_assay.metrics.records.predictions import read_predictions
+from vl_assay.metrics.results.tables import to_markdown
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.engine.plan import Pairs
 from vl_assay.model_wrappers.engine.precision import Embeddings, decide, dots

@@ -1,0 +1,263 @@
+"""Blind levels: what the best scorer that sees only the captions reaches, for the decision that a task's score makes.
+
+The scorers are those of the audit: rules of length and form, and probes that are trained on other images. The probes
+need scikit-learn and up to a minute, so `measure_levels` is the work of ``vl-assay audit``; a run looks the levels up
+(`blind_levels`). Those of audited benchmarks come with the package, beside their cards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....metrics.common.errors import ScoresError, StorageError
+from ....metrics.common.storage import read_sealed, write_sealed, write_text
+from ....metrics.estimation.aggregate import aggregate
+from ....metrics.modules.discovery import get_spec
+from ....metrics.records.schema import MatchingRow, Row, VQARow
+from ....metrics.results.compute import examples_of
+from ...core.examples import Example, TaskData, load_examples
+from ...core.image_keys import MISSING
+from ...core.repository import cache_folder
+from ..data.pairs import Pair, has_pairs, pair_places, task_pairs
+from .audit import RULES
+from .probes import group_pairs, run_probes, widened
+
+SCHEMA = "vl-assay/blind-levels"
+VERSION = 1
+BLIND_FILE = "blind.json"
+_FOLDER = Path(__file__).parents[2]
+EXACT, PROBE, RULE = "exact", "probe", "rule"
+_CONFIDENCE = 0.95
+_RESAMPLES = 2_000
+
+# The scores of each caption of each example by one scorer.
+_Captions = Mapping[str, Sequence[float]]
+
+
+def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
+    """Look up the blind levels of a task; where it was not audited, measure what rules alone reach.
+
+    Args:
+        data: the task's examples. Of the first examples of an audited task (`limit`), the levels are the whole task's.
+
+    Returns:
+        As `measure_levels`. Levels by rules alone are lower bounds of what the captions give away.
+    """
+    if known := _known(data):
+        return known
+    path = cache_folder() / "blind" / f"{_key(data)}.json"
+    with suppress(OSError, ValueError):
+        return json.loads(read_sealed(path))
+    levels = measure_levels(data, probes=False)
+    keep_levels(data, levels)
+    return levels
+
+
+def _known(data: TaskData) -> dict[str, Any] | None:
+    """The levels that come with the package for these examples, for those they are a part of, or for their category."""
+    shipped = _read(_FOLDER / data.benchmark / BLIND_FILE).get(data.task.name)
+    if shipped is None or shipped["key"] == _key(data):
+        return shipped and shipped["metrics"]
+    if shipped["options"] != data.options:
+        return None
+    categories = {example.category for example in data.examples}
+    if len(categories) == 1 and data.configs != data.task.configs:
+        [category] = categories
+        cells = {
+            metric: (levels["kind"], levels["per_category"].get(category))
+            for metric, levels in shipped["metrics"].items()
+        }
+        return {
+            name: {"kind": kind, **cell, "per_category": {category: cell}}
+            for name, (kind, cell) in cells.items()
+            if cell
+        }
+    return shipped["metrics"] if data.is_partial and data.configs == data.task.configs else None
+
+
+def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The levels of a task that come with the package, by metric; empty if it was not audited with these options."""
+    shipped = _read(_FOLDER / benchmark / BLIND_FILE).get(task)
+    return shipped["metrics"] if shipped and shipped["options"] == options else {}
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    """The levels in a file, by task; empty if there is none."""
+    return json.loads(path.read_text("utf-8"))["tasks"] if path.is_file() else {}
+
+
+def keep_benchmark(reference: str, card: Path | None = None, *, seed: int = 0, **options: Any) -> None:
+    """Measure the levels of the tasks of a benchmark, or a part of one, and keep them for `blind_levels`.
+
+    Args:
+        reference: such as ``"sugarcrepe"`` or ``"toy_scenes/itm"``.
+        card: a README.md; the levels are also written to `BLIND_FILE` beside it.
+        seed: of folds and resamples.
+        options: those of ``load_examples``.
+
+    Raises:
+        DataError: the texts are not here, or there are too few images for probes.
+        StorageError: the file cannot be written.
+    """
+    for data in load_examples(reference, needs_images=False, **options):
+        levels = measure_levels(data, seed=seed)
+        keep_levels(data, levels)
+        if card is not None and any(level["kind"] == PROBE for level in levels.values()):
+            write_levels(card.with_name(BLIND_FILE), data, levels)
+
+
+def write_levels(path: Path, data: TaskData, levels: Mapping[str, Any]) -> None:
+    """Write the levels of a task to a file that may have those of other tasks."""
+    task = {"key": _key(data), "options": data.options, "metrics": levels}
+    tasks = dict(sorted({**_read(path), data.task.name: task}.items()))
+    content = {"schema": SCHEMA, "version": VERSION, "tasks": tasks}
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    _read.cache_clear()
+
+
+def keep_levels(data: TaskData, levels: Mapping[str, Any]) -> None:
+    """Keep the levels of a task in the cache, where `blind_levels` finds them."""
+    with suppress(StorageError):  # a cache only
+        write_sealed(cache_folder() / "blind" / f"{_key(data)}.json", json.dumps(levels).encode())
+
+
+def measure_levels(data: TaskData, *, probes: bool = True, seed: int = 0) -> dict[str, dict[str, Any]]:
+    """Measure the best text-only scorer for each metric of a task.
+
+    Every scorer gives each caption a score; the metric then decides as it does for a model: among k captions, over
+    groups, by its own averages. Ties count half, as a guess does. Where several choices must be right together
+    (`MetricSpec.is_joint`), such as those of both images of a group, a scorer without the image chooses the same for
+    all: there ties are broken by the text of the caption, and the levels are exact.
+
+    Args:
+        data: its examples; those without an image are left out.
+        probes: whether to train probes, where a row has one image with true and false captions.
+        seed: of folds and resamples.
+
+    Returns:
+        For each metric the scores of the scorer with the best main score, which ``by`` names, each with its 95 %
+        interval as ``<score>_interval`` (of probes widened for the training data that folds share); ``per_category``
+        has the same for the best scorer of each category. ``kind`` is ``"exact"`` where no scorer without the image can
+        do better or worse, ``"probe"``, or ``"rule"``: others may do better. Empty for detection and retrieval.
+
+    Raises:
+        DataError: probes of fewer than five independent images.
+    """
+    examples = [example for example in data.examples if MISSING not in example.images]
+    if not examples or data.task.task_type not in (MatchingRow.task_type, VQARow.task_type):
+        return {}
+    rows = dict(_rule_rows(examples, data.task.task_type))
+    with_probes = probes and has_pairs(data.task)
+    if with_probes:
+        rows |= _probe_rows(replace(data, examples=examples), seed)
+    asks_one_image = data.task.task_type == VQARow.task_type or has_pairs(data.task)
+    kind = PROBE if with_probes else RULE if asks_one_image else EXACT
+    levels = {}
+    for metric, settings in data.task.metrics.items():
+        try:
+            results = {name: _aggregate(each, examples, metric, settings, seed) for name, each in rows.items()}
+        except ScoresError:  # not defined on these examples, such as on questions of one kind
+            continue
+        levels[metric] = {"kind": kind, **_best(metric, results)}
+    return levels
+
+
+def _aggregate(
+    rows: Sequence[Row], examples: Sequence[Example], metric: str, settings: Any, seed: int
+) -> dict[str, Any]:
+    ties = "half"
+    if get_spec(metric).is_joint:
+        rows, ties = [_untied(row, example) for row, example in zip(rows, examples, strict=True)], None
+    return aggregate(
+        examples_of(rows, metric, settings, ties=ties), confidence=_CONFIDENCE, resamples=_RESAMPLES, seed=seed
+    )
+
+
+def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The scores of the scorer with the best main score, over all examples and in each category."""
+    spec = get_spec(metric)
+    scores = spec.table_scores(list(next(iter(results.values()))))
+    main = spec.main_score if spec.main_score in scores else scores[0]
+    better = max if spec.is_higher_better(main) else min
+
+    def cell(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        known = {scorer: part[main] for scorer, part in parts.items() if part.get(main) is not None}
+        if not known:
+            return {}
+        scorer = better(known, key=known.__getitem__)
+        found: dict[str, Any] = {"by": scorer}
+        for name, value in parts[scorer].items():
+            if {name, name.removeprefix("macro_")} & {*scores} and value is not None:
+                bounds = parts[scorer].get(f"{name}_interval")
+                if bounds is not None and scorer.startswith("probe"):
+                    bounds = widened(value, bounds)
+                found |= {name: value, f"{name}_interval": bounds}
+        return found
+
+    categories = next(iter(results.values())).get("per_category", {})
+    parts = {name: {scorer: result["per_category"][name] for scorer, result in results.items()} for name in categories}
+    return {**cell(results), "per_category": {name: cell(part) for name, part in parts.items()}}
+
+
+def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each rule, in both directions; of questions, of the answers yes and no."""
+    for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
+        if task_type == VQARow.task_type:
+            answers: list[Row] = [
+                VQARow(**each.facts(), question=each.captions[0], correct=each.answer, score=sign) for each in examples
+            ]
+            yield f"rule: always {'yes' if sign > 0 else 'no'}", answers
+            continue
+        for name, (_, rule) in RULES.items():
+            scores = {each.id: [sign * rule(caption) for caption in each.captions] for each in examples}
+            yield f"rule: {name.removesuffix('_rule')}{direction}", _rows(examples, scores)
+
+
+def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each probe, trained on the pairs of other images.
+
+    All pairs of an example are held out in the same fold, so that a caption has the same score in each.
+    """
+    pairs: list[Pair] = list(task_pairs(data))
+    places = {pair.id: row for row, pair in enumerate(pairs)}
+    for name, scores, _ in run_probes(pairs, group_pairs(pairs), seed):
+        captions: dict[str, list[float]] = {}
+        for example in data.examples:
+            values = captions[example.id] = [np.nan] * len(example.captions)
+            for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=False):
+                values[right], values[wrong] = map(float, scores[places[id]])
+        yield f"probe: {name}", _rows(data.examples, captions)
+
+
+def _rows(examples: Sequence[Example], scores: _Captions) -> list[Row]:
+    return [
+        MatchingRow(**each.facts(), correct=each.correct, scores=[[*scores[each.id]] for _ in each.images])
+        for each in examples
+    ]
+
+
+def _untied(row: Row, example: Example) -> Row:
+    """A row in which different captions have different scores, by their order in the alphabet where a rule ties."""
+    if not isinstance(row, MatchingRow) or not row.scores:
+        return row
+    keys = list(zip(row.scores[0], example.captions, strict=True))
+    order = sorted(set(keys))
+    return replace(row, scores=[[float(order.index(key)) for key in keys] for _ in row.scores])
+
+
+def _key(data: TaskData) -> str:
+    """A hash of all that the levels depend on: captions, their categories and groups, and the metrics."""
+    digest = hashlib.sha256(repr((VERSION, data.task.task_type, data.task.metrics)).encode())
+    for each in sorted(data.examples, key=lambda example: example.id):
+        digest.update(repr((each.id, each.category, each.tags, each.captions, each.cluster, each.answer)).encode())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,197 @@
+"""Features of examples, such as categories, words and lengths, and how often each model errs on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ...common.wording import mark_changes, words
+from ...estimation.association import associations
+from ...estimation.paired import holm
+from ...records.schema import DetectionRow, RetrievalRow, Row, TextSimilarityRow, VQARow
+from .outcomes import TaskErrors, phrase_numbers
+
+# Features of fewer clusters (images), or that fewer lack, are not tested, nor words beyond the most frequent.
+LEAST_CLUSTERS = 10
+MOST_WORDS = 300
+# Few words differ, and the last entry stands for all more.
+_COUNTS = ("none", "1", "2", "3", "4", "5 or more")
+_THIRDS = ("in the first third", "in the second third", "in the last third")
+CATEGORY = "category"
+# Computed once for features and cards.
+marked = lru_cache(maxsize=1 << 16)(mark_changes)
+_POSITIVE, _NEGATIVE = "only in the positive caption", "only in the negative caption"
+_BOTH, _ANY, _PHRASE = "in both captions", "in the caption or question", "in the phrase"
+_WORD_KINDS = (_POSITIVE, _NEGATIVE, _BOTH, _ANY, _PHRASE)
+
+
+class Feature(NamedTuple):
+    """A property that some examples share, such as a word: its kind, and its name within that."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"“{self.name}” {self.kind}" if self.kind in _WORD_KINDS else f"{self.kind}: {self.name}"
+
+
+class Association(NamedTuple):
+    """The error rate of a model on the examples that have a feature.
+
+    Attributes:
+        feature: the feature.
+        n, clusters: the examples, and the images that they are of.
+        rate, low, high: the share of errors and its interval.
+        expected: the share with the mean of all examples, or for all but categories with the means of their categories.
+        p_value, p_value_holm: see ``association.associations``; the second is corrected for all features of the model
+            and task.
+    """
+
+    feature: Feature
+    n: int
+    clusters: int
+    rate: float
+    low: float
+    high: float
+    expected: float
+    p_value: float
+    p_value_holm: float
+
+    @property
+    def weight(self) -> float:
+        """The distance of the rate to its expectation, larger for more examples; the order of display."""
+        return abs(self.rate - self.expected) * self.n**0.5
+
+
+def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature, Association]]:
+    """For each model the association of its errors with every feature that can be tested; see `Association`."""
+    features, matrix = _features(task)
+    wholes = [column for column, feature in enumerate(features) if feature.kind == CATEGORY]
+    details = [column for column, feature in enumerate(features) if feature.kind != CATEGORY]
+    categories = np.unique([names[0] for names in task.categories], return_inverse=True)[1]
+    found = []
+    for model in task.models:
+        kept = np.flatnonzero(~np.isnan(model.losses))
+        errors, clusters = model.errs[kept], task.clusters[kept]
+        tests = {}
+        for columns, strata in ((wholes, None), (details, categories[kept])):
+            some = associations(errors, matrix[kept][:, columns], clusters, strata, confidence)
+            tests |= {
+                columns[place]: [float(values[place]) for values in some]
+                for place in np.flatnonzero(np.minimum(some.clusters, some.other_clusters) >= LEAST_CLUSTERS).tolist()
+            }
+        own = {}
+        corrected = holm([values[-1] for values in tests.values()]).tolist()
+        for (column, (n, images, _, rate, expected, low, high, p)), p_holm in zip(
+            tests.items(), corrected, strict=True
+        ):
+            feature = features[column]
+            own[feature] = Association(feature, int(n), int(images), rate, low, high, expected, p, p_holm)
+        found.append(own)
+    return found
+
+
+def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
+    """The captions of a row that are true of its image, and those that are not; of a group its first and its second.
+
+    Without an image those that mean the same, and the others.
+    """
+    captions = list(task.data.captions.get(row.id, ()))
+    if isinstance(row, VQARow):
+        return [row.question], []
+    if isinstance(row, DetectionRow | RetrievalRow):
+        return captions, []
+    if isinstance(row, TextSimilarityRow):
+        return captions[:2], captions[2:]
+    split = 1 if len(row.images) > 1 else task.positive_captions
+    return captions[:split], captions[split:]
+
+
+def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
+    """The features, and for each example (row) and feature (column) whether it has it."""
+    lengths = _Bins(len(words(each)) for row in task.rows for each in split_captions(task, row)[0][:1])
+    listed = [
+        set(_of_example(task, row, part, categories, lengths))
+        for row, (_, part), categories in zip(task.rows, task.keys, task.categories, strict=True)
+    ]
+    counted = Counter(feature for each in listed for feature in each)
+    common: Counter[str] = Counter()
+    columns: dict[Feature, int] = {}
+    for feature, _ in sorted(counted.items(), key=lambda each: (-each[1], each[0])):
+        common[feature.kind] += 1
+        if feature.kind not in _WORD_KINDS or common[feature.kind] <= MOST_WORDS:
+            columns[feature] = len(columns)
+    places = [(row, columns[feature]) for row, each in enumerate(listed) for feature in each if feature in columns]
+    rows, cells = np.array(places, dtype=np.intp).reshape(-1, 2).T
+    matrix = csr_array((np.ones(len(rows)), (rows, cells)), shape=(len(task), len(columns)))
+    return list(columns), matrix
+
+
+class _Bins:
+    """Quarters of some whole numbers, named by their bounds."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        found = np.fromiter(numbers, dtype=np.intp)
+        self._found = found
+        self._edges = np.unique(np.quantile(found, [0.25, 0.5, 0.75], method="lower")) if len(found) else found
+
+    def name(self, number: int) -> str:
+        place = int(np.searchsorted(self._edges, number))
+        low = int(self._edges[place - 1]) + 1 if place else int(self._found.min())
+        high = int(self._edges[place]) if place < len(self._edges) else int(self._found.max())
+        return f"{low} words" if low == high else f"{low} to {high} words"
+
+
+def _of_example(task: TaskErrors, row: Row, part: str, categories: Sequence[str], lengths: _Bins) -> Iterator[Feature]:
+    yield from (Feature(CATEGORY, name) for name in categories)
+    if row.config not in categories:
+        yield Feature("configuration", row.config)
+    positives, negatives = split_captions(task, row)
+    if positives:
+        kind = "question length" if isinstance(row, VQARow) else "caption length"
+        yield Feature(kind, lengths.name(len(words(positives[0]))))
+    if isinstance(row, VQARow):
+        yield Feature("label", "yes" if row.correct else "no")
+    if isinstance(row, DetectionRow):
+        yield from _of_phrases(row, part)
+    elif negatives:
+        yield from _of_differences(positives, negatives)
+    else:
+        yield from (Feature(_ANY, word) for caption in positives for word in words(caption))
+
+
+def _of_phrases(row: DetectionRow, part: str) -> Iterator[Feature]:
+    numbers = phrase_numbers(row, part)
+    boxes = sum(len(row.truth[number]) for number in numbers)
+    yield Feature("true boxes", "1" if boxes == 1 else "several" if boxes else "none")
+    yield Feature("phrases of the caption", "1" if len(row.phrases) == 1 else "several")
+    for number in numbers:
+        found = words(row.phrases[number]["text"])
+        yield Feature("words of the phrase", _COUNTS[min(len(found), len(_COUNTS) - 1)])
+        yield from (Feature(_PHRASE, word) for word in found)
+
+
+def _of_differences(positives: Sequence[str], negatives: Sequence[str]) -> Iterator[Feature]:
+    """Yield the differences of the negative captions from the first positive one."""
+    pairs = [marked(positives[0], negative) for negative in negatives]
+    own, others = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
+    yield from (Feature(_POSITIVE, word) for word in own)
+    yield from (Feature(_NEGATIVE, word) for word in others)
+    shared = {word for caption in positives for word in words(caption)} - own - others
+    yield from (Feature(_BOTH, word) for word in shared)
+    count = max(max(len(_changed(side)) for side in pair) for pair in pairs)
+    yield Feature("differing words", _COUNTS[min(count, len(_COUNTS) - 1)])
+    length, longest = len(words(positives[0])), max(len(words(negative)) for negative in negatives)
+    yield Feature("negative caption", ("shorter", "as long", "longer")[int(np.sign(longest - length)) + 1])
+    segments = pairs[0][0]
+    before = segments[0][0] if segments and not segments[0][1] else ""
+    yield Feature("first difference", _THIRDS[min(3 * len(words(before)) // max(length, 1), 2)])
+
+
+def _changed(segments: Sequence[tuple[str, bool]]) -> list[str]:
+    return [word for text, differs in segments if differs for word in words(text)]

@@ -1,0 +1,250 @@
+"""Models side by side, as papers print them: a row for each model, the best marked by paired tests.
+
+The first table has the scores of all tasks, and one for each metric follows with its categories. A single task and
+metric is one table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
+from ..common.formatting import percent, words
+from ..records.results import Result
+from .pairs import LEVEL, Scored, best_models, p_by_category, p_overall
+from .scores import (
+    MACRO,
+    MICRO,
+    ScoreRow,
+    best,
+    by_category,
+    by_result,
+    interval_cell,
+    overall,
+    partial_sentence,
+    task_of,
+)
+
+# A page holds no more columns of numbers than this.
+MOST_COLUMNS = 9
+# The key of the rows over all examples.
+_ALL = ""
+
+# The rows of one result by category, average or `_ALL`, and score.
+_Pivot = dict[str, dict[str, ScoreRow]]
+
+
+class _Column(NamedTuple):
+    """A score of some results, by the label of the model: over all examples, as macro average, or of a category."""
+
+    results: dict[str, _Pivot]
+    score: str
+    header: str
+    group: str = ""
+    category: str = _ALL
+
+    def row(self, label: str) -> ScoreRow | None:
+        """Return the row of a model's result; None if the model lacks it."""
+        return self.results[label].get(self.category, {}).get(self.score) if label in self.results else None
+
+    @property
+    def first(self) -> Result:
+        """The result of one of the models."""
+        return _result(next(iter(self.results.values())))
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Return whether the better model has the higher score."""
+        return self.first.spec.is_higher_better(self.score)
+
+
+class Overview:
+    """The tables of results with models as rows.
+
+    Args:
+        rows: the long table of all results; baselines among them come last and are not marked.
+        scored: reads the examples of a result.
+    """
+
+    def __init__(self, rows: Sequence[ScoreRow], scored: Callable[[Result], Scored]) -> None:
+        self._scored = scored
+        self._groups: dict[tuple[str, str, str], dict[str, _Pivot]] = {}
+        for result_rows in by_result(rows):
+            result = result_rows[0].result
+            pivot = by_category(result_rows) | {_ALL: overall(result_rows)}
+            self._groups.setdefault((*task_of(result), result.metric), {})[result_rows[0].label] = pivot
+        self._examples: dict[int, Scored] = {}
+        self._p_values: dict[tuple[int, int, str], dict[str, float]] = {}
+
+    def tables(self) -> list[Table]:
+        """Return the table of all scores, split if it is too wide, and the tables by category."""
+        details = [table for task, group in self._groups.items() for table in self._by_category(task, group)]
+        if len(self._groups) == 1 and details:
+            [group] = self._groups.values()
+            if len(_first(group).table_scores) == 1:
+                return details
+        benchmarks = list(dict.fromkeys(benchmark for benchmark, _, _ in self._groups))
+        title = f"Scores on {' and '.join(benchmarks)}" if len(benchmarks) < 3 else "Scores"
+        pages = [
+            self._table(title + f", continued ({number})" * (number > 1), columns)
+            for number, columns in enumerate(self._pages(), start=1)
+        ]
+        return pages + details
+
+    def _pages(self) -> list[list[_Column]]:
+        """Return the columns of each table of all scores; main scores only, if all scores need several tables."""
+        columns = []
+        several = len({benchmark for benchmark, _, _ in self._groups}) > 1
+        for (benchmark, task, _), group in self._groups.items():
+            above = f"{benchmark} ({task})" if several else task
+            label = _first(group).spec.label
+            scores = dict.fromkeys(score for pivot in group.values() for score in _result(pivot).table_scores)
+            columns += [_Column(group, score, f"{label} {words(score)}".strip(), above) for score in scores]
+        if len(columns) > MOST_COLUMNS:
+            columns = [column for column in columns if column.score == column.first.main_score]
+        return [columns[start : start + MOST_COLUMNS] for start in range(0, len(columns), MOST_COLUMNS)]
+
+    def _by_category(self, task: tuple[str, str, str], group: dict[str, _Pivot]) -> list[Table]:
+        """Tabulate the main score by category with its averages, unless there is one category or too many."""
+        names = list(
+            dict.fromkeys(name for pivot in group.values() for name in _result(pivot).scores.get("per_category", {}))
+        )
+        if not 1 < len(names) <= MOST_COLUMNS:
+            return []
+        score = _first(group).main_score
+        columns = [_Column(group, score, *_split(name, names), category=name) for name in names]
+        columns.append(_Column(group, score, MICRO))
+        if any(MACRO in pivot for pivot in group.values()):
+            columns.append(_Column(group, score, MACRO, category=MACRO))
+        benchmark, task_name, metric = task
+        return [self._table(f"{benchmark} ({task_name}): {metric}, {words(score)} by category", columns)]
+
+    def _table(self, title: str, columns: Sequence[_Column]) -> Table:
+        results: dict[str, list[Result]] = {}
+        for column in columns:
+            for label, pivot in column.results.items():
+                results.setdefault(label, []).append(_result(pivot))
+        labels = sorted(results, key=lambda label: _is_baseline(results[label][0]))
+        baselines = [label for label in labels if _is_baseline(results[label][0])]
+        marks = [self._marks(column) for column in columns]
+        cut = {label: _cut_captions(results[label]) for label in labels}
+        any_cut = any(cut.values())
+        rows = []
+        for label in labels:
+            cells = [_cell(column.row(label), mark.get(label, "")) for column, mark in zip(columns, marks, strict=True)]
+            cells += [Cell(f"{cut[label]:,}")] * any_cut
+            rows.append(TableRow(label, tuple(cells), starts_group=label in baselines[:1] and label != labels[0]))
+        rows += _levels(columns, [Cell()] * any_cut)
+        headers = [Column(column.header, (INTERVAL,), group=column.group) for column in columns]
+        headers += [Column("captions cut", repeated=True)] * any_cut
+        note = _note(columns, any(marks), any_cut)
+        return Table(title, tuple(headers), tuple(rows), note, corner="model", has_details_below=True)
+
+    def _marks(self, column: _Column) -> dict[str, str]:
+        """Mark the best models of a column and those that do not differ significantly; none if their data differ."""
+        rows = {label: column.row(label) for label in column.results}
+        values = {
+            label: row.value
+            for label, row in rows.items()
+            if row is not None and row.value is not None and not _is_baseline(row.result)
+        }
+        if len(values) < 2 or len({_data(_result(column.results[label])) for label in values}) > 1:
+            return {}
+        best, equal = best_models(
+            values, column.higher_is_better, partial(self._p_value, column), 1 - _confidence(column.first)
+        )
+        return dict.fromkeys(best, BEST) | dict.fromkeys(equal, EQUAL)
+
+    def _p_value(self, column: _Column, one: str, two: str) -> float:
+        first, second = (self._examples_of(_result(column.results[label])) for label in (one, two))
+        if column.category in (_ALL, MACRO):
+            return p_overall(first, second, "macro_" * (column.category == MACRO) + column.score)
+        key = (id(first), id(second), column.score)
+        if key not in self._p_values:
+            self._p_values[key] = p_by_category(first, second, column.score)
+        return self._p_values[key].get(column.category, 1.0)
+
+    def _examples_of(self, result: Result) -> Scored:
+        if id(result) not in self._examples:
+            self._examples[id(result)] = self._scored(result)
+        return self._examples[id(result)]
+
+
+def _cell(row: ScoreRow | None, mark: str) -> Cell:
+    if row is None or row.value is None:
+        return Cell("–", ("",))
+    return Cell(percent(row.value), (interval_cell(row.interval),), mark)
+
+
+def _levels(columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
+    """Return the rows below the models: the score without images, and chance."""
+    blind = [
+        best([row.blind for label in column.results if (row := column.row(label))], column.higher_is_better)
+        for column in columns
+    ]
+    chance = [column.first.chance.get(column.score) for column in columns]
+    rows = []
+    for name, levels in (("blind (text only)", blind), ("chance", chance)):
+        if any(level is not None for level in levels):
+            cells = [Cell("" if level is None else percent(level), ("",)) for level in levels]
+            rows.append(TableRow(name, (*cells, *further), starts_group=not rows))
+    return rows
+
+
+def _split(name: str, names: Sequence[str]) -> tuple[str, str]:
+    """Return the header of a category and its group: the text before the first underscore, if all names have one."""
+    if not all("_" in other.strip("_") for other in names):
+        return words(name), ""
+    group, _, rest = name.partition("_")
+    return words(rest), words(group)
+
+
+def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
+    """Return the note that explains a table."""
+    first = columns[0].first
+    confidence = 100 * _confidence(first)
+    has_intervals = bool(first.options.get("confidence"))
+    text = (
+        "Scores in per cent" + f", below them {confidence:g} % intervals (bootstrap over images)" * has_intervals + "."
+    )
+    falling = dict.fromkeys(words(column.score) for column in columns if not column.higher_is_better)
+    if falling:
+        text += f" Lower is better for {', '.join(falling)}."
+    if has_marks:
+        text += (
+            f" Bold: the best of a column. †: not significantly different from the best at {100 - confidence:g} % by "
+            "the paired test of `compare`, which corrects for the number of categories and not of models."
+        )
+    text += " Captions cut: those longer than the model reads." * any_cut
+    results = [_result(pivot) for column in columns for pivot in column.results.values()]
+    return f"{text} {partial_sentence(result.benchmark for result in results)}".strip()
+
+
+def _result(pivot: _Pivot) -> Result:
+    return next(iter(pivot[_ALL].values())).result
+
+
+def _first(group: dict[str, _Pivot]) -> Result:
+    return _result(next(iter(group.values())))
+
+
+def _confidence(result: Result) -> float:
+    """Return the confidence of a result's intervals, or that of tests without intervals."""
+    return result.options.get("confidence") or 1 - LEVEL
+
+
+def _is_baseline(result: Result) -> bool:
+    return result.model.get("is_baseline") is True
+
+
+def _data(result: Result) -> str:
+    return json.dumps([result.benchmark.get("fingerprint"), result.options.get("ties")])
+
+
+def _cut_captions(results: Sequence[Result]) -> int:
+    """Return the number of captions that were cut in the runs behind some results; files of one run share it."""
+    runs = {json.dumps(result.run, sort_keys=True, default=str): result.run for result in results}
+    return sum(run.get("truncated_captions", 0) for run in runs.values())

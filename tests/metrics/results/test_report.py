@@ -1,0 +1,194 @@
+"""Results and reports: right numbers in every format, and everything needed to compute them again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+import pytest
+from console import invoke
+from PIL import Image
+from report_support import write
+
+from vl_assay.hub_datasets import report
+from vl_assay.metrics.common.errors import PredictionsError, ScoresError, UnknownNameError
+from vl_assay.metrics.modules.discovery import get_spec
+from vl_assay.metrics.records.predictions import file_hash
+from vl_assay.metrics.records.results import read_results, write_results
+from vl_assay.metrics.records.schema import MatchingRow as Row
+from vl_assay.metrics.records.schema import VQARow
+from vl_assay.metrics.results.compute import check_options, metric_inputs
+from vl_assay.metrics.results.tables import to_markdown
+
+MODEL = {"name": "some/model_1 & co", "family": "clip"}
+
+
+def write_predictions_of(path, *rows, **model):
+    return write(path, list(rows), "sugarcrepe", model="", about=MODEL | model)
+
+
+def row(name, category, scores, image="i"):
+    return Row(name, category, category, [image], [0], None if scores is None else [scores])
+
+
+# swap_obj: right, wrong → 1/2; add_att: right, tie, right → 2/3, a tie in 1 of 3; one row without its image.
+ROWS = [
+    row("a", "swap_obj", [0.9, 0.1], "x"),
+    row("b", "swap_obj", [0.1, 0.9], "y"),
+    row("c", "add_att", [0.9, 0.1], "x"),
+    row("d", "add_att", [0.5, 0.5], "y"),
+    row("f", "add_att", [0.7, 0.2], "z"),
+    row("e", "add_att", None, ""),
+]
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    return write_predictions_of(tmp_path / "sugarcrepe.itm.parquet", *ROWS)
+
+
+def test_scores_follow_from_the_predictions_and_missing_rows_are_counted(predictions):
+    [result] = report([predictions])
+    assert result.scores["accuracy"] == pytest.approx(3 / 5)
+    assert result.scores["macro_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert result.scores["per_category"]["add_att"]["tie_rate"] == pytest.approx(1 / 3)
+    assert (result.missing, result.scores["n"]) == (1, 5)
+    [half] = report([predictions], ties="half")
+    assert half.scores["accuracy"] == pytest.approx(3.5 / 5)
+
+
+def test_a_task_whose_images_are_all_missing_is_named_and_the_others_are_reported(predictions, tmp_path):
+    gone = write_predictions_of(
+        tmp_path / "gone.parquet", row("a", "swap_obj", None, ""), row("b", "swap_obj", None, "")
+    )
+    found = report([gone, predictions], resamples=100)
+    assert [result.scores["n"] for result in found] == [5]
+    [sentence] = found.notes
+    assert sentence == f"{gone} holds no scores: all of its 2 examples lack their image"
+    found.write(tmp_path / "out")
+    for name in ("report.md", "profile.html"):
+        assert "all of its 2 examples lack their image" in (tmp_path / "out" / name).read_text()
+    assert found.per_example()["why"].tolist().count("missing image") == 3
+    printed = invoke("report", str(gone), str(predictions), "--out", str(tmp_path / "out"))
+    assert printed.exit_code == 0
+    assert "all of its 2 examples lack their image" in " ".join(printed.output.split())
+    with pytest.raises(PredictionsError, match="all of its 2 examples lack their image"):
+        report([gone])
+
+
+def test_results_name_the_file_the_metric_and_the_options_that_give_them_again(predictions, tmp_path):
+    results = report([predictions], resamples=500)
+    write_results(tmp_path / "results.json", list(results))
+    [again] = read_results(tmp_path / "results.json")
+    assert again == results[0]
+    assert again.predictions["sha256"] == file_hash(predictions)
+    [recomputed] = report([tmp_path / again.predictions["file"]], **again.options)
+    assert recomputed.scores == again.scores
+
+
+def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
+    folder = tmp_path / "report"
+    files = report([predictions]).write(folder)
+    assert [file.name for file in files] == ["results.json", "report.md", "report.tex", "profile.png", "profile.html"]
+    assert sorted(file.name for file in folder.iterdir()) == sorted(file.name for file in files)
+    markdown, latex = (folder / name for name in ("report.md", "report.tex"))
+    assert "| add_att | 66.7 % | " in markdown.read_text()
+    assert "| 33.3 % | 3 |" in markdown.read_text()
+    assert r"some/model\_1 \& co & 50.0 & 66.7 & 60.0 & 58.3 \\" in latex.read_text()
+    assert "1 of 6 examples lack their image and are in no score" in markdown.read_text()
+    with Image.open(folder / "profile.png") as image:
+        assert min(image.size) > 300
+    page = (folder / "profile.html").read_text()
+    assert "swap_obj" in page
+    assert not re.search(r"<script|http", page)
+    document = json.loads((folder / "results.json").read_text())
+    assert (document["schema"], document["version"]) == ("vl-assay/results", 4)
+
+
+def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):
+    (tmp_path / "diagnosis.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("mine")
+    files = report([predictions], resamples=100).write(tmp_path)
+    there = {file.name for file in tmp_path.iterdir()}
+    assert there == {file.name for file in files} | {"notes.txt", predictions.name}
+
+
+def test_without_the_plots_libraries_no_plot_is_named(predictions, tmp_path, monkeypatch):
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    files = report([predictions], resamples=100).write(tmp_path / "report")
+    assert [file.name for file in files] == ["results.json", "report.md", "report.tex", "profile.html"]
+    assert all(file.exists() for file in files)
+
+
+def test_options_that_no_metric_knows_are_refused(predictions):
+    with pytest.raises(UnknownNameError, match="unknown tie policy 'maybe'; known: wrong, half, right"):
+        report([predictions], ties="maybe")
+    check_options(ties="coco")
+    with pytest.raises(ScoresError, match="confidence"):
+        report([predictions], confidence=95)
+    with pytest.raises(UnknownNameError, match="unknown option of evaluation 'resample'; known: ties, confidence"):
+        report([predictions], resample=5)
+
+
+def test_a_notebook_escapes_names(tmp_path):
+    write_predictions_of(tmp_path / "s.parquet", *ROWS, name="<b>bold</b>")
+    html = report([tmp_path / "s.parquet"], resamples=100)._repr_html_()
+    assert "&lt;b&gt;bold" in html
+    assert "<b>" not in html
+    assert '<th scope="row">add_att</th><td>66.7 %</td>' in html
+
+
+def test_groups_are_evaluated_as_matrices_and_shown_with_three_scores(tmp_path):
+    rows = [
+        Row(name, "groups", name, [f"{name}-0", f"{name}-1"], [0, 1], scores)
+        for name, scores in (("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]]))
+    ]
+    results = report(write(tmp_path / "s.parquet", rows, task="groups"), resamples=100)
+    [result] = results
+    assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
+    results.write(tmp_path / "report")
+    markdown = (tmp_path / "report" / "report.md").read_text()
+    header = "|  | text score | interval | image score | interval | group score | interval | ties | n |"
+    assert header in markdown
+    assert re.search(r"\| swap_obj \| 100.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| 1 \|", markdown)
+    latex = (tmp_path / "report" / "report.tex").read_text()
+    assert r"model & \shortstack[r]{text\\score} & \shortstack[r]{image\\score} & \shortstack[r]{group\\score}" in latex
+    assert r"a & 100.0 & 50.0 & 50.0 \\" in latex
+
+
+def test_examples_that_share_an_image_are_one_cluster():
+    rows = [
+        Row("a", "c", "c", ["x", "y"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+        Row("b", "c", "c", ["y", "z"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+        Row("c", "c", "c", ["u", "v"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
+    ]
+    spec = get_spec("group_match")
+    clusters = metric_inputs(rows, spec, "group_match")[1]["clusters"]
+    assert clusters[0] == clusters[1] != clusters[2]
+    apart = [dataclasses.replace(each, cluster=name) for each, name in zip(rows, "pqq", strict=True)]
+    assert len(set(metric_inputs(apart, spec, "group_match")[1]["clusters"])) == 1
+
+
+def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():
+    rows = [
+        VQARow(f"{score}{correct}", "c", "c", ["i"], "is it?", correct, score)
+        for score in (-0.5, 0.0, 0.5)
+        for correct in (True, False)
+    ]
+    (said, right), _ = metric_inputs(rows, get_spec("yes_no_f1"), "yes_no_f1")
+    assert right == [True, False] * 3
+    assert said == [False, False, False, True, True, True]
+
+
+def test_a_score_that_is_not_there_stays_empty_in_the_tables(predictions, tmp_path):
+    found = report([predictions], resamples=100)
+    scores = {**found[0].scores, "macro_accuracy": None, "macro_accuracy_interval": None}
+    scores["per_category"] = {name: {**part, "tie_rate": None} for name, part in scores["per_category"].items()}
+    without = dataclasses.replace(found, results=[dataclasses.replace(found[0], scores=scores)])
+    assert "| macro average |  |  |  | 5 |" in to_markdown(without.results)
+    without.write(tmp_path / "report")
+    page = (tmp_path / "report" / "profile.html").read_text()
+    [macro] = re.findall(r"<b>macro average</b>(.*?)</div></div>", page)
+    assert ('class="bar"' in macro, "<span>–</span>" in macro) == (False, True)

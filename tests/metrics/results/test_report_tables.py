@@ -1,0 +1,246 @@
+"""The tables and plots of a report: nothing is cut, and names, notes and levels are shown."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from report_support import answers, groups, matching, retrieval, write
+
+from vl_assay.hub_datasets import report
+from vl_assay.metrics.results.scores import score_rows
+
+QUICK = {"resamples": 100}
+TRIPLES = [[3, 2, 1], [3, 1, 2], [1, 1, 1], [1, 2, 3]]
+
+
+def printed(found, capsys, monkeypatch, width=80):
+    monkeypatch.setenv("COLUMNS", str(width))
+    capsys.readouterr()
+    found.print()
+    return capsys.readouterr().out
+
+
+def markdown(found, folder):
+    found.write(folder)
+    return (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize("width", [80, 100, 60])
+def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
+    long = (
+        "a relation between two objects of which one is hidden",
+        "an_attribute_without_any_space_in_its_name_at_all",
+    )
+    rng = np.random.default_rng(0)
+    paths = [
+        write(tmp_path / "groups.parquet", groups(rng.normal(size=(1_234, 2, 2)), long), task="groups"),
+        write(tmp_path / "retrieval.parquet", retrieval(rng.normal(size=(30, 30))), task="retrieval"),
+        write(tmp_path / "triples.parquet", matching(rng.normal(size=(1_234, 3)), long), task="hard_positives"),
+    ]
+    output = printed(report(paths, **QUICK), capsys, monkeypatch, width)
+    assert "…" not in output
+    assert max(len(line) for line in output.splitlines()) <= width
+    for scores in ("text", "image", "group", "augmented", "brittleness"):
+        assert scores in output
+    # Once a line and metric, and once more for each further part of a table that is too wide.
+    assert output.count("1,234") >= 6
+    assert output.count("617") >= 6
+
+
+def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypatch):
+    rows = matching(np.random.default_rng(0).normal(size=(20, 2)))
+    paths = [
+        write(tmp_path / f"{dtype}.parquet", rows, model="clip", about={"dtype": dtype})
+        for dtype in ("float32", "float16")
+    ]
+    found = report(paths, **QUICK)
+    names = ["clip (dtype float32)", "clip (dtype float16)"]
+    for name in names:
+        assert f"{name} on toy_scenes (itm)" in printed(found, capsys, monkeypatch)
+        assert f"### {name} on toy_scenes (itm)" in markdown(found, tmp_path / "report")
+        assert name in repr(found)
+        assert name in found._repr_html_()
+    assert list(dict.fromkeys(found.to_pandas()["model"])) == names
+    [shown] = found.plot().legends
+    assert [text.get_text() for text in shown.get_texts()] == [*names, "chance"]
+
+
+def test_the_macro_average_says_what_it_goes_over(tmp_path):
+    rows = matching([[1, 0]] * 30 + [[0, 1]] * 4, ["red & big"] * 30 + ["old & wet", "old & dry"] * 2)
+    found = report(write(tmp_path / "s.parquet", rows, "aro", "attribution"), **QUICK)
+    [result] = found
+    macro = score_rows(result)[-1]
+    assert (macro.category, macro.n, macro.value) == ("macro average", 30, 1.0)
+    text = markdown(found, tmp_path / "report")
+    assert re.search(r"\| macro average \| 100\.0 % \| .* \|  \| 30 \|", text)
+    assert (
+        "The macro average is over 1 of 3 categories, 30 of 34 examples; not in it: old & wet, old & dry "
+        "(fewer than 25 examples)." in text
+    )
+
+
+RARE = ["red & big"] * 30 + [f"old & n{k}" for k in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "where", "options", "sentences"),
+    [
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {},
+            [
+                "A tie counts as wrong. ",
+                "A tie counts for the model (right): it adds nothing to brittleness. ",
+                "Chance: original accuracy 50.0 %, augmented accuracy 33.3 %, gap 16.7 %.",
+            ],
+        ),
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {"ties": "wrong"},
+            ["A tie counts against the model (wrong): it adds to brittleness. "],
+        ),
+        (
+            matching(TRIPLES),
+            ("toy_scenes", "hard_positives"),
+            {"ties": "half"},
+            [
+                "A tie counts with its chance of being right (half). ",
+                "A tie adds to brittleness with its chance (half).",
+            ],
+        ),
+        (matching(np.eye(5), ("order",)), ("toy_scenes", "order"), {}, ["Chance: 20.0 %."]),
+        (
+            matching([[1, 0]] * 39, RARE),
+            ("aro", "attribution"),
+            {},
+            ["over 1 of 10 categories, 30 of 39 examples; not in it: 9 categories (fewer than 25 examples)."],
+        ),
+        (
+            matching([[1, 0]] * 6, ("on", "next to", "riding")),
+            ("aro", "relation"),
+            {},
+            ["2 examples are in no score: symmetric relation."],
+        ),
+    ],
+)
+def test_notes_explain_ties_chance_and_what_is_left_out(rows, where, options, sentences, tmp_path):
+    text = markdown(report(write(tmp_path / "s.parquet", rows, *where), **QUICK, **options), tmp_path / "report")
+    for sentence in sentences:
+        assert sentence in text
+
+
+def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypatch):
+    rows = matching([[1, 0], [0, 1]] * 10)
+    levels = {"accuracy": 0.61, "macro_accuracy": 0.6, "per_category": {"swap_obj": {"accuracy": 0.72}}}
+    path = write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels})
+    found = report(path, **QUICK)
+    text = markdown(found, tmp_path / "report")
+    assert "|  | accuracy | interval | blind | ties | n |" in text
+    assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| 72\.0 % \|", text)
+    assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
+    assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| 61\.0 % \|", text)
+    assert "blind 61.0 %" in repr(found)
+    page = (tmp_path / "report" / "profile.html").read_text()
+    drawn = dict(
+        re.findall(r'<b>([\w ]+)</b>.*?</i>(?:<i class="level blind" style="left:([\d.]+)%"></i>)?</span>', page)
+    )
+    assert drawn == {"swap_obj": "72.0", "swap_att": "", "micro average": "61.0", "macro average": "60.0"}
+    frame = found.to_pandas().set_index("category")["blind"]
+    assert frame.to_dict() == pytest.approx(
+        {"swap_obj": 0.72, "swap_att": np.nan, "micro average": 0.61, "macro average": 0.6}, nan_ok=True
+    )
+    [shown] = found.plot().legends
+    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
+    path = write(tmp_path / "u.parquet", rows, blind={"sugarcrepe_itm": {"per_category": levels["per_category"]}})
+    [shown] = report(path, **QUICK).plot().legends  # known of a category alone
+    assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
+    unknown = report(write(tmp_path / "t.parquet", rows), **QUICK)
+    assert "|  | accuracy | interval | ties | n |" in markdown(unknown, tmp_path / "report")
+
+
+def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, capsys, monkeypatch):
+    blind = {"is_baseline": True, "sees_images": False}
+    triples = [[3, 2, 1], [3, 1, 2], [3, 2, 1], [1, 2, 3]]
+    text_model = write(
+        tmp_path / "b.parquet", matching(triples), task="hard_positives", model="text model", about=blind
+    )
+    other = write(tmp_path / "s.parquet", matching([[3, 2, 1]] * 4), task="hard_positives")
+    found = report([text_model, other], **QUICK)
+    frame = found.to_pandas()
+    chosen = frame[(frame["model"] == "a") & (frame["category"] == "micro average")].set_index("score")["blind"]
+    # The text model: c above c_n in 3 of 4; both above in 2 of 4, one in 1 of 4.
+    assert chosen["original_accuracy"] == 0.75
+    assert chosen["augmented_accuracy"] == 0.5
+    assert chosen["brittleness"] == 0.25
+    assert frame[frame["model"] == "text model"]["blind"].isna().all()
+    assert "sees only the text, of rules that with the best augmented accuracy." in found.to_markdown()
+    assert re.search(r"│ +blind 75\.0 │ +blind 50\.0 │", printed(found, capsys, monkeypatch))
+
+
+def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path, capsys, monkeypatch):
+    rows = matching([*TRIPLES, [3, 2, 1], [3, 1, 2]], ("swap", "replace_att"))
+    found = report(write(tmp_path / "s.parquet", rows, task="hard_positives"), **QUICK)
+    text = markdown(found, tmp_path / "report")
+    rankings = text.partition("#### rankings")[2].partition("####")[0]
+    # swap: c>c_p>c_n, tied, c>c_p>c_n; replace_att: c>c_n>c_p, c_n>c_p>c, c>c_n>c_p.
+    assert re.search(r"\| swap \| 66\.7 % \| .* \| 33\.3 % \| \d+\.\d – \d+\.\d \|$", rankings, flags=re.M)
+    assert re.search(r"\| all \| 33\.3 % \| \d+\.\d – \d+\.\d \| 0\.0 % \|", rankings)
+    means = text.partition("#### mean scores")[2]
+    assert re.search(r"\| swap \| 2\.333 \| [^|]* \| 1\.667 \| [^|]* \| 1\.000 \|", means)
+    output = printed(found, capsys, monkeypatch)
+    assert re.search(r"│ c>c_p>c_n │ 33\.3 % │ [^│]* │ 66\.7 % │ +0\.0 % │", output)
+    figure = found.plot()
+    assert "swap: c>c_p>c_n" in [text.get_text() for text in figure.axes[2].get_xticklabels()]
+
+
+@pytest.mark.parametrize("scale", [1, 100])
+def test_means_of_a_softmax_are_no_shares_though_they_sum_to_one(scale, tmp_path):
+    scores = np.random.default_rng(0).dirichlet([1, 1, 1], 7) * scale
+    found = report(write(tmp_path / "s.parquet", matching(scores.tolist()), task="hard_positives"), **QUICK)
+    means = found.to_markdown().partition("#### mean scores")[2].partition("\n\n")[2]
+    assert "%" not in means.partition("\n\n")[0]
+    assert [text.get_ylabel() for text in found.plot().axes].count("mean scores") == 1
+
+
+def test_averages_of_groups_of_categories_have_a_table(tmp_path):
+    rows = matching([[1, 0], [1, 0], [0, 1], [1, 0]], ("swap_obj", "add_att", "swap_att", "swap_obj"))
+    text = markdown(report(write(tmp_path / "s.parquet", rows), **QUICK), tmp_path / "report")
+    forms = text.partition("#### per form")[2]
+    assert "|  | accuracy | interval | macro accuracy | interval | ties | n |" in forms
+    assert re.search(r"\| SWAP \| 66\.7 % \| [^|]* \| 50\.0 % \| [^|]* \| 0\.0 % \| 3 \|", forms)
+    related = matching([[1, 0], [0, 1], [1, 0], [1, 0]], ("on", "riding", "under"))
+    path = write(tmp_path / "t.parquet", related, "aro", "relation")
+    parts = markdown(report(path, **QUICK), tmp_path / "report").partition("#### per group")[2]
+    assert re.search(r"\| spatial \| 100\.0 % \| [^|]* \| 100\.0 % \|", parts)
+    assert re.search(r"\| verb \| 0\.0 % \|", parts)
+
+
+def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
+    path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0).normal(size=40)), task="vqa")
+    found = report(path, **QUICK)
+    text = markdown(found, tmp_path / "report")
+    assert "#### by category\n\n|  | false positive share | false negative share |" in text
+    [result] = found
+    part = result.scores["per_category"]["objects"]
+    shares = [f"{100 * part[f'false_{kind}_share']:.1f} %" for kind in ("positive", "negative")]
+    assert f"| objects | {' | '.join(shares)} |" in text.partition("#### by category")[2]
+    assert f"{100 * result.scores['f1_yes']:.1f} %" in text.partition("#### further scores")[2]
+
+
+def test_a_report_is_short_as_text_and_has_a_row_for_each_number_as_a_frame(tmp_path):
+    rows = matching([[1, 0]] * 15 + [[0, 1]] * 5)
+    found = report(write(tmp_path / "s.parquet", rows), **QUICK)
+    low, high = (100 * bound for bound in found[0].scores["accuracy_interval"])
+    assert repr(found) == (
+        "Report:\n  a on toy_scenes (itm): sugarcrepe_itm: accuracy 75.0 % "
+        f"[{low:.1f} – {high:.1f}], n 20, chance 50.0 %"
+    )
+    frame = found.to_pandas()
+    assert list(frame["category"]) == ["swap_obj", "swap_att", "micro average", "macro average"]
+    assert list(frame["n"]) == [10, 10, 20, 20]
+    assert frame["value"].iloc[2] == 0.75
+    assert (frame["higher_is_better"]).all()
