@@ -88,7 +88,9 @@ class BlipMatching(RerankingModel):
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
-    def fuse(self, model: Any, seen: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def fuse(
+        self, model: Any, features: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
         """Return scores (n,) of the chosen head; see the module."""
         first = ids
         if self._first_token is not None:
@@ -96,10 +98,10 @@ class BlipMatching(RerankingModel):
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-        fused = self._read_with_images(encoder.encoder.layer, hidden, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(encoder.encoder.layer, hidden, attended, features.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
-        cosine = (seen.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)
+        cosine = (features.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)
         if self._head == "sum":
             return log_odds(model.itm_head, fused).sigmoid() + cosine
         return head_logits(model.itm_head, fused)[:, 1] + cosine

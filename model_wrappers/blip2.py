@@ -44,8 +44,8 @@ class Blip2(FusedModel):
         if self._head == "itm":
             return states
         queries = model.query_tokens.expand(len(states), -1, -1)
-        seen = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
-        return unit(model.vision_projection(seen.to(model.vision_projection.weight.dtype)))
+        features = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
+        return unit(model.vision_projection(features.to(model.vision_projection.weight.dtype)))
 
     def fuse(
         self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor

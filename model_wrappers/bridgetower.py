@@ -49,10 +49,10 @@ class BridgeTower(FusedModel):
         return torch.stack(bridges, dim=1)
 
     def fuse(
-        self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self, model: Any, features: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return log-odds of a match, (n,)."""
-        layers = [seen[rows, number] for number in range(seen.shape[1])]
+        layers = [features[rows, number] for number in range(features.shape[1])]
         return log_odds(model.itm_score.fc, _joined(model.bridgetower, layers, ids, mask))
 
 
@@ -66,7 +66,7 @@ def _layers_before(tower: Any) -> int:
     return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
 
 
-def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def _joined(tower: Any, features: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return the pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
     words = tower.text_model.embeddings(input_ids=ids)
     visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
@@ -77,13 +77,13 @@ def _joined(tower: Any, seen: Sequence[torch.Tensor], ids: torch.Tensor, mask: t
     kind = tower.token_type_embeddings.weight[0]
     transforms = tower.cross_modal_text_transform
     text = tower.cross_modal_text_layernorm(_numbered(transforms, 0)(words) + kind)
-    image = tower.cross_modal_image_layernorm(seen[0])
-    for number in range(len(seen)):
+    image = tower.cross_modal_image_layernorm(features[0])
+    for number in range(len(features)):
         if number:
             words = layers[before + number - 1](words, visible)
             bridged = _numbered(transforms, number)(words) + kind
             text = tower.cross_modal_text_link_tower[number - 1](bridged, text, visible)
-            image = tower.cross_modal_image_link_tower[number - 1](seen[number], image, None)
+            image = tower.cross_modal_image_link_tower[number - 1](features[number], image, None)
         text, image = (
             tower.cross_modal_text_layers[number](text, image, attention_mask=visible)[0],
             tower.cross_modal_image_layers[number](image, text, encoder_attention_mask=visible)[0],

@@ -54,10 +54,10 @@ class CausalLm(TextScorerModel):
         rows = [cut_tokens(ids, self.max_tokens) if self._closes else list(ids[: self.max_tokens]) for ids in captions]
         ids, mask = pad_right(rows, self._start, model.device)
         logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits
-        logs = [log_likelihoods(part[: len(row) - 1], row[1:]) for part, row in zip(logits, rows, strict=True)]
+        logs = [log_likelihoods(values[: len(row) - 1], row[1:]) for values, row in zip(logits, rows, strict=True)]
         # The mean of no tokens is NaN.
         is_mean = self._normalise == "tokens"
-        return torch.stack([part.mean() if is_mean or not len(part) else part.sum() for part in logs])
+        return torch.stack([values.mean() if is_mean or not len(values) else values.sum() for values in logs])
 
 
 def load(checkpoint: str, options: LoadOptions) -> CausalLm:
@@ -87,5 +87,5 @@ def load(checkpoint: str, options: LoadOptions) -> CausalLm:
 def _reads_ahead(model: Any, ids: Sequence[int]) -> bool:
     """Return whether the last token changes the first one's logits, as in BERT, which `transformers` loads, too."""
     pair = torch.tensor([list(ids), [*ids[:-1], ids[0]]], device=model.device)
-    one, other = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
-    return bool((one - other).abs().max() > 1e-4 * one.abs().max())
+    first, second = model(input_ids=pair, attention_mask=torch.ones_like(pair), use_cache=False).logits[:, 0].float()
+    return bool((first - second).abs().max() > 1e-4 * first.abs().max())

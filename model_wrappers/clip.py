@@ -61,8 +61,8 @@ class Clip(DualEncoderMixin, ImageTextModel):
             )
         super().__init__(checkpoint, min(positions, limit))
         if config.model_type in _CAUSAL:
-            whole, shared = partial(self.read, self._model), partial(self.read_shared, self._model)
-            self.shares_prefixes = can_share(whole, shared, self.prepare_captions(SAMPLES))
+            plain, shared = partial(self.read, self._model), partial(self.read_shared, self._model)
+            self.shares_prefixes = can_share(plain, shared, self.prepare_captions(SAMPLES))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Return image embeddings (n, d), not normalised."""
@@ -101,12 +101,12 @@ def _refuse_lost_end(checkpoint: str, config: Any, tokenizer: Any) -> None:
         return
     end, ids = config.text_config.eos_token_id, tokenizer("one")["input_ids"]
     if config.model_type == "clip" and end == 2:
-        sought, found = "the highest of its vocabulary", ids[-1] == max(tokenizer.get_vocab().values())
+        expected, is_present = "the highest of its vocabulary", ids[-1] == max(tokenizer.get_vocab().values())
     else:
-        sought, found = str(end), end in ids and ids.index(end) == len(ids) - 1
-    if not found:
+        expected, is_present = str(end), end in ids and ids.index(end) == len(ids) - 1
+    if not is_present:
         raise ModelError(
-            f"{checkpoint} reads a caption at its end token, by its configuration the id {sought} (text_config."
+            f"{checkpoint} reads a caption at its end token, by its configuration the id {expected} (text_config."
             f"eos_token_id is {end}), but its tokenizer ends captions with {ids[-1]}: every caption would be read at "
             "another word. Use the tokenizer that the model was trained with, or mend eos_token_id"
         )

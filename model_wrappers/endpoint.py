@@ -132,10 +132,10 @@ class EndpointModel:
             most=self._most,
         )
         self._description: dict[str, Any] | None = None  # of the server, by itself
-        wanted = int(info.settings["top_logprobs"])
-        by_score = {"logprobs": (wanted, _FEWER_LOGPROBS), "auto": (wanted, _FEWER_LOGPROBS, 0)}
-        chosen = by_score.get(info.settings["score"], (0,))
-        self._numbers = [*dict.fromkeys(number for number in chosen if number <= wanted)]
+        top = int(info.settings["top_logprobs"])
+        by_score = {"logprobs": (top, _FEWER_LOGPROBS), "auto": (top, _FEWER_LOGPROBS, 0)}
+        tokens = by_score.get(info.settings["score"], (0,))
+        self._numbers = [*dict.fromkeys(number for number in tokens if number <= top)]
         self._logprobs = self._numbers[0]  # how many are asked for
 
     def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
@@ -145,22 +145,22 @@ class EndpointModel:
             if (answer := self._known(_GREY, number)) is not None:
                 self._logprobs = number if answer.logprobs else 0
                 break
-        requests = {(each.image.key, each.prompt): each for item in items for each in self._requests(item)}
-        left = [each for each in requests.values() if self._known(each) is None]
-        images = {each.image.key: each.image for each in left}
+        requests = {(request.image.key, request.prompt): request for item in items for request in self._requests(item)}
+        unanswered = [request for request in requests.values() if self._known(request) is None]
+        images = {request.image.key: request.image for request in unanswered}
         pixels = {key: math.prod(image.size()) for key, image in images.items()}
-        read = sum(len(each.prompt) / _CHARACTERS + pixels[each.image.key] / _PIXELS for each in left)
-        tokens = math.ceil(read), len(left)
+        read = sum(len(request.prompt) / _CHARACTERS + pixels[request.image.key] / _PIXELS for request in unanswered)
+        tokens = math.ceil(read), len(unanswered)
         price = None
-        if any(each is not None for each in self._prices):
-            price = sum((each or 0) * count for each, count in zip(self._prices, tokens, strict=True)) / 1e6
-        found = RequestPlan(len(requests), len(requests) - len(left), len(images), *tokens, price)
-        if self._most is not None and len(left) > self._most:
+        if any(request is not None for request in self._prices):
+            price = sum((request or 0) * count for request, count in zip(self._prices, tokens, strict=True)) / 1e6
+        request_plan = RequestPlan(len(requests), len(requests) - len(unanswered), len(images), *tokens, price)
+        if self._most is not None and len(unanswered) > self._most:
             raise ModelError(
-                f"{self.info.name} may be sent {self._most:,} requests (max_requests), and needs more: {found}. "
+                f"{self.info.name} may be sent {self._most:,} requests (max_requests), and needs more: {request_plan}. "
                 "Raise max_requests, or score fewer examples with --limit"
             )
-        return found
+        return request_plan
 
     def connect(self) -> None:
         """See `RemoteModel`; asks one question, about a small grey image.
@@ -351,7 +351,7 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
         checkpoint,
         dtype="unknown",
         preprocessing={"image": "the file, or PNG", "question": QUESTION},
-        settings={each: settings[each] for each in _DETERMINING},
+        settings={setting: settings[setting] for setting in _DETERMINING},
     )
     return EndpointModel(server, info, settings)
 

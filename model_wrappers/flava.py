@@ -62,14 +62,14 @@ class FlavaMatching(RerankingModel):
         return model.flava.image_to_mm_projection(_unfinished(tower, pixel_values=self.batch_pixels(images, tower)))
 
     def fuse(
-        self, model: Any, seen: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self, model: Any, features: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return log-odds of a match, (n,)."""
         flava, head = model.flava, model.itm_head
         read = flava.text_to_mm_projection(_unfinished(flava.text_model, input_ids=ids, attention_mask=mask))
-        visible = mask.new_ones(len(ids), seen.shape[1] + int(flava.multimodal_model.use_cls_token))
+        visible = mask.new_ones(len(ids), features.shape[1] + int(flava.multimodal_model.use_cls_token))
         fused = flava.multimodal_model(
-            torch.cat([seen[rows], read], dim=1), attention_mask=torch.cat([visible, mask], dim=1)
+            torch.cat([features[rows], read], dim=1), attention_mask=torch.cat([visible, mask], dim=1)
         )
         return log_odds(head.seq_relationship, head.pooler(fused.last_hidden_state))
 

@@ -61,11 +61,11 @@ class GroundingDino(TextDetector):
         """Return the pixels: this model fuses image and text from its encoder on."""
         return [self.batch_pixels(images, self._model)]
 
-    def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
         """Return the output for each pair of image and text."""
         prompts = [self._prompt(text) for text in texts]
         ids, mask = self.batch_tokens([prompt.ids for prompt in prompts], self._model)
-        output = self._model(pixel_values=seen[0], input_ids=ids, attention_mask=mask)
+        output = self._model(pixel_values=features[0], input_ids=ids, attention_mask=mask)
         boxes = output.pred_boxes.float().cpu().numpy()
         yield from map(_Output, boxes, probabilities(output.logits.float().cpu().numpy()), prompts)
 
@@ -84,8 +84,8 @@ class GroundingDino(TextDetector):
         tokens = [i for i, (first, last) in enumerate(output.prompt.spans) if max(first, start) < min(last, end)]
         if not tokens:
             return Detections(np.empty((0, 4)), np.empty(0))
-        chosen = output.scores[:, tokens]
-        pooled = chosen.max(axis=1) if self.info.settings["tokens"] == "max" else chosen.mean(axis=1)
+        token_scores = output.scores[:, tokens]
+        pooled = token_scores.max(axis=1) if self.info.settings["tokens"] == "max" else token_scores.mean(axis=1)
         return best_boxes(output.boxes, pooled, size, size, self._limits)
 
 

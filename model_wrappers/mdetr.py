@@ -111,16 +111,18 @@ class Mdetr(nn.Module):
         output = self.backbone(pixels)
         return self.input_proj((output if isinstance(output, list) else output.feature_maps)[-1])
 
-    def forward(self, seen: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, features: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return boxes (n, queries, 4) in shares of the image, and logits (n, queries, places), of maps with texts."""
         read = self.text(input_ids=ids, attention_mask=mask).last_hidden_state
         read = self.resizer["layer_norm"](self.resizer["fc"](read))
-        placed = self.positions(seen.shape, seen.device, torch.float32).to(seen.dtype).flatten(2).transpose(1, 2)
-        joint = torch.cat([seen.flatten(2).transpose(1, 2), read], dim=1)
+        placed = (
+            self.positions(features.shape, features.device, torch.float32).to(features.dtype).flatten(2).transpose(1, 2)
+        )
+        joint = torch.cat([features.flatten(2).transpose(1, 2), read], dim=1)
         placed = torch.cat([placed, torch.zeros_like(read)], dim=1)
         mask = torch.cat([mask.new_ones(len(mask), joint.shape[1] - mask.shape[1]), mask], dim=1)
         memory = self.encoder(joint, mask, spatial_position_embeddings=placed).last_hidden_state
-        queries = self.query_embed.weight.expand(len(seen), -1, -1)
+        queries = self.query_embed.weight.expand(len(features), -1, -1)
         hidden = self.decoder(
             torch.zeros_like(queries),
             encoder_hidden_states=memory,
@@ -147,28 +149,28 @@ class MdetrDetector(TextDetector):
         """Return the projected map of the backbone."""
         return [self._model.see(self.batch_pixels(images, self._model))]
 
-    def read(self, seen: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_Output]:
         """Return the output for each pair of a map and a text."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in self.prepare_captions(texts)]
-        boxes, logits = self._model(seen[0], *pad_right(cut, self._tokenizer.pad_token_id, seen[0].device))
-        places = softmax(logits.cpu().double().numpy(), axis=-1)
-        yield from map(_Output, boxes.float().cpu().numpy(), places)
+        boxes, logits = self._model(features[0], *pad_right(cut, self._tokenizer.pad_token_id, features[0].device))
+        distributions = softmax(logits.cpu().double().numpy(), axis=-1)
+        yield from map(_Output, boxes.float().cpu().numpy(), distributions)
 
     def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # The last place is no object, and the last token that is read is the end.
         tokens = range(min(output.places.shape[1], self.max_tokens) - 1)
-        chosen = [token for token in self._tokens(self._text(query), start, end) if token in tokens]
-        if not chosen:
+        phrase_tokens = [token for token in self._tokens(self._text(query), start, end) if token in tokens]
+        if not phrase_tokens:
             return Detections(np.empty((0, 4)), np.empty(0))
-        return best_boxes(output.boxes, output.places[:, chosen].max(axis=1), size, size, self._limits)
+        return best_boxes(output.boxes, output.places[:, phrase_tokens].max(axis=1), size, size, self._limits)
 
     def _tokens(self, text: str, start: int, end: int) -> range:
         """Return the tokens of a phrase as the authors' `create_positive_map` finds them: none if it is white space."""
         token = self._tokenizer(text, verbose=False).char_to_token
-        first = next((found for place in range(start, end)[:3] if (found := token(place)) is not None), None)
-        last = next((found for place in range(start, end)[:-4:-1] if (found := token(place)) is not None), None)
+        first = next((index for position in range(start, end)[:3] if (index := token(position)) is not None), None)
+        last = next((index for position in range(start, end)[:-4:-1] if (index := token(position)) is not None), None)
         return range(0) if first is None or last is None else range(first, last + 1)
 
 
@@ -238,7 +240,7 @@ def _efficient_net(name: str) -> Any:
 
 def _count(tensors: Mapping[str, Tensor], prefix: str) -> int:
     """Return how many numbered parts have this prefix."""
-    return len({found[1] for key in tensors if (found := re.match(rf"{prefix}\.(\d+)\.", key))})
+    return len({match[1] for key in tensors if (match := re.match(rf"{prefix}\.(\d+)\.", key))})
 
 
 def load(checkpoint: str, options: LoadOptions) -> MdetrDetector:

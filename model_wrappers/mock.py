@@ -50,7 +50,7 @@ class _Constant:
         return self.value
 
     @classmethod
-    def similarity(cls, text: str, other: str) -> float:
+    def similarity(cls, text: str, compared: str) -> float:
         return cls.value
 
     def answer(self, question: str) -> float:
@@ -77,20 +77,20 @@ class _Shuffled(_Constant):
         return _random(self._pixels, caption)
 
     @classmethod
-    def similarity(cls, text: str, other: str) -> float:
-        return _random(b"", "\0".join(sorted((text, other))))
+    def similarity(cls, text: str, compared: str) -> float:
+        return _random(b"", "\0".join(sorted((text, compared))))
 
     def answer(self, question: str) -> float:
         return _random(self._pixels, question) - 0.5
 
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
-        found = []
+        boxes = []
         for number in range(_RANDOM_BOXES):
             draws = (_random(self._pixels, f"{query}{number}{corner}") for corner in range(5))
             (x1, x2), (y1, y2) = sorted(itertools.islice(draws, 2)), sorted(itertools.islice(draws, 2))
             width, height = self.size
-            found.append(((x1 * width, y1 * height, x2 * width, y2 * height), next(draws)))
-        return found
+            boxes.append(((x1 * width, y1 * height, x2 * width, y2 * height), next(draws)))
+        return boxes
 
 
 class _BagOfWords(_Shuffled):
@@ -105,8 +105,8 @@ class _BagOfWords(_Shuffled):
         return sum(map(self._weight, words)) / max(len(words), 1)
 
     @classmethod
-    def similarity(cls, text: str, other: str) -> float:
-        ours, theirs = Counter(text.split()), Counter(other.split())
+    def similarity(cls, text: str, compared: str) -> float:
+        ours, theirs = Counter(text.split()), Counter(compared.split())
         return (ours & theirs).total() / max((ours | theirs).total(), 1)
 
     def answer(self, question: str) -> float:
@@ -115,8 +115,8 @@ class _BagOfWords(_Shuffled):
     def boxes(self, query: PhraseQuery) -> list[tuple[Box, float]]:
         if self._scene is None:
             return super().boxes(query)
-        found = (thing for phrase in _phrases(query.text) for thing in self._scene.things if phrase.fits(thing))
-        return [(box(thing), 1.0) for thing in found]
+        things = (thing for phrase in _phrases(query.text) for thing in self._scene.things if phrase.fits(thing))
+        return [(box(thing), 1.0) for thing in things]
 
     def _weight(self, word: str) -> float:
         return _random(self._pixels, word) if self._scene is None else float(applies(word, self._scene))
@@ -137,8 +137,8 @@ class _Oracle(_Constant):
         return float(statement.is_true_of(self._scene))
 
     @classmethod
-    def similarity(cls, text: str, other: str) -> float:
-        return float(_meaning(text) == _meaning(other))
+    def similarity(cls, text: str, compared: str) -> float:
+        return float(_meaning(text) == _meaning(compared))
 
     def answer(self, question: str) -> float:
         return self.score(question.removeprefix(_QUESTION)) - 0.5
@@ -148,7 +148,7 @@ class _Oracle(_Constant):
         if statement is None:
             return []
         parts = [number for number, phrase in enumerate(statement.phrases) if phrase.text == query.text]
-        players = {things[part] for things in statement.readings(self._scene) for part in parts}
+        players = {things[role] for things in statement.readings(self._scene) for role in parts}
         return [(box(thing), 1.0) for thing in self._scene.things if thing in players]
 
 

@@ -57,8 +57,8 @@ class MtebModel:
 
 def _unit(rows: Any) -> np.ndarray:
     """Return rows of the library, tensors or arrays, as float32 of length 1."""
-    found = as_array("mteb", rows).astype(np.float32)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    array = as_array("mteb", rows).astype(np.float32)
+    return array / np.linalg.norm(array, axis=1, keepdims=True)
 
 
 def load(checkpoint: str, options: LoadOptions) -> MtebModel:
@@ -87,14 +87,14 @@ def load(checkpoint: str, options: LoadOptions) -> MtebModel:
             model: Any = library.get_model(checkpoint, revision=options.revision, device=options.device)
     except Exception as error:  # whatever the code of its models raises
         raise ModelError(f"mteb cannot load {checkpoint} ({type(error).__name__}: {str(error)[:300]})") from error
-    lacking = [what for what in ("image", "text") if not hasattr(model, f"get_{what}_embeddings")]
+    lacking = [modality for modality in ("image", "text") if not hasattr(model, f"get_{modality}_embeddings")]
     if lacking:
         raise ModelError(
             f"{checkpoint} of mteb embeds no {' and no '.join(lacking)}s; take a model of images and texts"
         )
     module: Any = getattr(model, "model", None)
     meta = getattr(model, "mteb_model_meta", None)
-    parameters = sum(each.numel() for each in module.parameters()) if hasattr(module, "parameters") else 0
+    parameters = sum(parameter.numel() for parameter in module.parameters()) if hasattr(module, "parameters") else 0
     revision = options.revision or getattr(meta, "revision", None) or "unversioned"
     info = ModelInfo(f"mteb:{checkpoint}", "mteb", checkpoint, str(revision), parameters=parameters)
     return MtebModel(model, info, options.device)

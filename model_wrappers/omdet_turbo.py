@@ -52,13 +52,13 @@ class OmDetTurbo(TextDetector):
         pixels = self.batch_pixels(images, self._model)
         return self._model.encoder(self._model.vision_backbone(pixels), return_dict=True).extracted_states
 
-    def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
         """Return the boxes for each image and class, and their scores."""
         classes = self.batch_tokens(self.prepare_captions(texts), self._model)
         tasks = self.batch_tokens(self.prepare_captions([f"Detect {text}." for text in texts]), self._model)
         ones = torch.ones(len(texts), dtype=torch.long, device=self.device)
         output = self._model.decoder(
-            seen, *self._model.get_language_embedding(*classes, *tasks, ones), return_dict=True
+            features, *self._model.get_language_embedding(*classes, *tasks, ones), return_dict=True
         )
         boxes = output.decoder_coords[-1].float().cpu().numpy()
         yield from map(_Output, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
@@ -67,12 +67,12 @@ class OmDetTurbo(TextDetector):
         """Return the boxes of a phrase, without those that overlap a better one."""
         centres, halves = output.boxes[:, :2], output.boxes[:, 2:] / 2
         corners = np.concatenate([centres - halves, centres + halves], axis=1)
-        kept: list[int] = []
-        for place in np.argsort(-output.scores, kind="stable"):
-            others = corners[kept]
-            if not (box_iou(others, np.broadcast_to(corners[place], others.shape)) > _OVERLAP).any():
-                kept.append(place)
-        return best_boxes(output.boxes[kept], output.scores[kept], size, size, self._limits)
+        box_indices: list[int] = []
+        for index in np.argsort(-output.scores, kind="stable"):
+            accepted = corners[box_indices]
+            if not (box_iou(accepted, np.broadcast_to(corners[index], accepted.shape)) > _OVERLAP).any():
+                box_indices.append(index)
+        return best_boxes(output.boxes[box_indices], output.scores[box_indices], size, size, self._limits)
 
 
 def load(checkpoint: str, options: LoadOptions) -> OmDetTurbo:

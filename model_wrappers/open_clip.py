@@ -212,8 +212,8 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
     if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
         raise ModelError(f"{info.name} truncates or pads captions in an unknown way")
-    whole, shared = partial(loaded.read, model), partial(loaded.read_shared, model)
-    loaded.shares_prefixes = can_share(whole, shared, loaded.prepare_captions(SAMPLES))
+    plain, shared = partial(loaded.read, model), partial(loaded.read_shared, model)
+    loaded.shares_prefixes = can_share(plain, shared, loaded.prepare_captions(SAMPLES))
     return loaded
 
 
@@ -282,12 +282,12 @@ def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...
 
 def _check_source(source: Source) -> None:
     """Raise `ModelError` if a folder leads elsewhere, or a configuration holds more than the library needs."""
-    scheme, _, place = source.model.partition(":")
+    scheme, _, path = source.model.partition(":")
     if scheme == "local-dir":
-        check_folder(Path(place))
-        check_config(read_json(Path(place, FILE)))
+        check_folder(Path(path))
+        check_config(read_json(Path(path, FILE)))
     elif scheme == "hf-hub":
-        check_config(read_json(Path(hf_hub_download(place, FILE))))
+        check_config(read_json(Path(hf_hub_download(path, FILE))))
 
 
 @contextmanager

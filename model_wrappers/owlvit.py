@@ -53,16 +53,16 @@ class OwlVit(PhraseDetector):
         grid, _ = self._model.image_embedder(pixel_values=pixels)
         patches = grid.flatten(1, 2)
         boxes = self._model.box_predictor(patches, grid).float().cpu().numpy()
-        found = []
+        detections = []
         for i, row in enumerate(asked):
             # Image by image: lists of queries have any length, and none needs to be padded.
-            wanted = torch.stack([embeddings[text] for text in row])[None]
-            logits, _ = self._model.class_predictor(patches[i : i + 1], wanted)
+            queries_of_image = torch.stack([embeddings[text] for text in row])[None]
+            logits, _ = self._model.class_predictor(patches[i : i + 1], queries_of_image)
             scores = probabilities(logits[0].float().cpu().numpy())
             # OWLv2 sees the image in the upper left corner of a square; OWL-ViT stretches it to one.
             frame = (max(sizes[i]), max(sizes[i])) if self._model.config.model_type == "owlv2" else sizes[i]
-            found.append([best_boxes(boxes[i], column, frame, sizes[i], self._limits) for column in scores.T])
-        return found
+            detections.append([best_boxes(boxes[i], column, frame, sizes[i], self._limits) for column in scores.T])
+        return detections
 
     def _embed(self, texts: Sequence[str]) -> torch.Tensor:
         """Return the embeddings (n, d) of texts, of length 1."""

@@ -102,8 +102,10 @@ class SentenceEmbedder(DualEncoderMixin):
 
     def batch(self, captions: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Return features of prepared captions as the library makes them: truncated, and padded on its side."""
-        whole, kept = [list(row) for row in captions], self.max_tokens - self._suffix
-        cut = [row if len(row) <= self.max_tokens else row[:kept] + row[len(row) - self._suffix :] for row in whole]
+        token_ids, limit = [list(row) for row in captions], self.max_tokens - self._suffix
+        cut = [
+            row if len(row) <= self.max_tokens else row[:limit] + row[len(row) - self._suffix :] for row in token_ids
+        ]
         ids, mask = pad_right([row[:: self._step] for row in cut], self._pad, torch.device("cpu"))
         ids, mask = (rows.flip(1) if self._step < 0 else rows for rows in (ids, mask))
         others = {
@@ -116,8 +118,12 @@ class SentenceEmbedder(DualEncoderMixin):
         """Raise `ModelError` if the library makes other features of captions than `batch`."""
         theirs, ours = self._features(captions), self.batch(self.prepare_captions(captions))
         for name in theirs.keys() | ours.keys():
-            one, other = theirs.get(name), ours.get(name)
-            is_same = torch.equal(one, other) if torch.is_tensor(one) and torch.is_tensor(other) else one == other
+            expected, actual = theirs.get(name), ours.get(name)
+            is_same = (
+                torch.equal(expected, actual)
+                if torch.is_tensor(expected) and torch.is_tensor(actual)
+                else expected == actual
+            )
             if not is_same:
                 raise ModelError(f"{self.info.name} prepares captions in a way that is not known here (by {name})")
 
@@ -151,7 +157,7 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
             not embed both texts and images, or which is meant for another similarity than the cosine.
         UnknownNameError: a setting or value that does not exist.
     """
-    chosen = choose("sentence_transformers", options, SETTINGS)
+    values = choose("sentence_transformers", options, SETTINGS)
     library, path = import_library(LIBRARY), checkpoint_path(checkpoint)
     files = CheckpointFiles("sentence_transformers", checkpoint, options, os.environ.get("SENTENCE_TRANSFORMERS_HOME"))
     with loading_errors(checkpoint, "sentence_transformers"):
@@ -170,9 +176,9 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
             )
         _refuse_unfit(model)
     model = files.ready(model.to(torch_dtype(options)))
-    prompts = {kind: _prompt(model, chosen[kind]) for kind in SETTINGS}
+    prompts = {kind: _prompt(model, values[kind]) for kind in SETTINGS}
     used = {f"{kind}_prompt": prompt for kind, prompt in prompts.items() if prompt}
-    info = files.info(model, chosen, _prepare_with_pillow(model.processor) | used)
+    info = files.info(model, values, _prepare_with_pillow(model.processor) | used)
     loaded = SentenceEmbedder(model, info, prompts)
     loaded.check(_TWO)
     if (model.max_seq_length or _LONG) < _LONG:
@@ -183,21 +189,21 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
 def _check_modules(files: CheckpointFiles) -> None:
     """Raise `ModelError` if modules are in hidden folders or elsewhere, or pass other arguments than `_ARGUMENTS`."""
     for module in json.loads((files.file("modules.json") or Path()).read_text(encoding="utf-8")):
-        place = module["path"]
+        path = module["path"]
         if module["type"].rpartition(".")[2] in _ROUTERS:
             raise ModelError("its modules depend on the input (Router), which is not supported; use its own script")
-        if place.startswith(".") or Path(place).is_absolute() or ".." in Path(place).parts:
-            raise ModelError(f"modules.json names {place!r}, which is hidden or outside the folder; move it")
-        settings = next(filter(None, (files.file(f"{place}/{name}".lstrip("/")) for name in _SETTINGS_FILES)), None)
+        if path.startswith(".") or Path(path).is_absolute() or ".." in Path(path).parts:
+            raise ModelError(f"modules.json names {path!r}, which is hidden or outside the folder; move it")
+        settings = next(filter(None, (files.file(f"{path}/{name}".lstrip("/")) for name in _SETTINGS_FILES)), None)
         if settings is None:
             continue
         content = read_json(settings)
         if tokenizer := content.get("tokenizer_name_or_path"):
             raise ModelError(f"{settings.name} names the tokenizer {tokenizer!r}; save it in the folder of the model")
         passed = [name for key, value in content.items() if _PASSES.search(key) for name in value or ()]
-        if others := [name for name in passed if name not in _ARGUMENTS]:
+        if unknown := [name for name in passed if name not in _ARGUMENTS]:
             raise ModelError(
-                f"{settings.name} passes {', '.join(others)} to transformers; allowed are {', '.join(_ARGUMENTS)}"
+                f"{settings.name} passes {', '.join(unknown)} to transformers; allowed are {', '.join(_ARGUMENTS)}"
             )
 
 

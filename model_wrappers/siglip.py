@@ -70,10 +70,10 @@ class Siglip(DualEncoderMixin, ImageTextModel):
         inputs = {"pixel_values": pixels.to(model.dtype)}
         if model.config.model_type == "siglip2":
             shapes, patches = pixels[:, 0, :2].long(), pixels[:, 1:]
-            places = torch.arange(patches.shape[1], device=model.device)
+            positions = torch.arange(patches.shape[1], device=model.device)
             inputs = {
                 "pixel_values": patches.to(model.dtype),
-                "pixel_attention_mask": (places < shapes.prod(dim=1, keepdim=True)).int(),
+                "pixel_attention_mask": (positions < shapes.prod(dim=1, keepdim=True)).int(),
                 "spatial_shapes": shapes,
             }
         return model.get_image_features(**inputs).pooler_output

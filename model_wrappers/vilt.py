@@ -62,11 +62,11 @@ class Vilt(FusedModel):
         return Patches(pad_sequence(states, batch_first=True), pad_sequence(mask, batch_first=True))
 
     def fuse(
-        self, model: Any, seen: Patches, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self, model: Any, features: Patches, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return logits of the ranking head, (n,)."""
         pooled = model.vilt(
-            input_ids=ids, attention_mask=mask, image_embeds=seen.states[rows], pixel_mask=seen.mask[rows]
+            input_ids=ids, attention_mask=mask, image_embeds=features.states[rows], pixel_mask=features.mask[rows]
         ).pooler_output
         return head_logits(model.rank_output, pooled)[:, 0]
 
@@ -75,8 +75,8 @@ def _patches(embeddings: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Return the embeddings (1 + patches, d) of one image, the patches in order."""
     mask = torch.ones_like(pixels[:, 0], dtype=torch.long)
     with torch.random.fork_rng(devices=()):  # the order of the patches is drawn on the CPU
-        states, _, (places, (_, width)) = embeddings.visual_embed(pixels, mask, max_image_length=-1)
-    order = (width * places[0, :, 0] + places[0, :, 1]).argsort()
+        states, _, (positions, (_, width)) = embeddings.visual_embed(pixels, mask, max_image_length=-1)
+    order = (width * positions[0, :, 0] + positions[0, :, 1]).argsort()
     return torch.cat([states[0, :1], states[0, 1:][order]])
 
 

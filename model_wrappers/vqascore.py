@@ -100,17 +100,17 @@ class VqaScore(GenerativeModel):
         """Scores (n,), float64: log-odds of "Yes", or the caption's mean log-probability; higher matches better."""
         if not captions:
             return np.empty(0)
-        chosen = [features[i] for i in images]
+        image_features = [features[i] for i in images]
         if self.info.settings["score"] == "caption":
-            return self._likelihoods(chosen, captions, exact)
-        logits = self.first_logits(chosen, captions, self._caption.tail, exact)
-        others = logits.clone()
-        others[:, self._yes] = -torch.inf
-        return (logits[:, self._yes].logsumexp(-1) - others.logsumexp(-1)).numpy(force=True)
+            return self._likelihoods(image_features, captions, exact)
+        logits = self.first_logits(image_features, captions, self._caption.tail, exact)
+        masked = logits.clone()
+        masked[:, self._yes] = -torch.inf
+        return (logits[:, self._yes].logsumexp(-1) - masked.logsumexp(-1)).numpy(force=True)
 
-    def _likelihoods(self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
+    def _likelihoods(self, features: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
         """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
-        logs, counts = self._log_probabilities(seen, texts, exact)
+        logs, counts = self._log_probabilities(features, texts, exact)
         alpha = float(self.info.settings["alpha"])
         if alpha:
             logs = logs - alpha * self._priors(texts, exact)
@@ -120,21 +120,21 @@ class VqaScore(GenerativeModel):
     def _priors(self, texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
         """log P(caption) of each caption, (n,), computed once for each."""
         known = self._known_priors
-        left = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
-        if left:
-            captions = [key[1:] for key in left]
+        missing = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
+        if missing:
+            captions = [key[1:] for key in missing]
             nulls = self.encode_images([self.prepare_image(image) for image in noise_images()], exact=exact)
-            logs = [self._log_probabilities([null] * len(left), captions, exact)[0] for null in nulls]
-            known.update(zip(left, logsumexp(logs, axis=0) - np.log(len(logs)), strict=True))
+            logs = [self._log_probabilities([null] * len(missing), captions, exact)[0] for null in nulls]
+            known.update(zip(missing, logsumexp(logs, axis=0) - np.log(len(logs)), strict=True))
         return np.array([known[(exact, *ids)] for ids in texts])
 
     def _log_probabilities(
-        self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool
+        self, features: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities (n,), float64, of the tokens after the prompt, and their numbers (n,)."""
         prompt = self._caption.tokens("")
         rows = []
-        for own, ids in zip(seen, texts, strict=True):
+        for own, ids in zip(features, texts, strict=True):
             # A token merged from the end of the prompt and the start of the caption counts to the caption.
             start = common_start(ids, prompt)
             rows.append(self.row(own, ids[:start], ids[start : self.max_tokens]))
@@ -157,7 +157,8 @@ class ChoiceScore(GenerativeModel):
             raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
         turned = [[*captions[first:], *captions[:first]] for first in range(count)]
         texts = [
-            "\n".join(f"{own}. {text}" for own, text in zip(ascii_uppercase, some, strict=False)) for some in turned
+            "\n".join(f"{letter}. {text}" for letter, text in zip(ascii_uppercase, turned_texts, strict=False))
+            for turned_texts in turned
         ]
         return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
@@ -170,18 +171,22 @@ class ChoiceScore(GenerativeModel):
         exact: bool = False,
     ) -> list[np.ndarray]:
         """For each prepared choice the scores (k,), float64, of its captions."""
-        seen = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
-        logits = self.first_logits(seen, [ids for orders in choices for ids in orders], self._caption.tail, exact)
-        found, start = [], 0
+        image_features = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
+        logits = self.first_logits(
+            image_features, [ids for orders in choices for ids in orders], self._caption.tail, exact
+        )
+        scores, start = [], 0
         for orders in choices:
             count = len(orders)
-            own = logits[start : start + count]
-            letters = torch.stack([own[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1).log_softmax(1)
+            answer_logits = logits[start : start + count]
+            letters = torch.stack(
+                [answer_logits[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1
+            ).log_softmax(1)
             # In rotation r caption c has letter (c - r) mod k.
-            places = (torch.arange(count) - torch.arange(count)[:, None]) % count
-            found.append(letters.gather(1, places.to(letters.device)).mean(0).numpy(force=True))
+            order = (torch.arange(count) - torch.arange(count)[:, None]) % count
+            scores.append(letters.gather(1, order.to(letters.device)).mean(0).numpy(force=True))
             start += count
-        return found
+        return scores
 
 
 def noise_images() -> list[Image.Image]:

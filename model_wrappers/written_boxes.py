@@ -92,11 +92,11 @@ class WrittenBox(NamedTuple):
 
 def read_boxes(answer: str, form: Format) -> list[WrittenBox]:
     """The boxes in an answer, in their order; what follows its first 32,768 characters is not read."""
-    found = []
+    boxes = []
     for match in form.pattern.finditer(answer[:_MOST_CHARACTERS]):
-        numbers = [float(match[1 + place]) + form.shift for place in form.order]
-        found.append(WrittenBox(numbers, match.start(1), match.end(4)))
-    return found
+        numbers = [float(match[1 + position]) + form.shift for position in form.order]
+        boxes.append(WrittenBox(numbers, match.start(1), match.end(4)))
+    return boxes
 
 
 class WrittenBoxes(TorchModel):
@@ -120,11 +120,13 @@ class WrittenBoxes(TorchModel):
         self, images: Sequence[Prepared], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
         """The boxes of each query of each prepared image; a phrase is asked for once an image."""
-        found = []
+        detections = []
         for image, size, row in zip(images, sizes, queries, strict=True):
-            own = {phrase: self._boxes(image, size, phrase) for phrase in dict.fromkeys(query.text for query in row)}
-            found.append([own[query.text] for query in row])
-        return found
+            boxes_of_phrase = {
+                phrase: self._boxes(image, size, phrase) for phrase in dict.fromkeys(query.text for query in row)
+            }
+            detections.append([boxes_of_phrase[query.text] for query in row])
+        return detections
 
     def _boxes(self, image: Prepared, size: tuple[int, int], phrase: str) -> Detections:
         text, ends, logs = self.write(image, phrase)

@@ -174,16 +174,16 @@ class XvlmMatching(XvlmReader, RerankingModel):
         states = model.see(self.batch_pixels(images, model))
         return Seen(states, unit(model.vision_proj(states[:, 0])))
 
-    def fuse(self, model: Xvlm, seen: Seen, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    def fuse(self, model: Xvlm, features: Seen, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Return scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
-        fused = self._read_with_images(model.fusion, read, attended, seen.states, rows)[:, 0]
+        fused = self._read_with_images(model.fusion, read, attended, features.states, rows)[:, 0]
         last: Any = model.itm_head[3]
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":
             return logits
-        return logits + (seen.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1)
+        return logits + (features.embeddings[rows] * unit(model.text_proj(read[:, 0]))).sum(-1)
 
 
 def pre_caption(caption: str) -> str:
@@ -250,8 +250,8 @@ def architecture(tensors: Mapping[str, Tensor]) -> XvlmConfig:
 
 def fine_tuned_layout(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors that scores depend on, named as in fine-tuned files."""
-    named = {key.replace("text_encoder.bert.", "text_encoder."): value for key, value in tensors.items()}
-    return {key: value for key, value in named.items() if not _UNUSED.match(key)}
+    renamed = {key.replace("text_encoder.bert.", "text_encoder."): value for key, value in tensors.items()}
+    return {key: value for key, value in renamed.items() if not _UNUSED.match(key)}
 
 
 def load(checkpoint: str, options: LoadOptions) -> XvlmContrastive | XvlmMatching:

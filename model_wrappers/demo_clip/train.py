@@ -101,8 +101,8 @@ def load_scenes(recipe: Recipe, number: int) -> tuple[torch.Tensor, list[list[st
     pixels = np.empty((recipe.scenes, CANVAS, CANVAS, 3), np.uint8)
     captions = []
     for index in track(range(recipe.scenes), f"drawing scenes of round {number + 1}"):
-        place = number * recipe.scenes + index
-        episode, [row] = tasks.task_rows("captions", recipe.seed, "train", place)
+        index_of_scene = number * recipe.scenes + index
+        episode, [row] = tasks.task_rows("captions", recipe.seed, "train", index_of_scene)
         pixels[index] = np.asarray(render(episode.scene))
         captions.append(row["captions"])
     return torch.from_numpy(pixels).permute(0, 3, 1, 2), captions
@@ -124,10 +124,10 @@ def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, numb
     pixels, captions = load_scenes(recipe, number)
 
     def loss_of(step: int) -> torch.Tensor:
-        chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
-        texts = [captions[i][int(rng.integers(len(captions[i])))] for i in chosen]
+        indices = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
+        texts = [captions[i][int(rng.integers(len(captions[i])))] for i in indices]
         tokens = tokenizer(texts, padding=True, return_tensors="pt")
-        images = pixels[torch.from_numpy(chosen)].float().div_(127.5).sub_(1)
+        images = pixels[torch.from_numpy(indices)].float().div_(127.5).sub_(1)
         return model(**tokens, pixel_values=images, return_loss=True).loss
 
     optimise(model, recipe, recipe.steps[number], f"training, round {number + 1}", loss_of)

@@ -28,12 +28,14 @@ def web_captions(episode: Episode, rng: Rng, rare: float = RARE) -> list[Stateme
     """
     phrases = [describe(rng, thing, episode.plan.named) for thing in episode.scene.things]
     first, second = sorted(rng.choice(len(phrases), size=2, replace=False).tolist())
-    made = (
+    statements = (
         Statement(tuple(phrases[:2]), episode.statement.relation),
         Statement(tuple(phrases[:2])),
         Statement((phrases[first], phrases[second])),
     )
-    return [_reworded(each, lambda meaning: SYNONYMS[meaning][int(rng.random() < rare)]) for each in made]
+    return [
+        _reworded(statement, lambda meaning: SYNONYMS[meaning][int(rng.random() < rare)]) for statement in statements
+    ]
 
 
 def with_synonym_of_difference(statement: Statement, other: Statement) -> Statement:

@@ -93,7 +93,7 @@ def grouped_loss(images: torch.Tensor, captions: torch.Tensor, scale: torch.Tens
     """
     logits = scale * images.unflatten(0, (-1, group)) @ captions.unflatten(0, (-1, group)).mT
     target = torch.arange(group, device=logits.device).repeat(len(logits))
-    both = (functional.cross_entropy(each.flatten(0, 1), target) for each in (logits, logits.mT))
+    both = (functional.cross_entropy(direction.flatten(0, 1), target) for direction in (logits, logits.mT))
     return sum(both, start=torch.zeros(())) / 2
 
 
@@ -107,14 +107,14 @@ def train(recipe: Recipe, *, quiet: bool = False) -> tuple[CLIPModel, CLIPTokeni
     tokens = tokenizer(captions, padding=True, return_tensors="pt")
 
     def loss_of(step: int) -> torch.Tensor:
-        chosen = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
-        rows = torch.from_numpy(_CAPTIONS * chosen + rng.integers(_CAPTIONS, size=recipe.batch_size))
+        indices = rng.choice(recipe.scenes, size=recipe.batch_size, replace=False)
+        rows = torch.from_numpy(_CAPTIONS * indices + rng.integers(_CAPTIONS, size=recipe.batch_size))
         mask = tokens["attention_mask"][rows]
         used = slice(int(mask.sum(dim=1).max()))
         output = model(
             input_ids=tokens["input_ids"][rows, used],
             attention_mask=mask[:, used],
-            pixel_values=pixels[torch.from_numpy(chosen)],
+            pixel_values=pixels[torch.from_numpy(indices)],
         )
         scale = model.logit_scale.exp()
         return grouped_loss(output.image_embeds, output.text_embeds, scale, recipe.group)

@@ -106,12 +106,12 @@ def finetune(
         raise VLAssayError("--evaluate and --no-evaluation came; give one of them")
     settings = read_config(config, FinetuneConfig)
     benchmarks = () if no_evaluation else tuple(evaluate or DEFAULT_EVALUATION)
-    chosen = adapt(get_recipe(recipe), parse_settings(set_))
+    adapted = adapt(get_recipe(recipe), parse_settings(set_))
     outcome = finetune(
         model,
         data,
         out.expanduser(),
-        chosen,
+        adapted,
         config=TrainingConfig(
             precision=settings.precision,
             micro_batch=settings.micro_batch,
@@ -133,7 +133,7 @@ def finetune(
         if outcome.history:
             print_tables([history_table(outcome.history, title=EPOCH_0)])
         if outcome.comparison:
-            before = f"{model} with random weights" if chosen.random_start else model
+            before = f"{model} with random weights" if adapted.random_start else model
             typer.echo(f"the new model compared with {before}, which is the model of epoch 0:")
             outcome.comparison.print()
         typer.echo(f"written to {outcome.folder}; score it with: vl-assay run {shlex.quote(str(outcome.folder))}")

@@ -40,8 +40,8 @@ def _read_layer(layer: Any, hidden: Tensor, mask: Tensor | None, states: Tensor,
     hidden, _ = layer.attention(hidden, attention_mask=mask)
     across = layer.crossattention.self
     query, key, value = (
-        made.unflatten(-1, (across.num_attention_heads, -1)).transpose(1, 2)
-        for made in (across.query(hidden), across.key(states), across.value(states))
+        states_of_head.unflatten(-1, (across.num_attention_heads, -1)).transpose(1, 2)
+        for states_of_head in (across.query(hidden), across.key(states), across.value(states))
     )
     context = scaled_dot_product_attention(query, key[rows], value[rows])
     hidden = layer.crossattention.output(context.transpose(1, 2).flatten(2), hidden)

@@ -71,12 +71,12 @@ def load_checkpoint(
             are missing, unexpected or of another shape.
         UnknownNameError: a setting or value that does not exist.
     """
-    chosen = choose(family, options, settings or {})
+    values = choose(family, options, settings or {})
     files = CheckpointFiles(family, checkpoint, options)
     config = files.config(tuple(classes), described)
     model = files.model(classes[config.model_type], unused, changes)
     processor = files.image_processor(processor_class) if processor_class else None
-    info = files.info(model, chosen, image_preprocessing(processor))
+    info = files.info(model, values, image_preprocessing(processor))
     return Checkpoint(model, files.tokenizer(), processor, info)
 
 
@@ -127,8 +127,8 @@ class CheckpointFiles:
                 f"{self.checkpoint} is a {config.model_type!r} checkpoint, not one for {self.family} "
                 f"({described or ', '.join(model_types)}); its family is {right}"
             )
-        for part in (config, *(getattr(config, name, None) for name in config.sub_configs)):
-            attention = getattr(part, "_attn_implementation", None) or ""
+        for section in (config, *(getattr(config, name, None) for name in config.sub_configs)):
+            attention = getattr(section, "_attn_implementation", None) or ""
             if "/" in attention:
                 raise ModelError(
                     f"the configuration of {self.checkpoint} asks for the attention {attention}, which is code of a "
@@ -139,8 +139,8 @@ class CheckpointFiles:
     def file(self, name: str) -> Path | None:
         """Return the path of a file of the checkpoint; None if it has no such file."""
         options = {"revision": self.commit, "cache_dir": self.cache_dir}
-        found = cached_file(self.path, name, _raise_exceptions_for_missing_entries=False, **options)
-        return None if found is None else Path(found)
+        path = cached_file(self.path, name, _raise_exceptions_for_missing_entries=False, **options)
+        return None if path is None else Path(path)
 
     def refuse_adapter(self) -> None:
         """Raise `ModelError` for an adapter of peft in a Hub repository, whose base may be of another one."""
@@ -206,9 +206,9 @@ class CheckpointFiles:
         """
         options, path = self.options, Path(self.path).expanduser()
         name = Path(self.checkpoint).expanduser().resolve().name if path.exists() else self.checkpoint
-        chosen = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
+        changed = ", ".join(f"{key}={options.settings[key]}" for key in sorted(options.settings))
         return ModelInfo(
-            name=f"{name} ({chosen})" if chosen else name,
+            name=f"{name} ({changed})" if changed else name,
             family=self.family,
             checkpoint=name,
             revision=self.commit or (f"sha256:{file_hash(path)}" if path.is_file() else folder_hash(path)),
@@ -247,13 +247,13 @@ def compile_layers(model: torch.nn.Module) -> None:
 
     Scores come from methods that call parts of a model and never the whole, but all of them call its layers.
     """
-    for part in model.children():
-        is_list = isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)
-        if is_list and len({type(layer) for layer in part}) == 1:
-            for layer in part:
+    for child in model.children():
+        is_list = isinstance(child, torch.nn.ModuleList | torch.nn.Sequential)
+        if is_list and len({type(layer) for layer in child}) == 1:
+            for layer in child:
                 layer.compile(dynamic=True)
         else:
-            compile_layers(part)
+            compile_layers(child)
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:

@@ -88,12 +88,12 @@ def convert_checkpoint(checkpoint: Path, out: Path, *, model: str | None = None,
     if not checkpoint.is_file():
         raise ModelError(f"there is no file {checkpoint}; name a file of weights that you downloaded")
     check_writable(out, "folder")
-    named = published_checkpoints().get(model or "")
-    row = named or find_published(checkpoint)
+    published = published_checkpoints().get(model or "")
+    row = published or find_published(checkpoint)
     record = {
         "file": checkpoint.name,
         "sha256": file_hash(checkpoint),
-        "activation": _activation(checkpoint, row, None if named else model),
+        "activation": _activation(checkpoint, row, None if published else model),
         "published": row.name if row else "",
         "base": Path(base).resolve().name if Path(base).is_dir() else base,
     }
@@ -112,8 +112,8 @@ def to_transformers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in state.items():
         new = translated(name, _NAMES)
         if ".attn.in_proj_" in new:
-            for letter, part in zip("qkv", tensor.chunk(3), strict=True):
-                converted[new.replace(".attn.in_proj_", f".self_attn.{letter}_proj.")] = part
+            for letter, projection in zip("qkv", tensor.chunk(3), strict=True):
+                converted[new.replace(".attn.in_proj_", f".self_attn.{letter}_proj.")] = projection
         else:
             converted[new] = tensor.T if name in _TRANSPOSED else tensor
     return {name: tensor.float().contiguous() for name, tensor in converted.items()}
@@ -127,7 +127,7 @@ def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) ->
     """
     try:
         width, channels, patch, _ = state["vision_model.embeddings.patch_embedding.weight"].shape
-        places = len(state["vision_model.embeddings.position_embedding.weight"]) - 1
+        position_count = len(state["vision_model.embeddings.position_embedding.weight"]) - 1
         positions, text_width = state[_POSITIONS].shape
         vocabulary = len(state["text_model.embeddings.token_embedding.weight"])
         embedding = len(state["text_projection.weight"])
@@ -137,7 +137,7 @@ def clip_config(state: Mapping[str, Tensor], activation: str, tokenizer: Any) ->
             raise ValueError(f"it knows {vocabulary} tokens, the tokenizer {len(tokenizer)}")
         return CLIPConfig(
             vision_config=_tower("vision", state, width, activation)
-            | {"image_size": round(places**0.5) * patch, "patch_size": patch, "num_channels": channels},
+            | {"image_size": round(position_count**0.5) * patch, "patch_size": patch, "num_channels": channels},
             text_config=_tower("text", state, text_width, activation)
             | {"max_position_embeddings": positions, "vocab_size": vocabulary}
             | {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id},
@@ -200,8 +200,8 @@ def _write(out: Path, base: str, record: Mapping[str, str], weights: Weights, ro
     processor = CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
     tokenizer.model_max_length = config.text_config.max_position_embeddings
     with new_folder(out) as folder:
-        for part in (net, tokenizer, processor):
-            part.save_pretrained(folder)
+        for component in (net, tokenizer, processor):
+            component.save_pretrained(folder)
         write_text(folder / "README.md", _card(out.resolve().name, record, weights.changes, row))
         write_text(folder / _RECORD, json.dumps(record, indent=1))
 

@@ -78,7 +78,7 @@ class TextDetector(PhraseDetector, ABC):
         """Return the features of prepared images of one shape, before any text: tensors with one row for each image."""
 
     @abstractmethod
-    def read(self, seen: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[Any]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[Any]:
         """Return the output, in any form, for each row of `see` with its text."""
 
     @abstractmethod
@@ -94,18 +94,22 @@ class TextDetector(PhraseDetector, ABC):
         An image is seen once, and read with each of its texts. Images of one shape go together, as many pairs as there
         are images: padding an image, unlike padding a text, changes what the model sees near the edge.
         """
-        wanted = [sorted({self._text(query) for query in row}) for row in queries]
+        distinct_texts = [sorted({self._text(query) for query in row}) for row in queries]
         outputs: dict[tuple[int, str], Any] = {}
         for shape in sorted({image.shape for image in images}):
-            places = [i for i, image in enumerate(images) if image.shape == shape]
-            jobs = [(row, text) for row, i in enumerate(places) for text in wanted[i]]
+            indices = [i for i, image in enumerate(images) if image.shape == shape]
+            jobs = [(row, text) for row, i in enumerate(indices) for text in distinct_texts[i]]
             with full_float32():
-                seen = self.see(images if len(places) == len(images) else [images[i] for i in places])
+                features = self.see(images if len(indices) == len(images) else [images[i] for i in indices])
                 for first in range(0, len(jobs), len(images)):
                     rows, texts = zip(*jobs[first : first + len(images)], strict=True)
-                    found = self.read([part[list(rows)] for part in seen], texts)
+                    text_outputs = self.read([feature[list(rows)] for feature in features], texts)
                     outputs.update(
-                        zip(((places[row], text) for row, text in zip(rows, texts, strict=True)), found, strict=True)
+                        zip(
+                            ((indices[row], text) for row, text in zip(rows, texts, strict=True)),
+                            text_outputs,
+                            strict=True,
+                        )
                     )
         return [
             [self.find(query, outputs[i, self._text(query)], sizes[i]) for query in row]

@@ -69,13 +69,13 @@ def _copy(model: Any, device: torch.device, shares: bool) -> Any:
     def converted(tensor: Tensor) -> Tensor:
         return tensor.detach().to(device, torch.float64 if tensor.is_floating_point() else None)
 
-    made: dict[int, Any] = {id(each): converted(each) for each in model.buffers()}
-    for each in model.parameters():
-        if shares and each.is_floating_point():
-            made[id(each)] = Shared(each, device)
+    copies: dict[int, Any] = {id(weight_or_buffer): converted(weight_or_buffer) for weight_or_buffer in model.buffers()}
+    for weight_or_buffer in model.parameters():
+        if shares and weight_or_buffer.is_floating_point():
+            copies[id(weight_or_buffer)] = Shared(weight_or_buffer, device)
         else:
-            made[id(each)] = torch.nn.Parameter(converted(each), requires_grad=False)
-    return copy.deepcopy(model, made)
+            copies[id(weight_or_buffer)] = torch.nn.Parameter(converted(weight_or_buffer), requires_grad=False)
+    return copy.deepcopy(model, copies)
 
 
 class Shared(Tensor):
@@ -88,9 +88,9 @@ class Shared(Tensor):
 
     def __new__(cls, weight: Tensor, target: torch.device) -> Shared:
         """Share the memory of `weight`."""
-        made = weight.detach().as_subclass(cls)
-        made.target = target
-        return made
+        shared = weight.detach().as_subclass(cls)
+        shared.target = target
+        return shared
 
     def __hash__(self) -> int:
         """Return a hash for sets of tensors; the default hash would be computed from a copy."""

@@ -86,12 +86,12 @@ class Forward:
             if self.continues:
                 # Their beginnings must be of equal length.
                 for indices in _groups(together, lambda i: len(rows[i].seen.prepared.tokens)):
-                    some = [rows[i] for i in indices]
-                    if common := _common(some):
+                    batch = [rows[i] for i in indices]
+                    if common := _common(batch):
                         run = self._timed if len(self._times[False]) < _TRIALS else self._continued
-                        logits.update(zip(indices, run(model, some, common), strict=True))
-            if left := [i for i in together if i not in logits]:
-                logits.update(zip(left, self._whole(model, [rows[i] for i in left]), strict=True))
+                        logits.update(zip(indices, run(model, batch, common), strict=True))
+            if remaining := [i for i in together if i not in logits]:
+                logits.update(zip(remaining, self._whole(model, [rows[i] for i in remaining]), strict=True))
         return [logits[i] for i in range(len(rows))]
 
     def inputs(
@@ -132,7 +132,9 @@ class Forward:
             inputs["use_cache"] = False
         logits = model(**inputs).logits
         shift = -min(starts) if self._keeps else logits.shape[1] - longest
-        return [own[start + shift : end + shift] for own, start, end in zip(logits, starts, ends, strict=True)]
+        return [
+            row_logits[start + shift : end + shift] for row_logits, start, end in zip(logits, starts, ends, strict=True)
+        ]
 
     def _timed(self, model: Any, rows: Sequence[Row], common: int) -> list[torch.Tensor]:
         """Return the logits of rows that can continue, by both ways in turns until each has been timed."""
@@ -149,22 +151,24 @@ class Forward:
     def _continued(self, model: Any, rows: Sequence[Row], common: int) -> list[torch.Tensor]:
         """Return the logits of rows, of which the first `common` tokens go through the model once for each image."""
         images = {id(row.seen): row for row in rows}
-        numbers = {key: i for i, key in enumerate(images)}
+        index_of_image = {key: i for i, key in enumerate(images)}
         start = self.inputs(model, [*images.values()], [row.prompt[:common] for row in images.values()])
         if self._keeps:
             start["logits_to_keep"] = 1
         # transformers 5.24 has renamed the cache.
         name = "cache" if "cache" in self._parameters else "past_key_values"
         past = model(**start, use_cache=True)[name]
-        past.reorder_cache(torch.tensor([numbers[id(row.seen)] for row in rows], device=model.device))
+        past.reorder_cache(torch.tensor([index_of_image[id(row.seen)] for row in rows], device=model.device))
         texts = [[*row.prompt, *row.answer] for row in rows]
         positions = getattr(getattr(model, "model", None), "get_rope_index", None)
         known = inspect.signature(positions).parameters if positions else ()
-        whole = self.inputs(model, rows, texts, known)
-        inputs = {key: value[:, common:] for key, value in whole.items() if key == "input_ids" or key.endswith("_mask")}
-        inputs |= {"attention_mask": whole["attention_mask"], name: past, "use_cache": True}
+        full_inputs = self.inputs(model, rows, texts, known)
+        inputs = {
+            key: value[:, common:] for key, value in full_inputs.items() if key == "input_ids" or key.endswith("_mask")
+        }
+        inputs |= {"attention_mask": full_inputs["attention_mask"], name: past, "use_cache": True}
         if positions:  # an image takes two dimensions of positions, so the whole prompt determines those after it
-            own = positions(**{key: value for key, value in whole.items() if key in known})[0]
+            own = positions(**{key: value for key, value in full_inputs.items() if key in known})[0]
             inputs["position_ids"] = own[..., common:]
         logits = model(**inputs).logits
         ends = [len(text) - common for text in texts]
@@ -192,8 +196,8 @@ def choose_forward(
     pairs = [(0, "a dog"), (0, "a red dog near two cats."), (1, "a dog"), (2, "a dog")]
     images = sample_images()
     try:
-        given = [prompts.processed(images[i], text) for i, text in pairs]
-        logits = [_bare_logits(model, inputs) for inputs in given]
+        processed = [prompts.processed(images[i], text) for i, text in pairs]
+        logits = [_bare_logits(model, inputs) for inputs in processed]
     except _FAILURES as error:
         raise ModelError(f"a bare forward pass of {name} fails: {type(error).__name__}: {error}") from error
     expected = torch.stack([own[-1] for own in logits]).float()
@@ -205,17 +209,17 @@ def choose_forward(
     def problem(forward: Forward) -> str:
         try:
             with torch.inference_mode(), full_float32():
-                seen = [forward.see(model, image) for image in prepared]
-                rows = [Row(seen[i], *prompts.with_image(prepared[i], tokens(text)), []) for i, text in pairs]
-                found = torch.stack([own[0] for own in forward.logits(model, rows)]).float()
+                features = [forward.see(model, image) for image in prepared]
+                rows = [Row(features[i], *prompts.with_image(prepared[i], tokens(text)), []) for i, text in pairs]
+                actual = torch.stack([own[0] for own in forward.logits(model, rows)]).float()
         except _FAILURES as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
-        gap = float((found - expected)[is_ordinary].abs().max())
+        gap = float((actual - expected)[is_ordinary].abs().max())
         return "" if gap <= limit else f"they differ by {gap:.2g}"
 
     reasons = []
     for batches in (True, False):
-        forward = Forward(model, pad, batches=batches, leads=logits[0].shape[0] > given[0]["input_ids"].shape[1])
+        forward = Forward(model, pad, batches=batches, leads=logits[0].shape[0] > processed[0]["input_ids"].shape[1])
         if reason := problem(forward):
             reasons.append(f"{'in one batch' if batches else 'one by one'} {reason}")
             continue
@@ -254,9 +258,9 @@ def _bare_logits(model: Any, given: Mapping[str, Any]) -> torch.Tensor:
 def _refuse_useless(logits: torch.Tensor, name: str) -> None:
     if logits.isnan().any():
         raise ModelError(f"the logits of {name} are not all numbers: try --dtype float32, or the checkpoint is broken")
-    for other, what in ((2, "image"), (1, "text")):
-        if not (logits[0] - logits[other]).abs().max() > 0:
-            raise ModelError(f"the logits of {name} do not depend on the {what}")
+    for index, input_name in ((2, "image"), (1, "text")):
+        if not (logits[0] - logits[index]).abs().max() > 0:
+            raise ModelError(f"the logits of {name} do not depend on the {input_name}")
 
 
 def _common(rows: Sequence[Row]) -> int:
@@ -281,7 +285,7 @@ def _joined(values: Sequence[Any]) -> Any:
     """Return an input of several images, whose values are tensors, lists, or all the same."""
     if torch.is_tensor(values[0]):
         return torch.cat(list(values))
-    return [own for value in values for own in value] if isinstance(values[0], (list, tuple)) else values[0]
+    return [item for value in values for item in value] if isinstance(values[0], (list, tuple)) else values[0]
 
 
 def _padded(values: Sequence[Sequence[int] | np.ndarray], device: torch.device, pad: int = 0) -> torch.Tensor:

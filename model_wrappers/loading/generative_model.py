@@ -86,10 +86,10 @@ class GenerativeModel(TorchModel):
         return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy(force=True)
 
     def first_logits(
-        self, seen: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool
+        self, features: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool
     ) -> torch.Tensor:
         """Return logits (n, vocabulary), float64, of the first token of an answer."""
-        rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(seen, texts, strict=True)]
+        rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(features, texts, strict=True)]
         logits = torch.stack([own[0] for own in self.logits(rows, exact)])
         return (logits.cpu() if logits.device.type == "mps" else logits).double()  # Apple's GPUs have no float64
 
@@ -108,16 +108,16 @@ class GenerativeModel(TorchModel):
         """Return whether all processes compute each forward pass together."""
         return self.info.settings["placement"] == "tensor"
 
-    def row(self, seen: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
+    def row(self, image: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
         """Return a row with the tokens of the image in the prompt.
 
         Raises:
             ModelError: they are more than the model reads.
         """
-        row = Row(seen, *self._prompts.with_image(seen.prepared, ids), list(answer))
+        row = Row(image, *self._prompts.with_image(image.prepared, ids), list(answer))
         if len(row.prompt) + len(row.answer) > self._limit:
             raise ModelError(
-                f"an image takes {len(seen.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "
+                f"an image takes {len(image.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "
                 f"{self.info.name} reads {self._limit}: make the image smaller"
             )
         return row

@@ -56,11 +56,11 @@ class ImagePrompts:
         self._image_token: Any = getattr(processor, "image_token_id", None)
         has_types = "mm_token_type_ids" in inspect.signature(model.forward).parameters
         try:
-            given = self.processed(sample_images()[0], "a")
-            if has_types and not any(key.endswith("token_type_ids") for key in given):
+            processed = self.processed(sample_images()[0], "a")
+            if has_types and not any(key.endswith("token_type_ids") for key in processed):
                 self._options["return_mm_token_type_ids"] = True
-                given = self.processed(sample_images()[0], "a")
-            self._learn(given)
+                processed = self.processed(sample_images()[0], "a")
+            self._learn(processed)
             if self._place(prompt.tokens("one two.")) < 0:
                 raise ValueError("the image does not stand before the text")
         except _ERRORS as error:
@@ -84,13 +84,13 @@ class ImagePrompts:
         image = image.convert("RGB")
         try:
             # Most processors read a flat list of images as one image for each prompt, some as all of one prompt.
-            given = self._processor(images=[[image]] if self._is_nested else [image], **arguments)
+            processed = self._processor(images=[[image]] if self._is_nested else [image], **arguments)
         except (ValueError, TypeError):
             if not self._is_nested:
                 raise
-            given = self._processor(images=[image], **arguments)
+            processed = self._processor(images=[image], **arguments)
             self._is_nested = False
-        return {key: _array(value) for key, value in given.items()}
+        return {key: _array(value) for key, value in processed.items()}
 
     def prepare(self, image: Image.Image) -> Prepared:
         """Return the tokens and the inputs of an image; an orientation in EXIF data is not applied.
@@ -98,21 +98,21 @@ class ImagePrompts:
         Raises:
             ModelError: the processor changes the text around this image.
         """
-        given = self.processed(image, "a")
-        ids = self._ids(given)
+        processed = self.processed(image, "a")
+        ids = self._ids(processed)
         end = len(ids) - self._after
         after = [*self._plain[len(self._plain) - self._kept :], *self.closing]
         if ids[: self._start] != self._plain[: self._start] or ids[end:] != after:
             raise ModelError(f"the processor of {self._checkpoint} changes the text around an image")
         aligned = {}
-        for key in [key for key in given if _is_aligned(key, given[key], len(ids))]:
-            values = given.pop(key)[0]
+        for key in [key for key in processed if _is_aligned(key, processed[key], len(ids))]:
+            values = processed.pop(key)[0]
             if (values[end:] != values[-1]).any():
                 raise ModelError(
                     f"the input {key} of {self._checkpoint} has several values after the image; one is expected"
                 )
             aligned[key] = values[:end], values[-1]
-        inputs = {key: value for key, value in given.items() if key not in _LEFT_OUT}
+        inputs = {key: value for key, value in processed.items() if key not in _LEFT_OUT}
         return Prepared(ids[self._start : end], inputs, aligned)
 
     def with_image(self, prepared: Prepared, ids: Sequence[int]) -> tuple[list[int], int]:
@@ -134,38 +134,38 @@ class ImagePrompts:
             is_free = list(ids).count(self._image_token) == self._plain.count(self._image_token)
             return self._start if starts_alike and is_free else -1
         starts = range(len(ids) - self.removed + 1)
-        places = [at for at in starts if list(ids[at : at + self.removed]) == self._placeholder]
-        return places[0] if len(places) == 1 else -1
+        matches = [at for at in starts if list(ids[at : at + self.removed]) == self._placeholder]
+        return matches[0] if len(matches) == 1 else -1
 
-    def _learn(self, given: dict[str, Any]) -> None:
+    def _learn(self, processed: dict[str, Any]) -> None:
         """Compare the tokens of the prompt without an image with the processor's tokens for prompt and image."""
-        ids, plain = self._ids(given), self._plain
+        ids, plain = self._ids(processed), self._plain
         for closing in range(_MOST_CLOSING + 1):
             body = ids[: len(ids) - closing]
-            kept = common_start(plain[::-1], body[::-1])
-            if kept >= min(len(plain), 3):
+            common = common_start(plain[::-1], body[::-1])
+            if common >= min(len(plain), 3):
                 break
         else:
             raise ModelError(f"the processor of {self._checkpoint} changes the text around an image")
-        start = min(common_start(plain, body), len(plain) - kept)
-        image = set(body[start : len(body) - kept])
+        start = min(common_start(plain, body), len(plain) - common)
+        image = set(body[start : len(body) - common])
         while start and plain[start - 1] in image:
             start -= 1
-        while kept and plain[len(plain) - kept] in image:
-            kept -= 1
+        while common and plain[len(plain) - common] in image:
+            common -= 1
         # Inputs that say which tokens see the image may change after its last token too.
-        values = [value[0] for key, value in given.items() if _is_aligned(key, value, len(ids))]
+        values = [value[0] for key, value in processed.items() if _is_aligned(key, value, len(ids))]
         changes = [np.flatnonzero((value != value[-1]).reshape(len(ids), -1).any(1)) for value in values]
         last = max((int(change[-1]) + 1 for change in changes if len(change)), default=0)
-        kept = min(kept, len(ids) - closing - last)
-        self._start, self._kept, self._after = start, kept, kept + closing
-        self._placeholder = plain[start : len(plain) - kept]
+        common = min(common, len(ids) - closing - last)
+        self._start, self._kept, self._after = start, common, common + closing
+        self._placeholder = plain[start : len(plain) - common]
         self.closing = ids[len(ids) - closing :]
 
-    def _ids(self, given: dict[str, Any]) -> list[int]:
-        if "input_ids" not in given:
+    def _ids(self, processed: dict[str, Any]) -> list[int]:
+        if "input_ids" not in processed:
             raise ModelError(f"the processor of {self._checkpoint} gives no token ids: the model reads no prompt")
-        return self._prompt.without_end([int(i) for i in given["input_ids"][0]])
+        return self._prompt.without_end([int(i) for i in processed["input_ids"][0]])
 
 
 def sample_images() -> list[Image.Image]:
@@ -192,20 +192,25 @@ def load_processor(files: CheckpointFiles, config: Any) -> Any:
     with loading_errors(files.checkpoint, files.family):
         facts, _ = ProcessorMixin.get_processor_dict(files.path, revision=files.commit)
         class_name = facts.get("processor_class") or tokenizer.init_kwargs.get("processor_class")
-        whole: Any = processor_class_from_name(class_name) if class_name else None
-        if whole is None and type(config) in PROCESSOR_MAPPING:
-            whole = PROCESSOR_MAPPING[type(config)]
-        if whole is None:
+        processor_class: Any = processor_class_from_name(class_name) if class_name else None
+        if processor_class is None and type(config) in PROCESSOR_MAPPING:
+            processor_class = PROCESSOR_MAPPING[type(config)]
+        if processor_class is None:
             raise ModelError(f"{files.checkpoint} names no processor, and {config.model_type!r} has none by default")
-        names = whole.get_attributes()
-        if others := [name for name in names if "tokenizer" in name and name != "tokenizer"]:
-            raise ModelError(f"{whole.__name__} reads the prompt by {others[0]} too: its images depend on the prompt")
-        check = whole.check_argument_for_proper_class
+        names = processor_class.get_attributes()
+        if other_tokenizers := [name for name in names if "tokenizer" in name and name != "tokenizer"]:
+            raise ModelError(
+                f"{processor_class.__name__} reads the prompt by {other_tokenizers[0]} too: its "
+                "images depend on the prompt"
+            )
+        check = processor_class.check_argument_for_proper_class
 
         def check_given(self: Any, name: str, value: Any) -> Any:
             return None if value is None or isinstance(value, _Absent) else check(self, name, value)
 
-        partial: Any = type(whole.__name__, (whole,), {"check_argument_for_proper_class": check_given})
+        partial: Any = type(
+            processor_class.__name__, (processor_class,), {"check_argument_for_proper_class": check_given}
+        )
         parts = {"image_processor": image_processor, "tokenizer": tokenizer}
         try:
             processor = partial.from_args_and_dict([parts.get(name) for name in names], facts)

@@ -35,17 +35,17 @@ def check_config(config: dict[str, Any]) -> None:
         config: the content of the file.
     """
     sections = {key: config[key] for key in _SECTIONS[:2] if key in config}
-    for place, value in _refused(sections):
+    for path, value in _refused(sections):
         raise ModelError(
-            f"{FILE} has {place} = {value!r}; allowed are numbers, words, names on the Hub, and the arguments "
+            f"{FILE} has {path} = {value!r}; allowed are numbers, words, names on the Hub, and the arguments "
             + "; ".join(f"{name}: {', '.join(arguments)}" for name, arguments in _ARGUMENTS.items())
         )
 
 
-def _refused(section: dict[str, Any], place: str = "", allowed: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def _refused(section: dict[str, Any], path: str = "", allowed: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield the place and value of each entry that is not allowed."""
     for key, value in section.items():
-        here = f"{place}{key}"
+        here = f"{path}{key}"
         if (allowed and key not in allowed) or "remote_code" in key:
             yield here, value
         elif isinstance(value, dict):

@@ -59,9 +59,9 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
     ordered = [captions[number] for number in order]
     shared = [0, *starmap(common_start, pairwise(ordered))]
     # The cuts that leave sequences of most nearly one length, which have the least padding.
-    grown = np.cumsum([len(caption) - own for caption, own in zip(ordered, shared, strict=True)])
+    grown = np.cumsum([len(caption) - common for caption, common in zip(ordered, shared, strict=True)])
     parts = math.ceil(grown[-1] / length)
-    cuts = {int(np.abs(grown - grown[-1] * part / parts).argmin()) + 1 for part in range(1, parts)}
+    cuts = {int(np.abs(grown - grown[-1] * group / parts).argmin()) + 1 for group in range(1, parts)}
     rows: list[list[int]] = [[]]
     parents: list[list[int]] = [[]]
     ends: list[tuple[int, int]] = [(0, 0)] * len(captions)
@@ -79,16 +79,16 @@ def grow(captions: Sequence[Sequence[int]], pad: int, length: int = LENGTH) -> T
         ends[number] = (len(rows) - 1, path[-1])
     longest = max(map(len, rows))
     ids = np.full((len(rows), longest), pad)
-    places = np.zeros((len(rows), longest), np.int64)
-    seen = np.broadcast_to(np.eye(longest, dtype=bool), (len(rows), 1, longest, longest)).copy()
-    for i, (row, own) in enumerate(zip(rows, parents, strict=True)):
+    positions = np.zeros((len(rows), longest), np.int64)
+    visible = np.broadcast_to(np.eye(longest, dtype=bool), (len(rows), 1, longest, longest)).copy()
+    for i, (row, common) in enumerate(zip(rows, parents, strict=True)):
         ids[i, : len(row)] = row
-        for j, parent in enumerate(own):
+        for j, parent in enumerate(common):
             if parent >= 0:
-                seen[i, 0, j, :j] = seen[i, 0, parent, :j]
-                places[i, j] = places[i, parent] + 1
+                visible[i, 0, j, :j] = visible[i, 0, parent, :j]
+                positions[i, j] = positions[i, parent] + 1
     row_of, place_of = torch.tensor(ends).T
-    return Trees(torch.from_numpy(ids), torch.from_numpy(places), torch.from_numpy(seen), (row_of, place_of))
+    return Trees(torch.from_numpy(ids), torch.from_numpy(positions), torch.from_numpy(visible), (row_of, place_of))
 
 
 def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
@@ -102,28 +102,28 @@ def read_trees(text_model: Any, trees: Trees) -> torch.Tensor:
     return text_model.final_layer_norm(states[trees.ends])
 
 
-def log_mask(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def log_mask(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return the mask to add to logits of attention: 0 if a token is seen, else the lowest number of `dtype`."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
 
 def can_share(
-    whole: Callable[[Sequence[Sequence[int]]], torch.Tensor],
+    read: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     shared: Callable[[Sequence[Sequence[int]]], torch.Tensor],
     captions: Sequence[Sequence[int]],
 ) -> bool:
     """Return whether a tower's embeddings are the same with and without sharing prefixes.
 
     Args:
-        whole, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.
+        read, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.
         captions: token ids of captions of which some begin alike.
     """
     with torch.inference_mode():
-        alone = torch.cat([whole([caption]) for caption in captions])
+        alone = torch.cat([read([caption]) for caption in captions])
         try:
             together = shared(captions)
         except (RuntimeError, ValueError, TypeError, AttributeError):  # a tower that is built otherwise
             return False
     alone, together = (torch.nn.functional.normalize(rows.double(), dim=-1) for rows in (alone, together))
-    limit = _TOLERANCES.get(whole([captions[0]]).dtype, _TOLERANCE_OF_HALVES)
+    limit = _TOLERANCES.get(read([captions[0]]).dtype, _TOLERANCE_OF_HALVES)
     return bool((alone - together).abs().max() <= limit)

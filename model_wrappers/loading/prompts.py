@@ -41,8 +41,10 @@ class Prompt:
 
     def __init__(self, processor: Any, template: str, checkpoint: str, *, keeps_end: bool = False) -> None:
         self._tokenizer = processor.tokenizer
-        bare, whole = (self._tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
-        self._end = whole[-1] if whole[-1] != bare[-1] and not keeps_end else None
+        bare, with_special = (
+            self._tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True)
+        )
+        self._end = with_special[-1] if with_special[-1] != bare[-1] and not keeps_end else None
         self.text = _user_turn(processor, template, checkpoint)
         # The start token must not be added to a template that contains it.
         self.special = not self.text.startswith(self._tokenizer.bos_token or "\0")
@@ -51,8 +53,8 @@ class Prompt:
                 f"the chat template of {checkpoint} does not put the user's text into the prompt, which becomes "
                 f"{self.text!r}"
             )
-        one, other = self.tokens("a"), self.tokens("one two.")
-        self.tail = common_start(one[::-1], other[::-1]) if "{}" in template else 0
+        short, long = self.tokens("a"), self.tokens("one two.")
+        self.tail = common_start(short[::-1], long[::-1]) if "{}" in template else 0
 
     def filled(self, text: str) -> str:
         """Return the prompt with `text` for ``{}``."""
@@ -109,6 +111,8 @@ def cut_before(ids: Sequence[int], limit: int, tail: int) -> list[int]:
     return list(ids) if len(ids) <= limit else [*ids[: limit - tail], *ids[len(ids) - tail :]]
 
 
-def common_start(one: Sequence[int], other: Sequence[int]) -> int:
+def common_start(first: Sequence[int], second: Sequence[int]) -> int:
     """Return the length of the common prefix."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )

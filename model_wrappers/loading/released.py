@@ -115,20 +115,20 @@ def filled(
     with loading_errors(files.checkpoint, files.family), no_init_weights():
         module = build()
     # Batch normalisation counts batches in training, and only there.
-    own = {name: value for name, value in module.state_dict().items() if not name.endswith("num_batches_tracked")}
-    found, misshapen = {}, []
-    origins = {name: origin(name) for name in own}
-    for name, (key, part, parts) in origins.items():
+    expected = {name: value for name, value in module.state_dict().items() if not name.endswith("num_batches_tracked")}
+    tensors_by_name, misshapen = {}, []
+    origins = {name: origin(name) for name in expected}
+    for name, (key, index, parts) in origins.items():
         if key in tensors:
             rows = tensors[key].shape[:1].numel() // parts
-            found[name] = tensors[key][part * rows : (part + 1) * rows] if parts > 1 else tensors[key]
-            if found[name].shape != own[name].shape or (parts > 1 and rows * parts != len(tensors[key])):
+            tensors_by_name[name] = tensors[key][index * rows : (index + 1) * rows] if parts > 1 else tensors[key]
+            if tensors_by_name[name].shape != expected[name].shape or (parts > 1 and rows * parts != len(tensors[key])):
                 misshapen.append(key)
     used = {place.key for place in origins.values()}
     files.refuse_incomplete(
         {"missing_keys": used - set(tensors), "unexpected_keys": set(tensors) - used, "mismatched_keys": {*misshapen}}
     )
-    module.load_state_dict(found, strict=False)
+    module.load_state_dict(tensors_by_name, strict=False)
     return files.ready(module.to(torch_dtype(files.options)))
 
 

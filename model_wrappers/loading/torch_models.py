@@ -52,9 +52,9 @@ class TorchModel:
 
     def holding(self, module: Any, info: ModelInfo) -> Self:
         """Return a copy of this object with another module of the same class, for example one with updated weights."""
-        other = copy.copy(self)
-        other.info, other._model, other._exact_model = info, module, None
-        return other
+        copied = copy.copy(self)
+        copied.info, copied._model, copied._exact_model = info, module, None
+        return copied
 
     def chosen(self, exact: bool) -> Any:
         """Return the module, or with `exact` its copy in float64, which is made once; raises as `exact_copy`."""
@@ -115,8 +115,8 @@ class ImageTextModel(TextModel):
 
     def save(self, folder: Path) -> None:
         """Write model, tokenizer and image processor as a folder that `from_pretrained` opens."""
-        for part in (self._model, self._tokenizer, self._image_processor):
-            part.save_pretrained(folder)
+        for component in (self._model, self._tokenizer, self._image_processor):
+            component.save_pretrained(folder)
 
     def batch_pixels(self, images: Sequence[np.ndarray], tower: torch.nn.Module) -> torch.Tensor:
         """Return prepared images of one size as a batch for `tower`."""
@@ -179,9 +179,9 @@ class DualEncoderMixin(TorchModel, ABC):
 
         Embeddings are off by some 0.6 of what they are in bfloat16, since what layers add up is not rounded.
         """
-        for part in self._model.modules():
-            if isinstance(part, _PRODUCTS):
-                part.to(torch.bfloat16)  # else they would be converted for each batch
+        for layer in self._model.modules():
+            if isinstance(layer, _PRODUCTS):
+                layer.to(torch.bfloat16)  # else they would be converted for each batch
         self._is_mixed = True
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -196,12 +196,14 @@ class FusedModel(ImageTextModel, ABC):
         """Return the part of `model` that needs no caption, for a batch of prepared images."""
 
     @abstractmethod
-    def fuse(self, model: Any, seen: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return scores (n,) of pairs: row ``rows[i]`` of `seen` with caption i.
+    def fuse(
+        self, model: Any, features: Any, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return scores (n,) of pairs: row ``rows[i]`` of `features` with caption i.
 
         Args:
             model: the module, or its float64 copy.
-            seen: the result of `see`.
+            features: the result of `see`.
             rows: (n,), int64, on the device.
             ids, mask: token ids and attention mask of the captions, both (n, longest).
         """
@@ -233,8 +235,8 @@ class RerankingModel(FusedModel, ABC):
     @property
     def candidates(self) -> int:
         """The number of candidates; 0 for all."""
-        chosen = self.info.settings["candidates"]
-        return 0 if chosen == "all" else int(chosen)
+        setting = self.info.settings["candidates"]
+        return 0 if setting == "all" else int(setting)
 
     @property
     @abstractmethod

@@ -69,8 +69,12 @@ def read_weights(path: Path) -> Weights:
             content = content[entry]
             changes += [f"taken from the entry {entry}"] if entry != "state_dict" else []
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
-        found = f"entries {', '.join(map(str, content))}" if isinstance(content, Mapping) else type(content).__name__
-        raise ModelError(f"{path.name} holds no weights by name but {found[:200]}; tensors under {_ENTRIES} are read")
+        description = (
+            f"entries {', '.join(map(str, content))}" if isinstance(content, Mapping) else type(content).__name__
+        )
+        raise ModelError(
+            f"{path.name} holds no weights by name but {description[:200]}; tensors under {_ENTRIES} are read"
+        )
     state = {str(name).removeprefix("module."): value for name, value in content.items() if name not in _SIZES}
     return _own_tensors(state, tuple(changes))
 

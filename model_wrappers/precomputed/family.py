@@ -86,7 +86,7 @@ class PrecomputedPredictions:
         readings = [match_records(order, self.info.settings, plan, is_order=len(orders) > 1) for order in orders]
         results, facts = readings[0]
         if len(orders) > 1:
-            results = replace(results, pairs=np.mean([each.pairs for each, _ in readings], axis=0))
+            results = replace(results, pairs=np.mean([reading.pairs for reading, _ in readings], axis=0))
             names = {name for _, counts in readings for name in counts}
             facts = {name: sum(counts.get(name, 0) for _, counts in readings) for name in names}
         return results, facts | ({"orders": len(orders)} if self._path.is_dir() else {})

@@ -75,8 +75,13 @@ def choices(answer: Any, example: Example) -> np.ndarray:
     answers = [answer] if len(example.images) == 1 else listed(answer)
     if len(answers) != len(example.images):
         raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
-    chosen = [_choice(reply, example.captions) for reply in answers]
-    return np.array([[float(all(chosen) and index in row) for index in range(len(example.captions))] for row in chosen])
+    choices_of_replies = [_choice(reply, example.captions) for reply in answers]
+    return np.array(
+        [
+            [float(all(choices_of_replies) and index in row) for index in range(len(example.captions))]
+            for row in choices_of_replies
+        ]
+    )
 
 
 def boxes_of(fields: Mapping[str, Any], example: Example) -> list[Detections]:
@@ -241,8 +246,8 @@ class _Reading:
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
     ) -> None:
         for query, one in zip(queries_of(example), detections, strict=False):
-            place = self._plan.number(example.images[0]), query
-            if not all(map(np.array_equal, boxes.setdefault(place, one), one)):
+            key = self._plan.number(example.images[0]), query
+            if not all(map(np.array_equal, boxes.setdefault(key, one), one)):
                 self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
 
 
@@ -264,10 +269,10 @@ def _pool(task: TaskData, examples: Sequence[Example], rows: Sequence[np.ndarray
     columns = {caption: column for column, caption in enumerate(retrieval_captions(task))}
     pool = np.full((len(rows), len(columns)), below, np.float32)
     for number, (example, row) in enumerate(zip(examples, rows, strict=True)):
-        own = [columns[caption] for caption in example.captions]
+        example_columns = [columns[caption] for caption in example.captions]
         pool[number] = pool[number] if row is None else row
         if row is None:
-            pool[number, own] = np.nextafter(below, np.float32(-np.inf))
+            pool[number, example_columns] = np.nextafter(below, np.float32(-np.inf))
     return pool
 
 
@@ -281,11 +286,11 @@ def _right_line(plan: ScoringPlan) -> str:
     return json.dumps({"id": example.id, **predictions}, ensure_ascii=False).replace("null", "0.3")
 
 
-def _refuse(path: Path, problems: Sequence[str], what: str, cure: str) -> None:
-    """Raise if there are problems; `what` has a place for their number."""
+def _refuse(path: Path, problems: Sequence[str], subject: str, cure: str) -> None:
+    """Raise if there are problems; `subject` has a place for their number."""
     if problems:
-        named = "; ".join(problems[:_NAMED]) + (" … " if len(problems) > _NAMED else ". ")
-        raise ModelError(f"{path.name}: {what.format(f'{len(problems):,}')}: {named}{cure}")
+        listed = "; ".join(problems[:_NAMED]) + (" … " if len(problems) > _NAMED else ". ")
+        raise ModelError(f"{path.name}: {subject.format(f'{len(problems):,}')}: {listed}{cure}")
 
 
 def column_of(fields: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ _Placed = tuple[str, dict[str, Any]]
 
 def orders_of(path: Path) -> list[Path]:
     """Return the folders of GPT-4V's answers, one for each order of the captions, or else just the path."""
-    folders = [part for part in list_files(path) if tool_files(part)]
+    folders = [folder for folder in list_files(path) if tool_files(folder)]
     return [path] if tool_files(path) or not folders else folders
 
 
@@ -70,29 +70,33 @@ def _is_released(value: Mapping[str, Any]) -> bool:
 
 
 def _inspect_answers(samples: Iterable[tuple[str, Any]]) -> Iterator[_Placed]:
-    for place, sample in samples:
-        known, scores = (_object(place, sample, name) for name in ("metadata", "scores"))
+    for position, sample in samples:
+        known, scores = (_object(position, sample, name) for name in ("metadata", "scores"))
         if not scores:
             continue
         if not isinstance(scores.get("choice"), dict):
-            raise ValueError(f"{place}: its scorers are {', '.join(scores)[:60]}, not `choice`, which logs the letter")
-        yield _answer(place, known.get("id", sample.get("id")), sample.get("choices"), scores["choice"].get("answer"))
+            raise ValueError(
+                f"{position}: its scorers are {', '.join(scores)[:60]}, not `choice`, which logs the letter"
+            )
+        yield _answer(
+            position, known.get("id", sample.get("id")), sample.get("choices"), scores["choice"].get("answer")
+        )
 
 
 def _lm_eval_answers(lines: Iterable[_Placed]) -> Iterator[_Placed]:
-    for place, line in lines:
+    for position, line in lines:
         known = line.get("vl_assay")
         if isinstance(known, dict):  # of lmms-eval, by the function that the export wrote
-            yield _answer(place, known.get("id"), known.get("choices"), known.get("answer"))
+            yield _answer(position, known.get("id"), known.get("choices"), known.get("answer"))
         elif isinstance(line.get("doc"), dict) and "resps" in line:
             match line["resps"]:
                 case [[str(reply)]]:
                     answer = reply
                 case _:  # several replies to a question
                     answer = None
-            yield _answer(place, line["doc"].get("id"), line["doc"].get("choices"), answer)
+            yield _answer(position, line["doc"].get("id"), line["doc"].get("choices"), answer)
         else:
-            yield place, line
+            yield position, line
 
 
 def _eval_samples(path: Path) -> Iterator[tuple[str, Any]]:
@@ -117,42 +121,45 @@ def _eval_samples(path: Path) -> Iterator[tuple[str, Any]]:
 def _joined(records: Iterable[_Placed]) -> Iterator[_Placed]:
     """Join the records of an example's images; incomplete ones keep their ids, which no example has."""
     parts: dict[str, dict[int, _Placed]] = {}
-    for place, fields in records:
-        whole, _, image = str(fields.get("id")).rpartition("#")
-        if not (whole and image.isascii() and image.isdigit() and len(image) < 4):
-            yield place, fields
+    for position, fields in records:
+        example_id, _, image = str(fields.get("id")).rpartition("#")
+        if not (example_id and image.isascii() and image.isdigit() and len(image) < 4):
+            yield position, fields
             continue
-        images = parts.setdefault(whole, {})
+        images = parts.setdefault(example_id, {})
         if int(image) in images:
-            raise ValueError(f"{place}: duplicate answer for {fields['id']}, already at {images[int(image)][0]}")
-        images[int(image)] = place, fields
-    for whole, images in parts.items():
+            raise ValueError(f"{position}: duplicate answer for {fields['id']}, already at {images[int(image)][0]}")
+        images[int(image)] = position, fields
+    for example_id, images in parts.items():
         if len(images) > 1 and set(images) == set(range(len(images))):
-            yield images[0][0], {"id": whole, "answer": [images[image][1].get("answer") for image in sorted(images)]}
+            yield (
+                images[0][0],
+                {"id": example_id, "answer": [images[image][1].get("answer") for image in sorted(images)]},
+            )
         else:
             yield from images.values()
 
 
-def _answer(place: str, example_id: Any, choices: Any, answer: Any) -> _Placed:
+def _answer(position: str, example_id: Any, choices: Any, answer: Any) -> _Placed:
     """Return a record with the chosen text, None if the answer names none."""
     if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-        raise ValueError(f"{place}: it has no list of choices; the log must be of what `vl-assay export` wrote")
-    chosen = chosen_captions(answer, choices) if isinstance(answer, str) else []
-    return place, {"id": example_id, "answer": choices[chosen[0]] if chosen else None}
+        raise ValueError(f"{position}: it has no list of choices; the log must be of what `vl-assay export` wrote")
+    answers = chosen_captions(answer, choices) if isinstance(answer, str) else []
+    return position, {"id": example_id, "answer": choices[answers[0]] if answers else None}
 
 
-def _object(place: str, sample: Any, name: str) -> dict[str, Any]:
+def _object(position: str, sample: Any, name: str) -> dict[str, Any]:
     content = sample.get(name) if isinstance(sample, dict) else None
     if not isinstance(content, dict | None):
-        raise ValueError(f"{place}: the {name} of a sample is not an object")
+        raise ValueError(f"{position}: the {name} of a sample is not an object")
     return content or {}
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     content = bytearray()
     with archive.open(member) as file:
-        while part := file.read(_READ):
-            content += part
+        while block := file.read(_READ):
+            content += block
             if len(content) > _SAMPLE_LIMIT:
                 raise ValueError(f"{member.filename} is larger than {_SAMPLE_LIMIT:,} bytes")
     return bytes(content)

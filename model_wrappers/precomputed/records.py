@@ -47,7 +47,7 @@ def read_records(path: Path) -> Iterator[Record]:
     for file in files:
         try:
             start = "" if file == path else f"{file.name}, "
-            yield from (Record(start + place, fields) for place, fields in _with_scores(_rows(file)))
+            yield from (Record(start + position, fields) for position, fields in _with_scores(_rows(file)))
         except (ValueError, OSError) as error:
             raise ModelError(f"{file.name} cannot be read: {error}") from error
 
@@ -89,14 +89,17 @@ def _csv(path: Path, file: TextIO) -> Iterator[_Placed]:
 def _with_scores(rows: Iterable[_Placed]) -> Iterator[_Placed]:
     """Join separate scores to ``scores``: from columns, or from rows with a ``label`` such as ``0_c0_i1``."""
     labelled: dict[str, _Placed] = {}
-    for place, fields in rows:
+    for position, fields in rows:
         label = _LABEL.fullmatch(str(fields.get("label"))) if "score" in fields else None
         if label is None:
-            yield place, _joined(place, fields)
-        elif labelled.setdefault(label[1], (place, {"id": label[1]}))[1].setdefault(label[2], fields) is not fields:
-            raise ValueError(f"{place}: the label {label[0]} comes twice")
-    for place, fields in labelled.values():
-        yield place, _joined(place, {name: each["score"] if name != "id" else each for name, each in fields.items()})
+            yield position, _joined(position, fields)
+        elif labelled.setdefault(label[1], (position, {"id": label[1]}))[1].setdefault(label[2], fields) is not fields:
+            raise ValueError(f"{position}: the label {label[0]} comes twice")
+    for position, fields in labelled.values():
+        yield (
+            position,
+            _joined(position, {name: cell["score"] if name != "id" else cell for name, cell in fields.items()}),
+        )
 
 
 def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -112,8 +115,8 @@ def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
     if missing := next((name for row in names for name in row if name not in cells), None):
         raise ValueError(f"{place}: {missing} is missing among {', '.join(sorted(cells))}")
     scores = [[cells[name] for name in row] for row in names]
-    others = {name: value for name, value in fields.items() if name not in named}
-    return {**others, "scores": scores if len(scores) > 1 else scores[0]}
+    remaining_fields = {name: value for name, value in fields.items() if name not in named}
+    return {**remaining_fields, "scores": scores if len(scores) > 1 else scores[0]}
 
 
 def _json_lines(path: Path, file: TextIO) -> Iterator[_Placed]:

@@ -252,10 +252,12 @@ def compare_statistics(table: Table, data_dir: str | Path | None, options: Mappi
     for row in table.rows:
         category = row.run.settings.get("category")
         for column, printed in table.cells(row):
-            chosen = [each for each in examples[column.task] if category in (None, each.category)]
-            value = float(STATISTICS[column.score[0]](chosen)) if chosen else None
-            why = "" if chosen else f"the data have no {category} part"
-            comparisons.append(compare_value(table, row, column, printed, ours=value, n=len(chosen), why=why))
+            examples_of_column = [example for example in examples[column.task] if category in (None, example.category)]
+            value = float(STATISTICS[column.score[0]](examples_of_column)) if examples_of_column else None
+            why = "" if examples_of_column else f"the data have no {category} part"
+            comparisons.append(
+                compare_value(table, row, column, printed, ours=value, n=len(examples_of_column), why=why)
+            )
     return Reproduction(table, comparisons)
 
 

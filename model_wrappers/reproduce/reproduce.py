@@ -105,9 +105,9 @@ def reproduce(
     if predictions is not None:
         scanned = scan_predictions(predictions) if is_folder else predictions
         files = find_predictions(scanned, published, plans)
-        named = {row.name for label in use or () for row in rows_named(published, label)}
+        row_names = {row.name for label in use or () for row in rows_named(published, label)}
         for name, plan in plans.items():
-            if plan.why or not (name in named or plan.model.startswith("precomputed:")):
+            if plan.why or not (name in row_names or plan.model.startswith("precomputed:")):
                 plans[name] = plan._replace(why="no predictions")
     elif models is not None:
         for name, plan in plans.items():

@@ -42,8 +42,8 @@ class Answer(NamedTuple):
 
 def parse_answer(fields: Mapping[str, Any]) -> Answer:
     """An answer from its fields in a journal; raises as `read_answer`."""
-    given = dict(fields)
-    return Answer(**{**given, "logprobs": _checked((token, value) for token, value in given["logprobs"])})
+    reply = dict(fields)
+    return Answer(**{**reply, "logprobs": _checked((token, value) for token, value in reply["logprobs"])})
 
 
 def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
@@ -65,15 +65,15 @@ def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
 
 
 def _checked(listed: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, float], ...]:
-    found = tuple((token, value) for token, value in listed)
-    for token, value in found:
+    pairs = tuple((token, value) for token, value in listed)
+    for token, value in pairs:
         if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError("its log-probabilities are no numbers of tokens")
         if not value <= _SLACK:  # also NaN
             raise ValueError(f"a log-probability is {value}")
-    if sum(math.exp(value) for _, value in found) > 1 + _SLACK:
+    if sum(math.exp(value) for _, value in pairs) > 1 + _SLACK:
         raise ValueError("its probabilities add up to more than 1")
-    return found
+    return pairs
 
 
 def yes_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
@@ -88,8 +88,8 @@ def yes_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
     yes = _probability(logprobs, YES)
     if not yes:
         return UNLISTED
-    others = sum(math.exp(value) for token, value in logprobs if _word(token) not in YES)
-    return math.log(yes) - math.log(max(1 - yes, others, _LEAST_PROBABILITY))
+    not_yes = sum(math.exp(value) for token, value in logprobs if _word(token) not in YES)
+    return math.log(yes) - math.log(max(1 - yes, not_yes, _LEAST_PROBABILITY))
 
 
 def yes_no_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
@@ -126,10 +126,10 @@ def choice_scores(answers: Sequence[str | None], captions: Sequence[str]) -> lis
     """
     scores = [0.0] * len(captions)
     for text, order in zip(answers, (range(len(captions)), range(len(captions))[::-1]), strict=True):
-        chosen = [] if text is None else chosen_captions(text, [captions[number] for number in order])
-        if not chosen:
+        letters = [] if text is None else chosen_captions(text, [captions[number] for number in order])
+        if not letters:
             return [0.0] * len(captions)
-        for index in chosen:
+        for index in letters:
             scores[order[index]] += 1 / len(answers)
     return scores
 

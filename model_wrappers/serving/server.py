@@ -24,14 +24,14 @@ def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> d
     Raises:
         Unanswered: it does not answer now.
     """
-    found = retried(lambda: server.get("/models"))
-    entries = found.get("data") if isinstance(found, dict) else None
-    listed = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
-    described = _texts(next((each for each in listed if each.get("id") == server.name), {}), _ENTRY)
+    reply = retried(lambda: server.get("/models"))
+    entries = reply.get("data") if isinstance(reply, dict) else None
+    listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    described = _texts(next((entry for entry in listed if entry.get("id") == server.name), {}), _ENTRY)
     address = urlsplit(server.base_url)
     for page, names in _PAGES.items():
-        found = retried(lambda page=page: server.get(f"{address.scheme}://{address.netloc}{page}"))
-        described |= _texts(found if isinstance(found, dict) else {}, names)
+        reply = retried(lambda page=page: server.get(f"{address.scheme}://{address.netloc}{page}"))
+        described |= _texts(reply if isinstance(reply, dict) else {}, names)
     return described
 
 

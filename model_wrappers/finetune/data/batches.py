@@ -45,7 +45,7 @@ class Batch:
     def chunks(self, count: int) -> list[Batch]:
         """Split into `count` chunks of nearly equal size, in order."""
         columns: tuple[Any, ...] = (self.images, self.captions, self.negatives, self.positives)
-        return [Batch(*(column[part] for column in columns)) for part in split(len(self), count)]
+        return [Batch(*(column[piece] for column in columns)) for piece in split(len(self), count)]
 
 
 def split(count: int, parts: int) -> list[slice]:
@@ -139,8 +139,8 @@ class BatchLoader:
 
     def load(self, drawn: Sequence[Drawn]) -> Batch:
         """Prepare a batch."""
-        images = self._pool.map(self._prepare_image, [each.image for each in drawn])
-        columns = [[getattr(each, field) for each in drawn] for field in ("caption", "negative", "positive")]
+        images = self._pool.map(self._prepare_image, [sample.image for sample in drawn])
+        columns = [[getattr(sample, field) for sample in drawn] for field in ("caption", "negative", "positive")]
         texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
         tokens = dict(zip(texts, self._encoder.prepare_captions(texts), strict=True))
         captions, negatives, positives = ([tokens.get(text) for text in column] for column in columns)

@@ -69,14 +69,14 @@ def read_source(
     options: Mapping[str, Any],
 ) -> tuple[list[Sample], Images]:
     """The samples of a source, one for each caption of an image, and its images; see `read_training_set`."""
-    name, _, part = reference.partition("/")
+    name, _, config = reference.partition("/")
     path = Path(reference).expanduser()
     if options and name != TOY:
         raise DataError(f"{reference} is read as it is and has no options; leave out {', '.join(options)}")
     if name in benchmark_names() and name != TOY:
         raise DataError(f"{reference} is a benchmark; build it (vl-assay build {name} --out FOLDER), name the folder")
     if name == TOY:
-        rows, images = _toy_rows(part or "captions", columns, split, limit, options)
+        rows, images = _toy_rows(config or "captions", columns, split, limit, options)
     elif reference.startswith(HUB):
         rows, images = _dataset_rows(*hub_name(reference), reference, columns, split)
     elif (path / BUILD_FILE).is_file():
@@ -111,11 +111,11 @@ def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Ite
 
 
 def _toy_rows(
-    part: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
+    config: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
 ) -> tuple[list[Sample], Images]:
     from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
 
-    check_known(f"part of {TOY} to train on", [part], _TOY_PARTS)
+    check_known(f"part of {TOY} to train on", [config], _TOY_PARTS)
     check_known(f"split of {TOY}", [split], ("train", *SIZES))
     check_known(f"option of {TOY}", options, option_names(TOY))
     values = {"seed": 0, "train_scenes": ToyScenesConfig.train_scenes, **options}
@@ -125,22 +125,22 @@ def _toy_rows(
     is_open = split == "train" and limit is not None and "train_scenes" not in options
     count: int | None = None if is_open else SIZES.get(split, values["train_scenes"])
     scenes: dict[str, Scene] = {}
-    seen: set[tuple[str, ...]] = set()
-    found: list[Sample] = []
+    known: set[tuple[str, ...]] = set()
+    samples: list[Sample] = []
     table: Table | None = None
     for index in itertools.count() if count is None else range(count):
-        if limit is not None and len(seen) >= limit:
+        if limit is not None and len(known) >= limit:
             break
-        episode, rows = task_rows(part, values["seed"], split, index)
+        episode, rows = task_rows(config, values["seed"], split, index)
         stem = f"{split}-{index:06d}"
         scenes[f"{stem}.png"] = episode.scene
         for row in rows:
             if table is None:
-                table = Table(TOY, part, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
+                table = Table(TOY, config, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
             for caption in _captions(table, stem, row, f"{stem}.png"):
-                seen.add(caption[:2])
-                found.append(caption)
-    return found, SceneImages(scenes)
+                known.add(caption[:2])
+                samples.append(caption)
+    return samples, SceneImages(scenes)
 
 
 def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Sample], Images]:
@@ -166,10 +166,10 @@ def _dataset_rows(
     with data_errors(reference):
         dataset: Any = datasets.load_dataset(path, config, split=split)
     of_images = {name for name, feature in dataset.features.items() if isinstance(feature, datasets.Image)}
-    chosen = choose_columns(
+    captions_column = choose_columns(
         reference, dataset.column_names, _FIELDS, _REQUIRED, columns, pictures=of_images, pictures_first=True
     )
-    column = chosen["image"]
+    column = captions_column["image"]
     if column not in of_images:
         raise DataError(f"{reference}: the column {column!r} holds no images; name another with --column image=NAME")
     pictures = dataset.select_columns([column]).cast_column(column, datasets.Image(decode=False))
@@ -179,12 +179,14 @@ def _dataset_rows(
     indices: dict[str, int] = {}
     for index, key in enumerate(keys):
         indices.setdefault(key, index)
-    texts = dataset.select_columns(list(dict.fromkeys(name for field, name in chosen.items() if field != "image")))
-    table = Table(reference, config or reference, (), chosen)
+    texts = dataset.select_columns(
+        list(dict.fromkeys(name for field, name in captions_column.items() if field != "image"))
+    )
+    table = Table(reference, config or reference, (), captions_column)
     rows = (
-        found
+        caption
         for number, (key, row) in enumerate(zip(keys, texts.to_list(), strict=True))
-        for found in _captions(table, str(number), row, key)
+        for caption in _captions(table, str(number), row, key)
     )
     return rows, DatasetImages(pictures, column, indices)
 
@@ -193,10 +195,10 @@ def _picture_keys(pictures: Any, column: str) -> list[str]:
     """The keys of the images of a dataset: of their content, or their path where they are files, or ""."""
     files = [Path(file["filename"]) for file in pictures.cache_files]
     identity = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    found = image_keys(pictures, [column], cache_folder() / "image-keys", identity)
+    keys = image_keys(pictures, [column], cache_folder() / "image-keys", identity)
     return [
         key if key != MISSING else (pictures[index][column] or {}).get("path") or ""
-        for index, [(key, _)] in enumerate(found)
+        for index, [(key, _)] in enumerate(keys)
     ]
 
 

@@ -54,17 +54,17 @@ def coco_rows(
     """
     is_karpathy = "annotations" not in content
     try:
-        found = _karpathy(content, split) if is_karpathy else _annotations(path, content, split)
+        pairs = _karpathy(content, split) if is_karpathy else _annotations(path, content, split)
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} is neither in the layout of COCO's annotations nor in that of Karpathy's splits: an entry has no "
             f"{error}; name another file, or a table with the columns caption and image"
         ) from error
-    if not found:
+    if not pairs:
         raise DataError(f"{path} has no captions in the split {split!r}")
     roots = [path.parent, path.parent.parent] if data_dir is None else [Path(data_dir).expanduser()]
     paths: dict[str, Path] = {}
-    for name in dict.fromkeys(sample.image for sample in found):
+    for name in dict.fromkeys(sample.image for sample in pairs):
         options = (root / inner / end for root in roots for inner in ("", "images") for end in (name, Path(name).name))
         path_of_image = next((option for option in options if option.is_file()), None)
         if path_of_image is None:
@@ -75,7 +75,7 @@ def coco_rows(
                 f"{folder or 'it'} as --data-dir{source}"
             )
         paths[name] = path_of_image
-    return iter(found), FileImages(paths=paths)
+    return iter(pairs), FileImages(paths=paths)
 
 
 def _karpathy(content: Mapping[str, Any], split: str) -> Sequence[Sample]:

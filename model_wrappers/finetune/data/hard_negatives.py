@@ -86,14 +86,14 @@ def _expand(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[s
     return list(dict.fromkeys(kind for name in names for kind in groups.get(name, (name,))))
 
 
-def _merge(row: Sample, own: Iterable[str], makers: Iterable[_Maker], excluded: Iterable[str]) -> tuple[str, ...]:
+def _merge(row: Sample, texts: Iterable[str], makers: Iterable[_Maker], excluded: Iterable[str]) -> tuple[str, ...]:
     """A row's own texts and those made for it, deduplicated, without the excluded ones."""
-    found: dict[str, str] = {}
-    for text in itertools.chain(own, *(make(row) for make in makers)):
-        found.setdefault(_normalised(text), text)
+    merged: dict[str, str] = {}
+    for text in itertools.chain(texts, *(make(row) for make in makers)):
+        merged.setdefault(_normalised(text), text)
     for text in excluded:
-        found.pop(_normalised(text), None)
-    return tuple(found.values())
+        merged.pop(_normalised(text), None)
+    return tuple(merged.values())
 
 
 def _normalised(text: str) -> str:
@@ -130,14 +130,14 @@ def _from_file(path: Path, rows: Sequence[Sample]) -> dict[bool, _Maker]:
             f"{path} has candidates, but none for a caption of the training data; captions are compared to the letter, "
             "and so are the names of images where several have one caption"
         )
-    found: dict[bool, dict[tuple[str, str], list[str]]] = {False: defaultdict(list), True: defaultdict(list)}
+    by_sign: dict[bool, dict[tuple[str, str], list[str]]] = {False: defaultdict(list), True: defaultdict(list)}
     for candidate in candidates:
-        found[candidate.is_positive][key(candidate)].append(candidate.candidate)
+        by_sign[candidate.is_positive][key(candidate)].append(candidate.candidate)
 
     def make(texts: Mapping[tuple[str, str], list[str]], row: Sample) -> list[str]:
         return [*texts.get(key(row), ()), *texts.get((row.caption, ""), ())]
 
-    return {is_positive: functools.partial(make, texts) for is_positive, texts in found.items()}
+    return {is_positive: functools.partial(make, texts) for is_positive, texts in by_sign.items()}
 
 
 def _by_scene(kind: str, images: Images, seed: int, is_positive: bool) -> _Maker:
@@ -163,16 +163,16 @@ def _by_scene(kind: str, images: Images, seed: int, is_positive: bool) -> _Maker
 
 def _swap(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
     """Two phrases of a relation exchanged, or two phrases' words of one attribute."""
-    made: list[Statement] = []
+    swapped: list[Statement] = []
     for i, j in itertools.combinations(range(len(statement.phrases)), 2):
         first, second = statement.phrases[i], statement.phrases[j]
         if statement.relation is not None:
-            made.append(_with(statement, {i: second, j: first}))
+            swapped.append(_with(statement, {i: second, j: first}))
         for attribute in ATTRIBUTES:
             ours, theirs = first.word(attribute), second.word(attribute)
             if ours and theirs and MEANING[ours] != MEANING[theirs]:
-                made.append(_with(statement, {i: first.with_word(theirs), j: second.with_word(ours)}))
-    return (each for each in made if not each.is_true_of(scene))
+                swapped.append(_with(statement, {i: first.with_word(theirs), j: second.with_word(ours)}))
+    return (candidate for candidate in swapped if not candidate.is_true_of(scene))
 
 
 def _replace(statement: Statement, scene: Scene, rng: np.random.Generator) -> Iterator[Statement]:
@@ -182,11 +182,11 @@ def _replace(statement: Statement, scene: Scene, rng: np.random.Generator) -> It
             if phrase.word(attribute) and absent(scene, attribute):
                 yield with_absent(statement, index, attribute, scene, rng)
     if statement.relation is not None:
-        others = [each for each in RELATIONS if each != MEANING[statement.relation]]
-        for index in rng.permutation(len(others)).tolist():
-            made = Statement(statement.phrases, say(rng, others[index]))
-            if _is_plausible(made) and not made.is_true_of(scene):
-                yield made
+        relations = [relation for relation in RELATIONS if relation != MEANING[statement.relation]]
+        for index in rng.permutation(len(relations)).tolist():
+            replaced = Statement(statement.phrases, say(rng, relations[index]))
+            if _is_plausible(replaced) and not replaced.is_true_of(scene):
+                yield replaced
                 return
 
 
@@ -216,8 +216,8 @@ def _is_plausible(statement: Statement) -> bool:
     """Return whether the named sizes allow the relation; otherwise the text would show that it is false."""
     relation = MEANING[statement.relation] if statement.relation else ""
     never = {"inside": ("big", "small"), "larger than": ("small", "big")}.get(relation, ())
-    named = (MEANING[phrase.word("size") or ""] if phrase.word("size") else "" for phrase in statement.phrases)
-    return not any(size == wrong for size, wrong in zip(named, never, strict=False))
+    sizes = (MEANING[phrase.word("size") or ""] if phrase.word("size") else "" for phrase in statement.phrases)
+    return not any(size == wrong for size, wrong in zip(sizes, never, strict=False))
 
 
 _NEGATIVES = {"scene:swap": _swap, "scene:replace": _replace}

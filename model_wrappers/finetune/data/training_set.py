@@ -85,8 +85,8 @@ class TrainingSet:
 
     def with_negatives(self) -> TrainingSet:
         """The samples that have a negative (ARO, appendix C.1); the others count as dropped."""
-        kept = [sample for sample in self.samples if sample.negatives]
-        return replace(self, samples=kept, dropped=self.dropped + len(self.samples) - len(kept))
+        samples = [sample for sample in self.samples if sample.negatives]
+        return replace(self, samples=samples, dropped=self.dropped + len(self.samples) - len(samples))
 
     def frozen(self, seed: int) -> TrainingSet:
         """Return each sample with one of its negatives and positives (*Hard Positives*, section 5.1).
@@ -158,16 +158,18 @@ def read_training_set(
     samples, images = read_source(str(reference), columns or {}, split, limit, data_dir, options or {})
     if not samples:
         raise DataError(f"{reference} has no captions: no rows came")
-    check_unicode(str(reference), ((each.id, each.caption, *each.negatives, *each.positives) for each in samples))
+    check_unicode(
+        str(reference), ((sample.id, sample.caption, *sample.negatives, *sample.positives) for sample in samples)
+    )
     samples, lost = add_hard_captions(samples, images, negatives, positives, files or (), seed)
-    given = {
+    facts = {
         "split": split if split != "train" else None,
         "limit": limit,
         "columns": dict(columns or {}),
         "candidates": [Path(file).name for file in files or ()],
         "options": dict(options or {}),
     }
-    source = {name: value for name, value in given.items() if value}
+    source = {name: value for name, value in facts.items() if value}
     return TrainingSet(str(reference), samples, images, lost=lost, source=source)
 
 

@@ -56,7 +56,7 @@ def cached_backward(
     ]
     # Autocast caches cast weights; in older versions of torch those of the pass above have no gradient in the next.
     torch.clear_autocast_cache()
-    joined = {name: [part[name] for part in parts] for name in parts[0]}
+    joined = {name: [chunk_outputs[name] for chunk_outputs in parts] for name in parts[0]}
     # Of scalars the last chunk's is taken, whose backward pass comes last.
     value = loss({name: torch.cat(rows) if rows[0].ndim else rows[-1] for name, rows in joined.items()})
     value.backward()
@@ -64,10 +64,12 @@ def cached_backward(
         for generator, state in zip(generators, states, strict=True):
             generator.set_rng_state(state)
     with block():
-        for chunk, part in zip(chunks, parts, strict=True):
+        for chunk, chunk_outputs in zip(chunks, parts, strict=True):
             output = outputs[0] if is_single else encode(chunk)
             # Frozen embeddings have no graph, and those outside the loss no gradient.
-            names = [name for name, leaf in part.items() if output[name].requires_grad and leaf.grad is not None]
+            names = [
+                name for name, leaf in chunk_outputs.items() if output[name].requires_grad and leaf.grad is not None
+            ]
             if names:
-                torch.autograd.backward([output[name] for name in names], [part[name].grad for name in names])
+                torch.autograd.backward([output[name] for name in names], [chunk_outputs[name].grad for name in names])
     return value.detach()

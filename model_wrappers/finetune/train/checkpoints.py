@@ -106,7 +106,7 @@ def _check(complete: list[Path]) -> Position:
         if not all(type(count) is int and count >= 0 for count in counts) or not isinstance(position.history, list):
             raise TypeError(f"{POSITION} does not hold a position")
         names = [entry["scores"].keys() for entry in position.history if {"epoch", "step"} <= entry.keys()]
-        if len(names) < len(position.history) or any(each != names[0] for each in names):
+        if len(names) < len(position.history) or any(listed_name != names[0] for listed_name in names):
             raise TypeError(f"the history in {POSITION} is none")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         position, damaged = Position(), [_in_a_line(error)]

@@ -35,8 +35,8 @@ def gather_embeddings(embeddings: Embeddings, counts: Sequence[int]) -> Embeddin
     rows = torch.cat(columns, dim=1)
     # Collectives need equal shapes: rows are padded to the largest number, and the padding is removed.
     padded = functional.pad(rows, (0, 0, 0, max(counts) - len(rows)))
-    whole = torch.cat([part[:count] for part, count in zip(all_gather(padded), counts, strict=True)])
-    parts = dict(zip(present, whole.split([column.shape[1] for column in columns], dim=1), strict=True))
+    gathered = torch.cat([process_rows[:count] for process_rows, count in zip(all_gather(padded), counts, strict=True)])
+    parts = dict(zip(present, gathered.split([column.shape[1] for column in columns], dim=1), strict=True))
     masks = {name: parts[name].squeeze(1) > 0 for name in parts if name.startswith("has_")}
     return Embeddings(**parts | masks)
 

@@ -171,10 +171,10 @@ class TrainingLoop:
         while True:
             started = time.perf_counter()
             with self.processes.raise_on_all_ranks():  # all processes end if one cannot read an image
-                found = next(batches, None)
-            if found is None:
+                next_batch = next(batches, None)
+            if next_batch is None:
                 break
-            drawn, batch = found
+            drawn, batch = next_batch
             waited = time.perf_counter() - started
             values = {"epoch": position.epoch + 1, **self._step(drawn, batch)}
             position.step += 1
@@ -201,8 +201,8 @@ class TrainingLoop:
                 stream.write(json.dumps({"step": step, **values}) + "\n")
                 self.position.log_bytes = stream.tell()
         scores = {**values.get("losses", {}), **values.get("scores", {})}
-        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
-        self.accelerator.log({**numbers, **scores}, step=step)
+        logged = {name: value for name, value in values.items() if isinstance(value, int | float)}
+        self.accelerator.log({**logged, **scores}, step=step)
 
     def _share(self, drawn: list[Drawn]) -> list[Drawn]:
         """Return this process's part of a batch; the parts of all processes, by rank, are the batch."""
@@ -217,15 +217,15 @@ class TrainingLoop:
         If the memory of a process is full, all processes repeat the step with half the micro-batch, and keep it.
         """
         values: dict[str, Any] = {}
-        counts = [part.stop - part.start for part in split(len(drawn), self.processes.world)]
+        counts = [piece.stop - piece.start for piece in split(len(drawn), self.processes.world)]
 
         def loss(outputs: dict[str, Tensor]) -> Tensor:
             scale = outputs.pop("scale")
-            whole = gather_embeddings(Embeddings(**outputs), counts)
-            value, parts = total(whole, scale, self.recipe.weights)
+            gathered = gather_embeddings(Embeddings(**outputs), counts)
+            value, parts = total(gathered, scale, self.recipe.weights)
             values.update(loss=value.item(), losses=parts, scale=scale.item())
             if not math.isfinite(values["loss"]):
-                raise self._not_finite("loss", values["loss"], drawn, whole)
+                raise self._not_finite("loss", values["loss"], drawn, gathered)
             return value
 
         while True:
@@ -280,9 +280,9 @@ class TrainingLoop:
         suspects: list[Drawn] = []
         if embeddings is not None:
             finite = embeddings.images.isfinite().all(dim=1) & embeddings.captions.isfinite().all(dim=1)
-            suspects = [each for each, is_finite in zip(drawn, finite.tolist(), strict=True) if not is_finite]
+            suspects = [sample for sample, is_finite in zip(drawn, finite.tolist(), strict=True) if not is_finite]
         suspects = suspects or drawn
-        names = ", ".join(each.id for each in suspects[:8]) + (" …" if len(suspects) > 8 else "")
+        names = ", ".join(sample.id for sample in suspects[:8]) + (" …" if len(suspects) > 8 else "")
         folders = checkpoint_folders(self.folder)
         return TrainingError(
             f"the {what} is {value} at step {self.position.step + 1}, in a batch of {len(drawn)} captions. The last "

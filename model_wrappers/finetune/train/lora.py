@@ -35,7 +35,7 @@ def add_lora(encoder: Trainable, rank: int) -> Any:
         from peft import LoraConfig, get_peft_model  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ModelError(f"LoRA needs the library peft ({error}): pip install 'vl-assay[finetune]'") from error
-    targets = [name for name, part in encoder.module.named_modules() if _is_adapted(name, part)]
+    targets = [name for name, layer in encoder.module.named_modules() if _is_adapted(name, layer)]
     if not targets:
         raise ModelError(f"{encoder.info.name} has no layers that LoRA can adapt; train all weights: --set lora_rank=0")
     return get_peft_model(encoder.module, LoraConfig(r=rank, lora_alpha=1, target_modules=targets))
@@ -46,10 +46,10 @@ def merged(module: Any) -> Any:
     return copy.deepcopy(module).merge_and_unload()
 
 
-def _is_adapted(name: str, part: nn.Module) -> bool:
+def _is_adapted(name: str, layer: nn.Module) -> bool:
     """Return whether a module is a convolution, or a projection of attention or of the MLP in a transformer layer."""
-    if isinstance(part, nn.Conv2d):
-        return part.groups == 1
+    if isinstance(layer, nn.Conv2d):
+        return layer.groups == 1
     # Peft adapts both projections of torch's attention at once; its output projection is a subclass of `nn.Linear`.
-    is_projection = isinstance(part, nn.MultiheadAttention) or type(part) is nn.Linear
+    is_projection = isinstance(layer, nn.MultiheadAttention) or type(layer) is nn.Linear
     return is_projection and _LAYER.search(f".{name}.") is not None

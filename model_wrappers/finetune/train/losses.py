@@ -133,8 +133,8 @@ def total(
             parts[name] = loss(embeddings, scale)
     if not parts:
         raise ScoresError("all weights are 0; give one loss another weight")
-    value = torch.stack([getattr(weights, name) * part for name, part in parts.items()]).sum()
-    values = torch.stack([part.detach() for part in parts.values()]).tolist()
+    value = torch.stack([getattr(weights, name) * loss_part for name, loss_part in parts.items()]).sum()
+    values = torch.stack([loss_part.detach() for loss_part in parts.values()]).tolist()
     return value, dict(zip(parts, values, strict=True))
 
 
@@ -162,7 +162,7 @@ def _present(batch: Embeddings, kind: str) -> list[Tensor]:
     They are selected before any arithmetic: a NaN in another row would reach the gradient.
     """
     mask = getattr(batch, f"has_{kind[:-1]}")
-    return [each if mask is None else each[mask] for each in (batch.images, batch.captions, getattr(batch, kind))]
+    return [rows if mask is None else rows[mask] for rows in (batch.images, batch.captions, getattr(batch, kind))]
 
 
 def _check(batch: Embeddings) -> None:
@@ -173,8 +173,8 @@ def _check(batch: Embeddings) -> None:
     for name, tensor in zip(Embeddings._fields, batch, strict=True):
         if tensor is None:
             continue
-        found = tuple(tensor.shape)
-        if not name.startswith("has_") and found != shape:
-            raise ScoresError(f"{name} must have the images' shape {shape}; got {found}")
-        if name.startswith("has_") and (tensor.dtype != torch.bool or found != shape[:1]):
-            raise ScoresError(f"{name} must be bool {shape[:1]}; got {tensor.dtype} {found}")
+        actual = tuple(tensor.shape)
+        if not name.startswith("has_") and actual != shape:
+            raise ScoresError(f"{name} must have the images' shape {shape}; got {actual}")
+        if name.startswith("has_") and (tensor.dtype != torch.bool or actual != shape[:1]):
+            raise ScoresError(f"{name} must be bool {shape[:1]}; got {tensor.dtype} {actual}")

@@ -157,7 +157,7 @@ def _parse(name: str, text: str, kind: str) -> Any:
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
         if kind.startswith("tuple[str"):
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            return tuple(item.strip() for item in text.split(",") if item.strip())
         if kind.startswith("tuple[float"):
             first, second = map(float, text.split(","))
             return first, second

@@ -66,9 +66,9 @@ class Towers(nn.Module):
         self.encoder = encoder
         self.model = encoder.module
         self._kinds = {"negatives": negatives, "positives": positives}
-        norms = [each for each in self.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)]
+        norms = [norm for norm in self.modules() if isinstance(norm, nn.modules.batchnorm._BatchNorm)]
         # With their momentum; which, if they are trained, is 0 in passes without gradients, as a chunk comes twice.
-        self._norms = [(each, each.momentum) for each in norms]
+        self._norms = [(norm, norm.momentum) for norm in norms]
         self._trains_norms = trains_norms
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         value = getattr(self.model, self._name, None)
@@ -103,25 +103,25 @@ class Towers(nn.Module):
             norm.momentum = momentum if torch.is_grad_enabled() else 0.0
         texts = list(batch.captions)
         indices = {}
-        for name, wanted in self._kinds.items():
-            if wanted:
+        for name, kind in self._kinds.items():
+            if kind:
                 rows = getattr(batch, name)
                 indices[name] = [number for number, row in enumerate(rows) if row is not None]
                 texts += [row for row in rows if row is not None]
         images = unit(self.encoder.embed_images(batch.images))
-        captions, *others = unit(self._embed_texts(texts)).split([len(batch), *map(len, indices.values())])
-        found = {"images": images, "captions": captions, "scale": self.scale()}
-        for (name, numbers), rows in zip(indices.items(), others, strict=True):
-            index = torch.tensor(numbers, dtype=torch.long, device=rows.device)
-            found[name] = torch.zeros_like(captions).index_copy(0, index, rows)
+        captions, *negatives = unit(self._embed_texts(texts)).split([len(batch), *map(len, indices.values())])
+        outputs = {"images": images, "captions": captions, "scale": self.scale()}
+        for (name, positions), rows in zip(indices.items(), negatives, strict=True):
+            index = torch.tensor(positions, dtype=torch.long, device=rows.device)
+            outputs[name] = torch.zeros_like(captions).index_copy(0, index, rows)
             mask = torch.zeros(len(batch), dtype=torch.bool, device=rows.device)
-            found[f"has_{name[:-1]}"] = mask.index_fill(0, index, True)
-        return found
+            outputs[f"has_{name[:-1]}"] = mask.index_fill(0, index, True)
+        return outputs
 
     def _embed_texts(self, texts: Sequence[Tokens]) -> Tensor:
         """Embed texts in groups of similar length, which reduces padding."""
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-        groups = [order[part] for part in split(len(texts), min(_TEXT_GROUPS, len(texts)))]
+        groups = [order[piece] for piece in split(len(texts), min(_TEXT_GROUPS, len(texts)))]
         embedded = torch.cat([self.encoder.embed_captions([texts[index] for index in group]) for group in groups])
         return embedded[torch.tensor(order, device=embedded.device).argsort()]
 
