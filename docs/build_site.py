@@ -25,7 +25,7 @@ API = {
     "Models": ["model_wrappers", "model_wrappers.engine.protocol"],
     "Metrics": [
         *(f"metrics.functional.{path.stem}" for path in sorted((ROOT / "metrics" / "functional").glob("[a-z]*.py"))),
-        *(f"metrics.statistics.{path.stem}" for path in sorted((ROOT / "metrics" / "statistics").glob("[a-z]*.py"))),
+        *(f"metrics.estimation.{path.stem}" for path in sorted((ROOT / "metrics" / "estimation").glob("[a-z]*.py"))),
     ],
     "Files": ["metrics.records.predictions", "metrics.records.results"],
 }

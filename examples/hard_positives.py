@@ -28,8 +28,8 @@ from scipy.stats import t as student
 from vl_assay.hub_datasets.toy_scenes import episodes, language, render, tasks
 from vl_assay.metrics.common.documents import Part, Table, print_tables, simple_table, to_markdown
 from vl_assay.metrics.common.formatting import percent, points, words
+from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
-from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.demo_clip_web.captions import in_common_words, web_captions, with_synonym_of_difference
 from vl_assay.model_wrappers.demo_clip_web.train import Recipe, train

@@ -26,10 +26,10 @@ from scipy.linalg import block_diag
 from vl_assay.hub_datasets.core.benchmarks import option_names
 from vl_assay.metrics.common.documents import Part, Table, Verdict, print_tables, simple_table, to_markdown
 from vl_assay.metrics.common.formatting import interval, percent, points, words
+from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap, resampled_totals
+from vl_assay.metrics.estimation.paired import paired_difference
 from vl_assay.metrics.evaluation import PredictionFiles, Report, declared_metrics, example_ids, examples_of, scored_rows
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.metrics.statistics.bootstrap import cluster_bootstrap, resampled_totals
-from vl_assay.metrics.statistics.paired import paired_difference
 from vl_assay.model_wrappers import RunConfig, predict
 
 PLAIN, CLEANED = "nothing", "nothing, captions cleaned"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .core.benchmarks import Benchmark, Task, benchmark_names, get_benchmark
     from .core.build import build, build_all
-    from .core.evaluation import compare, correlate, errors, report
     from .core.examples import Example, Phrase, TaskData, load_examples
     from .hub.install import install
     from .hub.model_cards import write_model_card
     from .hub.publish import publish
+    from .reports.evaluation import compare, correlate, errors, report
 
 __all__ = [
     "Benchmark",
@@ -40,7 +40,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "core.benchmarks"),
-    **dict.fromkeys(("compare", "correlate", "errors", "report"), "core.evaluation"),
+    **dict.fromkeys(("compare", "correlate", "errors", "report"), "reports.evaluation"),
     **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "core.examples"),
     **dict.fromkeys(("build", "build_all"), "core.build"),
     "install": "hub.install",

@@ -9,45 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..metrics.common.command_line import data_option, statistics_option
 from ..metrics.common.errors import VLAssayError, check_known
 from ..metrics.common.storage import check_writable
+from .corpora.commands import app as corpora_app
+from .options import AllowMissing, Confidence, DataDir, NoImages, Options, PredictionsFiles, Ties, parse_options
 
 if TYPE_CHECKING:
     from ..metrics.evaluation import Report
 
 app = typer.Typer()
+app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
 _DATASETS = "Datasets and the Hub"
 
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Your own copy of the sources (see the benchmark's card), or a folder of its name in VL_ASSAY_DATA_DIR; "
-        "otherwise they are downloaded."
-    ),
-]
-AllowMissing = Annotated[
-    bool,
-    data_option("--allow-missing", help="Keep examples whose image is missing or damaged, and count and list them."),
-]
-Ties = Annotated[
-    str | None,
-    statistics_option(
-        help="How a tie counts: wrong, half or right. By default wrong, and not brittle, as in the papers."
-    ),
-]
-Confidence = Annotated[float, statistics_option(help="Confidence level of the intervals.")]
-PredictionsFiles = Annotated[
-    list[Path], typer.Argument(metavar="PREDICTIONS...", help="Files or folders of predictions.")
-]
 DatasetOwner = Annotated[
     str, typer.Option(help="In results: who owns the benchmarks' dataset repositories on the Hub.")
-]
-NoImages = Annotated[bool, typer.Option("--no-images", help="Leave the images out: captions only.")]
-Options = Annotated[
-    list[str] | None,
-    data_option("--option", "-o", metavar="NAME=VALUE", help="A field of the dataset's configuration; repeatable."),
 ]
 
 
@@ -244,8 +220,8 @@ def publish(
 def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, predictions_repo: str) -> None:
     """Show the change of a model's repository, or open the pull request."""
     from ..metrics.records.predictions import prediction_files
-    from .core.evaluation import report as evaluate
     from .hub.proposals import preview, propose
+    from .reports.evaluation import report as evaluate
 
     files = prediction_files(predictions)
     call = preview if dry_run else partial(propose, predictions=files)
@@ -350,7 +326,7 @@ def skills(
     from ..metrics.common.documents import print_tables
     from ..metrics.evaluation import check_options
     from ..metrics.records.predictions import prediction_files
-    from .core.skills import profile_parts, read_skill_profile
+    from .reports.skills import profile_parts, read_skill_profile
 
     check_options(ties=ties, confidence=confidence)
     profile = read_skill_profile(prediction_files(*predictions), ties=ties, confidence=confidence)
@@ -387,7 +363,7 @@ def errors(
     `vl-assay errors a/sugarcrepe.itm.parquet --data-dir coco`
     """
     from ..metrics.records.predictions import prediction_files
-    from .core.evaluation import errors as find_errors
+    from .reports.evaluation import errors as find_errors
 
     page = out or prediction_files(*predictions)[0].parent / "errors.html"
     check_writable(page.parent)
@@ -423,7 +399,7 @@ def compare(
     `vl-assay compare results/clip results/negclip results/blip` ·
     `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
     """
-    from .core.evaluation import compare as compare_models
+    from .reports.evaluation import compare as compare_models
 
     if out is not None:
         check_writable(out)
@@ -471,7 +447,7 @@ def correlate(
     `vl-assay correlate results/* --across aro/relation --up sugarcrepe/itm:swap_obj/accuracy --up sugarcrepe/v2` ·
     `vl-assay correlate STORAGE/requests/* --across aro/relation --up sugarcrepe`
     """
-    from .core.evaluation import correlate as correlate_scores
+    from .reports.evaluation import correlate as correlate_scores
 
     if out is not None:
         check_writable(out)
@@ -513,7 +489,7 @@ def make_report(
     from ..metrics.common.documents import print_tables
     from ..metrics.evaluation import DEFAULT_FIGURES, FIGURES
     from .core.benchmarks import benchmark_names, get_benchmark
-    from .core.evaluation import report as evaluate
+    from .reports.evaluation import report as evaluate
 
     figures = figures or DEFAULT_FIGURES
     check_known("figure", figures, FIGURES)
@@ -530,31 +506,3 @@ def make_report(
         page = f"{out / FIGURES['html']} (open it in a browser)"
         typer.echo(f"profile: {page}\nall tables: vl-assay report {out}\nits errors: vl-assay errors {out}")
     return results
-
-
-def parse_options(pairs: list[str] | None, *, allow_missing: bool) -> dict[str, Any]:
-    """``["seed=1", "with_images=false"]`` → ``{"seed": 1, "with_images": False}``."""
-    import yaml
-
-    options: dict[str, Any] = {"allow_missing": True} if allow_missing else {}
-    for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        problem = "" if separator else f"option {pair!r} has no value"
-        try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            problem = f"the value of option {pair!r} cannot be read"
-        if problem:
-            raise VLAssayError(f"{problem}; write NAME=VALUE, such as seed=1")
-    return options
-
-
-def parse_columns(pairs: list[str] | None) -> dict[str, str]:
-    """``["positive=caption"]`` → ``{"positive": "caption"}``."""
-    columns = {}
-    for pair in pairs or ():
-        name, separator, value = pair.partition("=")
-        if not separator or not value:
-            raise VLAssayError(f"--column {pair!r} names no column; write OURS=THEIRS, such as {name or 'id'}=title")
-        columns[name] = value
-    return columns

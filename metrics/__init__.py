@@ -1,12 +1,12 @@
-"""Scores: arithmetic in plain NumPy, statistics, the `evaluate` modules, and the files that carry numbers.
+"""Scores: arithmetic in plain NumPy, estimation, the `evaluate` modules, and the files that carry numbers.
 
-Nothing here needs torch. A folder with ``spec.py`` and a module of its own name is an `evaluate` module. The others:
+Nothing here needs torch. A folder with ``spec.py`` and a module of its own name is an `evaluate` module. The others,
+each of which imports only those before it:
 
-- `functional`: the arithmetic, by task, per example;
-- `contract`: what a metric declares, its per-example scores, and how they are aggregated;
-- `statistics`: cluster bootstrap, paired differences, permutation tests;
-- `records`: predictions and results, with their schemas;
-- `evaluation`: from predictions to reports and comparisons;
+- `common`: errors, atomic storage, the command line, serving;
+- `estimation`: from per-example scores to averages, intervals, differences and tests;
+- `functional`: the arithmetic of the metrics, by task, per example;
 - `modules`: finding, installing and describing `evaluate` modules, and the page of a Space;
-- `common`: errors, atomic storage, the command line, serving.
+- `records`: predictions and results, with their schemas;
+- `evaluation`: from predictions to reports and comparisons.
 """

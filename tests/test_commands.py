@@ -73,29 +73,36 @@ def commands(path):
 
 
 @pytest.fixture(scope="module")
-def workplace(toy, tmp_path_factory):
-    """A folder in which the documented commands run, one after the other, on a small toy_scenes."""
-    folder = tmp_path_factory.mktemp("readme")
-    (folder / "coco").mkdir()
-    for text in (text for path in DOCUMENTS for text in blocks(path, "yaml")):
-        (folder / text.splitlines()[0].removeprefix("# ")).write_text(text, "utf-8")
-    return folder
+def workplaces(toy, tmp_path_factory):
+    """A folder for each document, in which its commands run one after the other, on a small toy_scenes."""
+    folders = {path: tmp_path_factory.mktemp(path.stem) for path in DOCUMENTS}
+    for path, folder in folders.items():
+        (folder / "coco").mkdir()
+        for text in blocks(path, "yaml"):
+            (folder / text.splitlines()[0].removeprefix("# ")).write_text(text, "utf-8")
+    return folders
 
 
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "scale.md")
-DOCUMENTED = list(dict(command for path in DOCUMENTS for command in commands(path)).items())
-# It needs more captions than the small toy_scenes has; test_new_benchmark.py runs it.
-DOCUMENTED = [(command, comment) for command, comment in DOCUMENTED if "new-benchmark my_scenes" not in command]
+# new-benchmark needs more captions than the small toy_scenes has; test_new_benchmark.py runs it.
+DOCUMENTED = [
+    (path, command, comment)
+    for path in DOCUMENTS
+    for command, comment in commands(path)
+    if "new-benchmark my_scenes" not in command
+]
 
 
 def test_documented_commands_were_found():
     assert len(DOCUMENTED) >= 20
-    assert DOCUMENTED[0][0] == "vl-assay run"
+    assert DOCUMENTED[0][1] == "vl-assay run"
 
 
-@pytest.mark.parametrize(("command", "comment"), DOCUMENTED, ids=[command for command, _ in DOCUMENTED])
-def test_documented_commands_run(command, comment, workplace):
-    result = invoke(*shlex.split(command)[1:], folder=workplace)
+@pytest.mark.parametrize(
+    ("path", "command", "comment"), DOCUMENTED, ids=[f"{path.stem}: {command}" for path, command, _ in DOCUMENTED]
+)
+def test_documented_commands_run(path, command, comment, workplaces):
+    result = invoke(*shlex.split(command)[1:], folder=workplaces[path])
     if comment.startswith("network"):
         assert isinstance(result.exception, VLAssayError)
         assert re.search(r"Hub|download|reach|connect|open_clip", str(result.exception))
@@ -104,9 +111,29 @@ def test_documented_commands_run(command, comment, workplace):
         assert result.output.strip()
 
 
-def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
+def test_commands_that_are_only_shown_have_options_that_exist():
+    """Those in running text and in blocks that need a network, a GPU or a cluster."""
+    shown = set()
+    for path in sorted({*DOCUMENTS, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")}):
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        found = [line for block in blocks(path, "text") for line in block.replace("\\\n", " ").splitlines()]
+        found += re.findall(r"`(vl-assay [^`]+)`", text.replace("\n", " "))
+        shown |= {
+            re.sub(r'^.*"\$\(which vl-assay\)"|^vl-assay ', "", line.partition(" #")[0]).strip()
+            for line in found
+            if line.startswith("vl-assay ") or "$(which vl-assay)" in line
+        }
+    assert len(shown) > 60
+    for words in map(shlex.split, sorted(shown)):
+        group = f"{words[0]} {words[1]}" if len(words) > 1 and f"{words[0]} {words[1]}" in COMMANDS else words[0]
+        assert group in COMMANDS or group == "COMMAND", words
+        options = [word.partition("=")[0] for word in words if word.startswith("-") and word != "--help"]
+        assert [option for option in options if option not in help_of(*group.split())] == [], words
+
+
+def test_bare_names_work_from_any_folder_after_install(workplaces, tmp_path):
     # What the README's command has installed is not built again.
-    installed = invoke("install", folder=workplace).output
+    installed = invoke("install", folder=tmp_path).output
     assert 'evaluate.load("sugarcrepe_itm")' in installed
     assert 'load_dataset("toy_scenes", "itm")' in installed
     code = (
@@ -119,9 +146,9 @@ def test_bare_names_work_from_any_folder_after_install(workplace, tmp_path):
     assert done.stdout.split() == [*(type(load_metric(name)).__name__ for name in metric_names()), "1.0", "280"]
 
 
-def test_documented_python_runs(workplace, monkeypatch):
-    monkeypatch.chdir(workplace)
+def test_documented_python_runs(workplaces, monkeypatch):
     for path in DOCUMENTS:
+        monkeypatch.chdir(workplaces[path])
         names = {}
         for code in blocks(path, "python"):
             exec(compile(code, path.name, "exec"), names)

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..core.columns import columns
-from ..core.crops import crop, crop_name
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import ImagePaths, Row, data_folder, make_configs, read_bytes
-from ..retrieval.conditions import SHUFFLES
+from ..authoring.text.shuffles import SHUFFLES
 from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, perturb
+from ..sources.columns import columns
+from ..sources.crops import crop, crop_name
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import ImagePaths, Row, data_folder, make_configs, read_bytes
 from .release import DRIVE_IDS, annotation_file, problem, released_rows, to_row
 
 # Successive rows often share a box: its crop is made once for them.

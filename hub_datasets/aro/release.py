@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.crops import box_problem
-from ..core.hub_tables import HubTable
-from ..core.released_rows import Rows
-from ..core.source_files import Row, SourceFile
+from ..sources.crops import box_problem
+from ..sources.hub_tables import HubTable
+from ..sources.released_rows import Rows
+from ..sources.source_files import Row, SourceFile
 
 FILES = {"vg_relation": "visual_genome_relation.json", "vg_attribution": "visual_genome_attribution.json"}
 ROWS = {"vg_relation": 23_937, "vg_attribution": 28_748}

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from ..authoring.generate.formatting import conform
 from ..authoring.generate.rules import make_by_rule
 from ..authoring.text.perturb import caption_rng, perturb
-from ..core.released_rows import ReleasedRows, Rows
-from ..core.source_files import Row, VerifiedConfig, make_configs
-from ..retrieval.conditions import SHUFFLES
+from ..authoring.text.shuffles import SHUFFLES
+from ..sources.released_rows import ReleasedRows, Rows
+from ..sources.source_files import Row, VerifiedConfig, make_configs
 from ..sugarcrepe.release import CATEGORIES, IMAGES, SCHEMA, annotation_file
 
 CONFIG_NAMES = ("replace", "swap", "negate", "shuffle")

@@ -15,15 +15,13 @@ from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
-from ..commands import Confidence, DataDir, Options, parse_columns, parse_options
-from ..corpora.commands import app as corpora_app
+from ..options import Confidence, DataDir, Options, parse_columns, parse_options
 from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
 
 app = typer.Typer()
-app.add_typer(corpora_app, name="corpus", rich_help_panel="Training sets")
 
 _making_option = partial(typer.Option, rich_help_panel="How candidates are made")
 
@@ -118,7 +116,7 @@ def audit(
     """
     from rich.console import Console
 
-    from ...metrics.statistics.bootstrap import check_share
+    from ...metrics.estimation.bootstrap import check_share
     from .audit.audit import audit as audit_pairs
     from .audit.audit import failures
     from .audit.report import print_audit, write_audit, write_card

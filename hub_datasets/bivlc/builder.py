@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import GROUP
-from ..core.hub_tables import HubConfig, HubTable
-from ..core.released_rows import ReleasedRows, Rows
-from ..core.source_files import Row, make_configs
+from ..sources.columns import GROUP
+from ..sources.hub_tables import HubConfig, HubTable
+from ..sources.released_rows import ReleasedRows, Rows
+from ..sources.source_files import Row, make_configs
 
 # The release has neither ids nor names of files.
 TABLE = HubTable(

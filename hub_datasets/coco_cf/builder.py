@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..core.columns import GROUP
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
+from ..sources.columns import GROUP
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
 
 _GET = (
     "Get it with `hf download Intel/COCO-Counterfactuals data/examples.jsonl data/images.zip --repo-type dataset "

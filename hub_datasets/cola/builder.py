@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP
-from ..core.downloads import DownloadError, download, request_error
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import (
+from ..sources.columns import GROUP
+from ..sources.downloads import DownloadError, download, request_error
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import (
     ImagePaths,
     Row,
     SourceFile,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import GROUP
-from ..core.hub_tables import HubConfig, HubTable
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, make_configs
+from ..sources.columns import GROUP
+from ..sources.hub_tables import HubConfig, HubTable
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, make_configs
 
 # The names that the images have in the authors' archive.
 IMAGE_NAMES = {f"image_{side}": f"images/img_{{id}}_{side}.png" for side in "12"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
 
 _GET = "Get it with `hf download conme/ConMe --local-dir MY_COPY` (https://huggingface.co/conme/ConMe)"
 _CONFIGS = ("replace_att", "replace_obj", "replace_rel")

@@ -34,12 +34,15 @@ from ...metrics.common.errors import DataError, StorageError, VLAssayError, chec
 from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
-from .downloads import MissingSourceError
 from .repository import BUILD_FILE, BUILD_SCHEMA
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
 _COUNTS = ("<!-- counts -->", "<!-- /counts -->")
+
+
+class MissingSourceError(DataError):
+    """A source or image is missing, unreachable, or not accessible to the user; other `DataError`s mean damage."""
 
 
 def build(

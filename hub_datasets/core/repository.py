@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,17 @@ def shipped_build(benchmark: str) -> Path | None:
     """The repository that comes with the package, for a first run that builds nothing; None if there is none."""
     folder = Path(__file__).parents[1] / benchmark / "built"
     return folder if (folder / BUILD_FILE).is_file() else None
+
+
+def newest_build(name: str, config: str, split: str) -> Path | None:
+    """Return the newest build of a configuration's split in the cache, with whatever options; None without one."""
+    builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
+    for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
+        # Another version, or another configuration whose name begins alike.
+        with suppress(DataError, KeyError):
+            read_build(path.parent)["configs"][config][split]
+            return path.parent
+    return None
 
 
 def read_build(folder: str | Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 from ...metrics.common.command_line import data_option, parse_shard, speed_option
 from ...metrics.common.errors import VLAssayError, check_known
 from ...metrics.common.storage import check_writable, write_text
-from ..commands import DataDir, NoImages, parse_columns
+from ..options import DataDir, NoImages, parse_columns
 
 app = typer.Typer()
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import datasets
 
-from ..core.columns import columns
-from ..core.crops import box_problem, crop, crop_name
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.columns import columns
+from ..sources.crops import box_problem, crop, crop_name
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
 from .configs import PRODUCTIVITY, SYSTEMATICITY
 
 CONFIG_NAMES = (*PRODUCTIVITY, *SYSTEMATICITY)

@@ -16,9 +16,9 @@ import numpy as np
 from PIL import Image
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.columns import GROUP
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
 
 # The groups of each subset in the full test set; of the subset of 10 % no counts are known.
 FULL_COUNTS = {

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import datasets
 
 from ...metrics.common.errors import DataError
-from ..core.columns import columns
-from ..core.crops import box_problem, crop
-from ..core.image_archives import VISUAL_GENOME
-from ..core.released_rows import Images, ReleasedImages
-from ..core.source_files import (
+from ..sources.columns import columns
+from ..sources.crops import box_problem, crop
+from ..sources.image_archives import VISUAL_GENOME
+from ..sources.released_rows import Images, ReleasedImages
+from ..sources.source_files import (
     Row,
     SourceFile,
     VerifiedConfig,

@@ -17,7 +17,6 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
-from ..core.benchmarks import benchmark_names
 from ..core.repository import BUILD_FILE, read_build
 from .calls import call_hub
 from .multiple_choice import EVAL_FILE, export

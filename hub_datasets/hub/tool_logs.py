@@ -17,7 +17,7 @@ from ...metrics.common.errors import DataError, StorageError
 from ...metrics.common.storage import write_text
 from ...metrics.records.predictions import Predictions, file_hash, read_predictions
 from ...metrics.records.results import code_version
-from ..core.example_data import load_predicted
+from ..reports.example_data import load_predicted
 from .multiple_choice import questions
 
 

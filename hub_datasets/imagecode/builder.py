@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..core.columns import columns
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import (
+from ..sources.columns import columns
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import (
     ImagePaths,
     Row,
     SourceFile,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.columns import GROUP
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
 _REVISION = "211372d5357398f914d806d07dc305aea1f257d2"
 _GET = (

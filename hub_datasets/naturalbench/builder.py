@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import GROUP, columns
-from ..core.hub_tables import HubConfig, HubTable
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, data_folder, make_configs
+from ..sources.columns import GROUP, columns
+from ..sources.hub_tables import HubConfig, HubTable
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, data_folder, make_configs
 
 TABLE = HubTable(
     "BaiqiL/NaturalBench",

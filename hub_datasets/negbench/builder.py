@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import columns
-from ..core.image_archives import COCO_VAL2017
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.columns import columns
+from ..sources.image_archives import COCO_VAL2017
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
 _GET = (
     "Get the folder with `gdown --folder https://drive.google.com/drive/folders/1kSEq0mkV1t1T8GuOAM65iz_iAA7e5gxB` and "

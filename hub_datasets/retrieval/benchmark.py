@@ -1,8 +1,8 @@
 """The tasks of retrieval and their metrics: each condition is a pool of its own (ARO, section 3.1)."""
 
 from .. import Benchmark
+from ..authoring.text.shuffles import CONDITIONS
 from ..core.benchmarks import retrieval_task
-from .conditions import CONDITIONS
 
 BENCHMARK = Benchmark(
     tasks=tuple(

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from ..authoring.text.perturb import clean_caption, shuffle_image
-from ..core.crops import open_image, to_png
-from ..core.source_files import ImagePaths, make_configs
-from .conditions import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
+from ..authoring.text.shuffles import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
+from ..sources.crops import open_image, to_png
+from ..sources.source_files import ImagePaths, make_configs
 from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, perturb
 
 # The data set and the condition of each configuration.

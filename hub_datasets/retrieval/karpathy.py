@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ..authoring.text import perturb as shuffling
-from ..core.downloads import looked_in
-from ..core.hub_tables import HubTable
-from ..core.image_archives import COCO_VAL2014, ImageArchive
-from ..core.mirrors import ImageMirror, fetch_or_mirror
-from ..core.source_files import (
+from ..authoring.text.shuffles import SHUFFLES
+from ..sources.downloads import looked_in
+from ..sources.hub_tables import HubTable
+from ..sources.image_archives import COCO_VAL2014, ImageArchive
+from ..sources.mirrors import ImageMirror, fetch_or_mirror
+from ..sources.source_files import (
     ImagePaths,
     SourceBuilder,
     SourceFile,
@@ -29,7 +30,6 @@ from ..core.source_files import (
     parse_json,
     with_remedy,
 )
-from .conditions import SHUFFLES
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}

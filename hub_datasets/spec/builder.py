@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import datasets
 
-from ..core.columns import columns
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, make_configs
+from ..sources.columns import columns
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, make_configs
 from .subsets import SUBSETS
 
 _GET = (

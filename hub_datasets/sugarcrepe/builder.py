@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.released_rows import ReleasedRows, Rows
-from ..core.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
+from ..sources.released_rows import ReleasedRows, Rows
+from ..sources.source_files import Row, VerifiedConfig, is_file_name, make_configs, shortened_list
 from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, MIRROR, SCHEMA, UNREFINED, annotation_file
 from .v2 import IDS, NAME, TEXTS, texts_hash
 

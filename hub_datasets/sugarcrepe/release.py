@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..core.hub_tables import HubTable
-from ..core.image_archives import COCO_VAL2017
-from ..core.mirrors import ImageMirror
-from ..core.released_rows import Images
-from ..core.source_files import SourceFile
+from ..sources.hub_tables import HubTable
+from ..sources.image_archives import COCO_VAL2017
+from ..sources.mirrors import ImageMirror
+from ..sources.released_rows import Images
+from ..sources.source_files import SourceFile
 from .v2 import NAME
 
 CATEGORIES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..core.released_rows import ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.released_rows import ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 from ..sugarcrepe.release import IMAGES
 
 # The rows of each configuration in the release.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from ..core.columns import columns
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
+from ..sources.columns import columns
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceConfig, SourceFile, is_file_name, make_configs
 
 PARTS = ("subj", "verb", "obj")
 MIXED = "mixed"

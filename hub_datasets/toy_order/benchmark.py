@@ -1,8 +1,8 @@
 """The tasks of toy_order and their metrics: each condition of retrieval is a set of its own (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
+from ..authoring.text.shuffles import CONDITIONS
 from ..core.benchmarks import retrieval_task
-from ..retrieval.conditions import CONDITIONS
 
 BENCHMARK = Benchmark(
     tasks=(

@@ -16,10 +16,10 @@ import datasets
 from PIL import Image
 
 from ..authoring.text.perturb import caption_rng, shuffle_image
-from ..core.columns import columns
-from ..core.crops import to_png
-from ..core.source_files import check_options
-from ..retrieval.conditions import CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
+from ..authoring.text.shuffles import CONDITIONS, IMAGE_SHUFFLES, TEXT_SHUFFLES, UNSHUFFLED
+from ..sources.columns import columns
+from ..sources.crops import to_png
+from ..sources.source_files import check_options
 from ..toy_scenes.render import to_png as render
 from ..toy_scenes.retrieval import POOL
 from ..toy_scenes.tasks import TASKS, sample_episode, shuffle_words, task_rows

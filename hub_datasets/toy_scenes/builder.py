@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import datasets
 
 from ...metrics.common.errors import DataError
-from ..core.columns import DETECTION, GROUP, columns
+from ..sources.columns import DETECTION, GROUP, columns
 from .render import to_png
 from .retrieval import POOL
 from .tasks import TASKS, task_rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..retrieval.conditions import SHUFFLES
+from ..authoring.text.shuffles import SHUFFLES
 from .episodes import (
     Episode,
     Rng,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...metrics.common.user_files import list_files
-from ..core.columns import DETECTION, GROUP, columns
-from ..core.image_archives import COCO_VAL2017
-from ..core.released_rows import Images, ReleasedImages
-from ..core.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json, with_remedy
+from ..sources.columns import DETECTION, GROUP, columns
+from ..sources.image_archives import COCO_VAL2017
+from ..sources.released_rows import Images, ReleasedImages
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, make_configs, parse_json, with_remedy
 from .release import REPOSITORY_URL, ROWS
 
 CONFIG_NAMES = ("val", "vqa", "groups")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...metrics.common.errors import DataError
-from ..core.source_files import check_rows, is_file_name
+from ..sources.source_files import check_rows, is_file_name
 
 REPOSITORY_URL = "https://github.com/ashkamath/TRICD"
 # Pixels: the released numbers carry errors of rounding up to 2e-13.

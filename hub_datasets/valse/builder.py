@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..core.image_archives import COCO_VAL2014, COCO_VAL2017
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, VerifiedConfig, check_row_count, is_file_name, make_configs
+from ..sources.image_archives import COCO_VAL2014, COCO_VAL2017
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, check_row_count, is_file_name, make_configs
 
 _GET = "Get it with `git clone https://github.com/Heidelberg-NLP/VALSE` and put the images where its card says"
 _SCHEMA = {

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP
-from ..core.hub_tables import HubConfig, HubTable
-from ..core.released_rows import ReleasedRows, Rows, parse_records
-from ..core.source_files import Row, SourceFile, check_row_count, check_rows, make_configs, with_remedy
+from ..sources.columns import GROUP
+from ..sources.hub_tables import HubConfig, HubTable
+from ..sources.released_rows import ReleasedRows, Rows, parse_records
+from ..sources.source_files import Row, SourceFile, check_row_count, check_rows, make_configs, with_remedy
 
 ROWS = 2_084
 # The Hub's own conversion of the three Arrow files: row by row the same. The release has no names of images.

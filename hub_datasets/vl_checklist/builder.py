@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from ...metrics.common.errors import DataError
-from ..core.released_rows import ReleasedRows, Rows
-from ..core.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
+from ..sources.released_rows import ReleasedRows, Rows
+from ..sources.source_files import ImagePaths, Row, SourceConfig, SourceFile, first_file, is_inner_path, make_configs
 
 CONFIG_NAMES = (
     "attribute_action",

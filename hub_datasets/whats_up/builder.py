@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..core.image_archives import COCO_VAL2017, VISUAL_GENOME
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
+from ..sources.image_archives import COCO_VAL2017, VISUAL_GENOME
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import Row, SourceFile, VerifiedConfig, is_file_name, make_configs
 
 _OPTIONS = {"image_path": str, "caption_options": [str]}
 # The identifier is a number or text.

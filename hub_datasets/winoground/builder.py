@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
-from ..core.columns import GROUP, columns
-from ..core.hub_tables import HubConfig, HubTable
-from ..core.released_rows import Images, ReleasedRows, Rows
-from ..core.source_files import (
+from ..sources.columns import GROUP, columns
+from ..sources.hub_tables import HubConfig, HubTable
+from ..sources.released_rows import Images, ReleasedRows, Rows
+from ..sources.source_files import (
     ImagePaths,
     Row,
     SourceFile,
@@ -27,7 +27,7 @@ from ..core.source_files import (
     shortened_list,
     with_remedy,
 )
-from ..core.stored_images import member_address
+from ..sources.stored_images import member_address
 
 TAGS = (
     "Ambiguously Correct",

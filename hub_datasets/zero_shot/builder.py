@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import datasets
 
-from ..core.columns import columns
-from ..core.downloads import MissingSourceError
-from ..core.source_files import ImagePaths, Row, SourceBuilder, data_folder, find_images, make_configs
+from ..core.build import MissingSourceError
+from ..sources.columns import columns
+from ..sources.source_files import ImagePaths, Row, SourceBuilder, data_folder, find_images, make_configs
 from .labelled import ZeroShotConfig, by_turns, read_dataset, read_folder
 from .labelled_sets import SETS
 from .shapes import draw_shapes

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...metrics.common.errors import DataError
-from ..core.downloads import MissingSourceError
-from ..core.source_files import first_file, read_lines
+from ..core.build import MissingSourceError
+from ..sources.source_files import first_file, read_lines
 from .labelled_sets import LabelledSet
 
 NAMES, SYNSETS = "classnames.txt", "LOC_synset_mapping.txt"

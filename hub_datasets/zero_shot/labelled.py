@@ -15,9 +15,10 @@ from huggingface_hub import constants
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.user_files import list_files
-from ..core.downloads import DownloadError, MissingSourceError
-from ..core.released_rows import parse_records
-from ..core.source_files import SourceConfig, first_file, is_inner_path, read_bytes, with_remedy
+from ..core.build import MissingSourceError
+from ..sources.downloads import DownloadError
+from ..sources.released_rows import parse_records
+from ..sources.source_files import SourceConfig, first_file, is_inner_path, read_bytes, with_remedy
 from .class_names import class_names, in_order
 from .labelled_sets import SETS
 

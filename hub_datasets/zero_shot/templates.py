@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from ...metrics.common.errors import DataError
-from ..core.source_files import read_lines
+from ..sources.source_files import read_lines
 
 FILE = "templates.txt"
 TEMPLATES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

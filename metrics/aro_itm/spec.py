@@ -1,6 +1,6 @@
 """Image-text matching on ARO."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.aro import aro_accuracy
 
 SPEC = MetricSpec(

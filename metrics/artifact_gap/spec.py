@@ -1,6 +1,6 @@
 """The artefact gap: how far a benchmark can be solved from its captions, without images."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.symmetry import artifact_gap
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Augmented accuracy."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.hard_positives import augmented_accuracy
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Brittleness."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.hard_positives import brittleness
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Average precision of contextual phrase detection."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.cpd import cpd_ap
 from ..functional.detection import TIES
 

@@ -16,13 +16,13 @@ from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, Ta
 from ..common.errors import PredictionsError
 from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
 from ..common.storage import write_text
+from ..estimation.differences import differences
+from ..estimation.paired import PERMUTATIONS, POWER, Resampling, holm
 from ..modules.discovery import get_spec
 from ..records.agreement import agreement
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import to_json
 from ..records.schema import DetectionRow, Row
-from ..statistics.differences import differences
-from ..statistics.paired import PERMUTATIONS, POWER, Resampling, holm
 from ._compute import (
     RESAMPLES,
     Parts,

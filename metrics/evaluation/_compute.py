@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from ..common.errors import PredictionsError, check_known
 from ..common.formatting import words
-from ..contract.aggregate import RESAMPLES, aggregate, option_names
-from ..contract.spec import Examples, MetricSpec
-from ..functional.checks import component_codes
+from ..estimation.aggregate import RESAMPLES, aggregate, option_names
+from ..estimation.bootstrap import FEW_CLUSTERS, effective_clusters
+from ..estimation.bootstrap import check_options as check_resampling
+from ..estimation.checks import component_codes
+from ..estimation.differences import averaged, pooled
+from ..estimation.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
 from ..records.results import Result
 from ..records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
-from ..statistics.bootstrap import FEW_CLUSTERS, effective_clusters
-from ..statistics.bootstrap import check_options as check_resampling
-from ..statistics.differences import averaged, pooled
 
 DEFAULTS: dict[str, Any] = {"ties": None, "confidence": 0.95, "resamples": None, "seed": 0}
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ..common.errors import PredictionsError, UnknownNameError, check_known
 from ..common.formatting import distinct_labels
-from ..contract.aggregate import aggregate, option_names
-from ..contract.spec import Examples
+from ..estimation.aggregate import aggregate, option_names
+from ..estimation.bootstrap import cluster_counts, percentile_interval
+from ..estimation.correlation import correlation
+from ..estimation.spec import Examples
 from ..modules.discovery import get_spec
 from ..records.predictions import prediction_files, read_predictions
 from ..records.schema import Row
-from ..statistics.bootstrap import cluster_counts, percentile_interval
-from ..statistics.correlation import correlation
 from ._compute import Parts, check_options, cluster_numbers, declared_metrics, examples_of, no_parts, scored_rows
 from ._correlation import Correlation, Found, Point, ScoreName, Value
 from ._model_facts import check_facts, check_group, group_of, read_facts
@@ -86,7 +86,7 @@ def correlate(
     Two things are resampled for the intervals. Models, because the question is about models in general; and examples,
     because each score is an estimate: whole clusters of examples that share an image are drawn, the same for all models
     and both scores, so that what models have in common on easy images is kept. The second interval holds the models
-    fixed. See ``statistics.correlation.correlation`` for what that assumes.
+    fixed. See ``estimation.correlation.correlation`` for what that assumes.
 
     Args:
         predictions: files of predictions, or folders of them, of several models. Several of one model and task, such as

@@ -26,8 +26,8 @@ from ..common.errors import UnknownNameError
 from ..common.figures import as_file, colours
 from ..common.formatting import MISSING, interval, p_value, percent, words
 from ..common.storage import write_atomically, write_text
+from ..estimation.correlation import FEWEST, FEWEST_WITH_INTERVAL
 from ..records.predictions import Predictions
-from ..statistics.correlation import FEWEST, FEWEST_WITH_INTERVAL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +100,7 @@ class Point:
 
 
 class Found(NamedTuple):
-    """The correlation of a score up with that across, of all models or of a group: see ``statistics.correlation``."""
+    """The correlation of a score up with that across, of all models or of a group: see ``estimation.correlation``."""
 
     up: ScoreName
     group: str

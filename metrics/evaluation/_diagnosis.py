@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ..common.figures import colours
 from ..common.formatting import interval, points, words
-from ..contract.spec import Estimator, Examples, Floats
+from ..estimation.bootstrap import cluster_bootstrap, percentile_interval, resampled_weights
+from ..estimation.spec import Estimator, Examples, Floats
 from ..functional.grounding import grounding_recall, group_recall_at_1
 from ..modules.discovery import get_spec
 from ..records.schema import DetectionRow, Row
-from ..statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_weights
 from ._compute import examples_of
 from ._tables import score_cell
 

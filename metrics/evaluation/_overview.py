@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ..common.documents import BEST, EQUAL, INTERVAL, Cell, Column, Table, TableRow
 from ..common.formatting import percent, words
+from ..estimation.differences import p_value
+from ..estimation.paired import holm
 from ..records.results import Result
-from ..statistics.differences import p_value
-from ..statistics.paired import holm
 from ._scored import Scored, common, permutations
 from ._tables import CATEGORIES, MACRO, MICRO, Line, best, interval_cell, labels, lines, overall, partial_sentence
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..contract.estimators import OfTotals
-from ..contract.spec import Examples
+from ..estimation.estimators import OfTotals
+from ..estimation.spec import Examples
 from ..records.schema import Row
 
 

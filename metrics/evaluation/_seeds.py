@@ -12,10 +12,10 @@ import numpy as np
 
 from ..common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ..common.formatting import percent, words
-from ..contract.aggregate import RESAMPLES, aggregate
+from ..estimation.aggregate import RESAMPLES, aggregate
+from ..estimation.differences import MOST_WEIGHTED_DRAWS
 from ..records.results import Result
 from ..records.schema import Row
-from ..statistics.differences import MOST_WEIGHTED_DRAWS
 from ._compute import cluster_numbers, pooled_examples
 from ._tables import Line, interval_cell, lines, variants
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.errors import ScoresError, check_known
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import Labels, as_list, cluster_codes, label_codes
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import Labels, as_list, cluster_codes, label_codes
+from ..estimation.spec import Described, Examples, make_examples
 from .matching import match_scores
 
 # For each task, the least number of examples with which a category enters the macro average.

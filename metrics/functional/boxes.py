@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError, check_known
-from .checks import name_rows, refuse
+from ..estimation.checks import name_rows, refuse
 
 FORMATS = ("xyxy", "xywh")
 RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "references": "xywh"})

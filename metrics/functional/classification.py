@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.estimators import Floats, OfRows
-from ..contract.spec import Described, Examples, make_examples
-from .checks import check_ties, score_matrix
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import check_ties, score_matrix
+from ..estimation.estimators import Floats, OfRows
+from ..estimation.spec import Described, Examples, make_examples
 from .matching import correct_columns
 from .ranking import HitRanks, check_depths, recall_at, tied_at
 

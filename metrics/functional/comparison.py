@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import with_examples
-from ..contract.spec import Described, Examples, category_numbers, make_examples
-from ..statistics.paired import PairedOptions, paired_difference
-from .checks import as_float64, check_ties, check_unmasked, refuse
+from ..estimation.aggregate import with_examples
+from ..estimation.checks import as_float64, check_ties, check_unmasked, refuse
+from ..estimation.paired import PairedOptions, paired_difference
+from ..estimation.spec import Described, Examples, category_numbers, make_examples
 from .matching import MatchScores, match_scores
 
 

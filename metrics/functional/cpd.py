@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.estimators import Estimator
-from ..contract.spec import Described, Examples, make_examples
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import as_float64, refuse
+from ..estimation.estimators import Estimator
+from ..estimation.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, read_boxes
-from .checks import as_float64, refuse
 from .detection import Hits, Matched, average_precisions, hits_of, match, renumbered, select_rows, stacked, tie_rate
 
 Rows = Iterable[Mapping[str, Any]]

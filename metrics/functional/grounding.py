@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import Labels, as_list, label_codes, name_rows, refuse
+from ..estimation.spec import Described, Examples, make_examples
 from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
-from .checks import Labels, as_list, label_codes, name_rows, refuse
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .ranking import HitRanks, check_depths, hit_ranks, recall_at, tied_at

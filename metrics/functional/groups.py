@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import NOT_FINITE, as_float64, check_ties, refuse
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import NOT_FINITE, as_float64, check_ties, refuse
+from ..estimation.spec import Described, Examples, make_examples
 
 _REMEDY = "pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"
 # Chance that breaking ties at random puts all right pairs above all wrong ones, where a right and b wrong pairs share

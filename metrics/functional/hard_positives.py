@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import check_ties, score_matrix
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import check_ties, score_matrix
+from ..estimation.spec import Described, Examples, make_examples
 from .matching import match_scores
 
 # From best to worst: c the original caption, c_p its hard positive, c_n the hard negative.

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import as_float64, check_ties, name_rows, refuse, score_matrix
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import as_float64, check_ties, name_rows, refuse, score_matrix
+from ..estimation.spec import Described, Examples, make_examples
 
 FORMS = {
     "replace_obj": "REPLACE",

@@ -7,9 +7,9 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import check_ties
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import check_ties
+from ..estimation.spec import Described, Examples, make_examples
 from .groups import group_tables
 
 _REMEDY = (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from .checks import NOT_FINITE, as_float64, check_ties, name_rows, refuse
+from ..estimation.checks import NOT_FINITE, as_float64, check_ties, name_rows, refuse
 
 # Rows of unequal length too, which are not an array.
 Rows = ArrayLike | Sequence[ArrayLike]

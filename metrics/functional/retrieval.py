@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..common.errors import ScoresError, check_known
-from ..contract.aggregate import metric_function
-from ..contract.estimators import OfValues, mean, median
-from ..contract.spec import Described, Examples, make_examples
-from .checks import (
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import (
     NOT_FINITE,
     Labels,
     as_float64,
@@ -26,6 +24,8 @@ from .checks import (
     label_codes,
     refuse,
 )
+from ..estimation.estimators import OfValues, mean, median
+from ..estimation.spec import Described, Examples, make_examples
 from .ranking import (
     HitRanks,
     RightCandidates,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.spec import Described, Examples, make_examples
-from .checks import Labels, as_list, label_codes
+from ..estimation.aggregate import metric_function
+from ..estimation.checks import Labels, as_list, label_codes
+from ..estimation.spec import Described, Examples, make_examples
 from .matching import match_scores
 
 _REMEDY = 'such as [["left", "right"], ["on", "under"]]'

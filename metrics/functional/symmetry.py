@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import with_examples
-from ..contract.estimators import OfValues, mean, median
-from ..contract.spec import Described, Examples, category_numbers, make_examples
-from ..statistics.bootstrap import (
+from ..estimation.aggregate import with_examples
+from ..estimation.bootstrap import (
     MIN_RESAMPLES,
     check_options,
     check_whole,
@@ -25,7 +23,9 @@ from ..statistics.bootstrap import (
     t_quantile,
     unseen_share,
 )
-from .checks import Labels, cluster_codes, refuse, score_matrix
+from ..estimation.checks import Labels, cluster_codes, refuse, score_matrix
+from ..estimation.estimators import OfValues, mean, median
+from ..estimation.spec import Described, Examples, category_numbers, make_examples
 from .matching import match_scores
 
 # The squares of sums of larger scores would soon leave the range of float64.

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..contract.aggregate import metric_function
-from ..contract.estimators import OfTotals
-from ..contract.spec import Described, Examples, make_examples
-from ..statistics.bootstrap import unseen_share
-from .checks import refuse
+from ..estimation.aggregate import metric_function
+from ..estimation.bootstrap import unseen_share
+from ..estimation.checks import refuse
+from ..estimation.estimators import OfTotals
+from ..estimation.spec import Described, Examples, make_examples
 
 # The name of a category's share of all such errors, and that of their number.
 _ERRORS = {"false_positive_share": "false_positives", "false_negative_share": "false_negatives"}

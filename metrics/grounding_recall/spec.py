@@ -1,6 +1,6 @@
 """Recall of phrase grounding."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.grounding import grounding_recall
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Groups of two images and two captions."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.groups import group_match
 
 SPEC = MetricSpec(

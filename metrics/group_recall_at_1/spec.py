@@ -1,6 +1,6 @@
 """Recall over an image and its distractor."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.grounding import group_recall_at_1
 
 SPEC = MetricSpec(

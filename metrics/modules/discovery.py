@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import check_known
-from ..contract.aggregate import option_names
-from ..contract.spec import MetricFunction, MetricSpec
+from ..estimation.aggregate import option_names
+from ..estimation.spec import MetricFunction, MetricSpec
 
 if TYPE_CHECKING:
     import evaluate

@@ -15,10 +15,10 @@ import numpy as np
 from datasets.features.features import cast_to_python_objects
 
 from ..common.errors import ScoresError, VLAssayError, check_known
-from ..contract.aggregate import flatten, label_names, option_names
-from ..contract.spec import MetricFunction, MetricSpec
+from ..estimation.aggregate import flatten, label_names, option_names
+from ..estimation.checks import check_real, check_unmasked
+from ..estimation.spec import MetricFunction, MetricSpec
 from ..functional.boxes import check_keys
-from ..functional.checks import check_real, check_unmasked
 from .discovery import citation, column_names, describe
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ..common.errors import ScoresError, VLAssayError
-from ..contract.spec import MetricSpec
+from ..estimation.spec import MetricSpec
 from ..functional.boxes import FORMATS
 from .discovery import describe, get_spec
 

@@ -1,6 +1,6 @@
 """Two models on the same examples."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.comparison import compare_models
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Pairs of questions about pairs of images."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.questions import paired_question_accuracy
 
 SPEC = MetricSpec(

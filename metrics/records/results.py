@@ -29,7 +29,7 @@ from typing import Any
 
 from ..common.errors import PredictionsError
 from ..common.storage import check_version, json_hash, write_text
-from ..contract.spec import MetricSpec
+from ..estimation.spec import MetricSpec
 from ..modules.discovery import get_spec
 
 SCHEMA = "vl-assay/results"

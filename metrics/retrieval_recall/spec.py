@@ -1,6 +1,6 @@
 """Retrieval of texts and of images."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.retrieval import retrieval_recall
 
 SPEC = MetricSpec(

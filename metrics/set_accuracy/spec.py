@@ -1,6 +1,6 @@
 """Accuracy of examples, pairs and sets."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.sets import set_accuracy
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Image-text matching on SugarCrepe."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.matching import sugarcrepe_accuracy
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Answers to yes-or-no questions."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.vqa import yes_no_f1
 
 SPEC = MetricSpec(

@@ -1,6 +1,6 @@
 """Zero-shot classification."""
 
-from ..contract.spec import MetricSpec, ScoreSpec
+from ..estimation.spec import MetricSpec, ScoreSpec
 from ..functional.classification import zero_shot_accuracy
 
 SPEC = MetricSpec(

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ...hub_datasets.commands import (
-    AllowMissing,
-    DataDir,
-    Options,
-    Ties,
-    make_report,
-    parse_options,
-)
+from ...hub_datasets.commands import make_report
+from ...hub_datasets.options import AllowMissing, DataDir, Options, Ties, parse_options
 from ...metrics.common.command_line import model_option, speed_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError

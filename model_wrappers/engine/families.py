@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.benchmarks import benchmark_names
-from ...hub_datasets.core.network import is_hub_reachable
 from ...hub_datasets.core.pretrained import check_folder
+from ...hub_datasets.sources.network import is_hub_reachable
 from ...metrics.common.errors import ModelError, check_known, similar
 from ...metrics.common.imports import gc_paused
 from ...metrics.common.storage import cache_error

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.benchmarks import adopt, benchmark_names, option_names
-from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
-from ...hub_datasets.core.network import check_sources
+from ...hub_datasets.reports.evaluation import captions_of, parts_in
+from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common.errors import DataError, ModelError, StorageError
 from ...metrics.evaluation import PredictionFiles
 from .arithmetic import full_float32

@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ...hub_datasets.authoring.audit.blind import blind_levels
 from ...hub_datasets.core.benchmarks import parts_of
-from ...hub_datasets.core.blind import blind_levels
 from ...hub_datasets.core.examples import TaskData
 from ...metrics.common.errors import PredictionsError
 from ...metrics.records.predictions import Predictions, read_predictions, write_predictions

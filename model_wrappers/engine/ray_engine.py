@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from ...hub_datasets.core.evaluation import captions_of, parts_in
 from ...hub_datasets.core.ray_cluster import cluster, run_tasks
+from ...hub_datasets.reports.evaluation import captions_of, parts_in
 from ...metrics.common.errors import ModelError
 from ...metrics.common.storage import write_atomically
 from ...metrics.evaluation import PredictionFiles

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ...hub_datasets.commands import DataDir, Options, parse_options
+from ...hub_datasets.options import DataDir, Options, parse_options
 from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError

@@ -14,7 +14,7 @@ from ...metrics.common.errors import check_known
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ...hub_datasets.core.listing import BenchmarkEntry
+    from ...hub_datasets.sources.availability import BenchmarkEntry
 
 app = typer.Typer()
 
@@ -43,40 +43,41 @@ def list_(
 
     from rich.console import Console
 
-    from ...hub_datasets.core import listing
     from ...hub_datasets.core.benchmarks import benchmark_names
+    from ...hub_datasets.sources import availability
     from ...metrics.common.documents import print_tables, simple_table
+    from . import tables
 
     names = benchmark_names()
     check_known("thing to list", [what] if what else (), ("benchmarks", "metrics", "models", *names))
     benchmark = [what] if what in names else None
     if json_:
         makers = {
-            "benchmarks": lambda: listing.list_benchmarks(benchmark, data_dir=data_dir),
-            "metrics": listing.list_metrics,
+            "benchmarks": lambda: availability.list_benchmarks(benchmark, data_dir=data_dir),
+            "metrics": tables.list_metrics,
             "models": _families,
         }
         chosen = ["benchmarks"] if benchmark else [what] if what else list(makers)
-        content = {kind: listing.as_json(makers[kind]()) for kind in chosen}
+        content = {kind: tables.as_json(makers[kind]()) for kind in chosen}
         typer.echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     console = Console(highlight=False)
     if benchmark:
-        [entry] = listing.list_benchmarks(benchmark, data_dir=data_dir)
+        [entry] = availability.list_benchmarks(benchmark, data_dir=data_dir)
         _print_benchmark(entry, console)
     if what in (None, "benchmarks"):
-        lines = list(listing.benchmark_lines(data_dir=data_dir))
-        console.print(listing.line_table(lines, console.width))
+        lines = list(availability.benchmark_lines(data_dir=data_dir))
+        console.print(tables.line_table(lines, console.width))
         cautions = ", ".join(line.name for line in lines if line.caution)
         console.print(f"caution: {cautions}", soft_wrap=True)
         console.print("details, what is missing, and why caution: vl-assay list NAME\n")
     if what is None:
-        console.print(listing.metric_lines(listing.list_metrics(), console.width))
+        console.print(tables.metric_lines(tables.list_metrics(), console.width))
         console.print("the benchmarks of each: vl-assay list metrics\n")
         console.print(f"[bold]Model families[/] {', '.join(entry.family for entry in _families())}")
         console.print("with checkpoints: vl-assay list models")
     if what == "metrics":
-        console.print(listing.metric_table(listing.list_metrics()))
+        console.print(tables.metric_table(tables.list_metrics()))
     if what == "models":
         rows = [(entry.family, entry.problem or ", ".join(entry.checkpoints)) for entry in _families()]
         print_tables([simple_table(("family", "checkpoints"), rows, title="Model families, with examples")])
@@ -85,13 +86,13 @@ def list_(
 def _print_benchmark(entry: BenchmarkEntry, console: Console) -> None:
     from rich.markup import escape
 
-    from ...hub_datasets.core import listing
+    from . import tables
 
-    console.print(f"[bold]{entry.name}[/] – {entry.summary}; {escape(listing.origin_line(entry))}", soft_wrap=True)
+    console.print(f"[bold]{entry.name}[/] – {entry.summary}; {escape(tables.origin_line(entry))}", soft_wrap=True)
     if entry.caution:
         console.print(f"caution: {entry.caution}", markup=False, soft_wrap=True)
-    console.print(listing.benchmark_table(entry))
-    for line in listing.problem_lines(entry):
+    console.print(tables.benchmark_table(entry))
+    for line in tables.problem_lines(entry):
         console.print(line, markup=False, soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...hub_datasets.commands import AllowMissing, DataDir, Options, parse_options
+from ...hub_datasets.options import AllowMissing, DataDir, Options, parse_options
 
 app = typer.Typer()
 
@@ -26,7 +26,7 @@ def precomputed(
 
     Examples: `vl-assay precomputed --template tricd/val` · `vl-assay run precomputed:predictions.jsonl tricd/val`
     """
-    from ...hub_datasets.core.predictions_template import write_template
+    from ...hub_datasets.reports.predictions_template import write_template
 
     count = write_template(template, out, data_dir=data_dir, options=parse_options(option, allow_missing=allow_missing))
     typer.echo(f"{out}: {count:,} records with null to replace; then: vl-assay run precomputed:{out} {template}")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...hub_datasets.core.examples import Example, TaskData
-from ...hub_datasets.core.predictions_template import blank, retrieval_captions
+from ...hub_datasets.reports.predictions_template import blank, retrieval_captions
 from ...metrics.common.errors import ModelError
 from ...metrics.modules.discovery import get_spec
 from ..engine.plan import ScoringPlan, queries_of, scored

@@ -18,17 +18,17 @@ import numpy as np
 from pandas import DataFrame
 
 from ...hub_datasets import correlate
-from ...hub_datasets.core.audits import read_audit
+from ...hub_datasets.authoring.audit.summaries import read_audit
 from ...hub_datasets.published.tables import Column, get_table
 from ...metrics.common.documents import Part, Table, simple_table
 from ...metrics.common.errors import ModelError, PredictionsError
 from ...metrics.common.figures import colours
 from ...metrics.common.formatting import percent, words
+from ...metrics.estimation.correlation import FEWEST
 from ...metrics.evaluation import ScoreName
 from ...metrics.functional.symmetry import artifact_gap
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.schema import MatchingRow
-from ...metrics.statistics.correlation import FEWEST
 from .comparison import Reproduction, ValueComparison, examples_of
 from .reproduce import ScannedPredictions
 

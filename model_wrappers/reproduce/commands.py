@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from ...hub_datasets.commands import Confidence, DataDir, Options, Ties, parse_options
-from ...hub_datasets.core.listing import without_network
+from ...hub_datasets.options import Confidence, DataDir, Options, Ties, parse_options
 from ...hub_datasets.published.inventory import read_inventory, summarise
+from ...hub_datasets.sources.network import without_network
 from ...metrics.common.documents import print_tables, simple_table
 from ...metrics.common.errors import ModelError, VLAssayError
 from ..engine.commands import Dtype, parse_seeds

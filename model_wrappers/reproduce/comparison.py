@@ -15,8 +15,8 @@ from typing import Any
 from ...hub_datasets.core.benchmarks import get_task, suites_of
 from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.core.examples import Example, load_examples
-from ...hub_datasets.core.network import check_sources
 from ...hub_datasets.published.tables import SUITE, Column, Row, Table, number
+from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
 from ...metrics.common.storage import write_text

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import option_names
 from ...hub_datasets.core.build import sources_folder
-from ...hub_datasets.core.network import source_problems
 from ...hub_datasets.published.tables import Row, Table, all_tables, get_table
+from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from ...metrics.common.user_files import list_files
 from ...metrics.evaluation import check_options

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...hub_datasets.core.evaluation import task_in
+from ...hub_datasets.reports.evaluation import task_in
 from ...metrics.common.errors import StorageError, VLAssayError
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.results import Result

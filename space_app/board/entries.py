@@ -18,7 +18,7 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
 
 if TYPE_CHECKING:
-    from ...metrics.contract.spec import MetricSpec, ScoreSpec
+    from ...metrics.estimation.spec import MetricSpec, ScoreSpec
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"

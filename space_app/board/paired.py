@@ -9,7 +9,9 @@ from typing import Any
 
 from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import PredictionsError
-from ...metrics.contract.aggregate import aggregate
+from ...metrics.estimation.aggregate import aggregate
+from ...metrics.estimation.differences import differences, p_value
+from ...metrics.estimation.paired import holm
 from ...metrics.evaluation import (
     Scored,
     base_score,
@@ -21,8 +23,6 @@ from ...metrics.evaluation import (
     scored_rows,
 )
 from ...metrics.records.predictions import Predictions
-from ...metrics.statistics.differences import differences, p_value
-from ...metrics.statistics.paired import holm
 from .entries import Column
 
 LEVEL = 0.05

@@ -18,7 +18,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark
-from ...hub_datasets.core.audits import read_audit, verdict
+from ...hub_datasets.authoring.audit.summaries import read_audit, verdict
 from ...hub_datasets.core.benchmarks import get_builder, get_card, get_task, main_scores
 from ...hub_datasets.core.image_keys import MISSING
 from ...hub_datasets.core.images import DECODING_ERRORS, decode

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
-from ...metrics.statistics.paired import holm
+from ...metrics.estimation.paired import holm
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, Column, Entry

@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 
 from ...hub_datasets.core.benchmarks import get_task
-from ...hub_datasets.core.evaluation import task_in
-from ...hub_datasets.core.example_data import describe
+from ...hub_datasets.reports.evaluation import task_in
+from ...hub_datasets.reports.example_data import describe
 from ...metrics.common.errors import PredictionsError, VLAssayError
 from ...metrics.evaluation.errors import FILTERS, ExampleData, TaskErrors, gallery_html, task_errors
 from ..board.board import Board

@@ -10,7 +10,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from ...metrics.common.errors import ScoresError, VLAssayError
-from ...metrics.statistics.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
+from ...metrics.estimation.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
 from ..board.catalogue import Catalogue
 from ..board.entries import REFERENCE, Entry
 from .address import View

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from ...hub_datasets.core.skills import skill_profile, verdict
+from ...hub_datasets.reports.skills import skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry

@@ -12,7 +12,7 @@ from gradio.processing_utils import save_bytes_to_cache
 from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark
-from ...hub_datasets.core.predictions_template import template
+from ...hub_datasets.reports.predictions_template import template
 from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
 from ...metrics.evaluation import lines, title
 from ...metrics.records.schema import RetrievalRow

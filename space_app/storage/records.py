@@ -47,14 +47,14 @@ _PACKAGE = Path(__file__).parents[2]
 # The code that results depend on; a task's settings, such as the ranks of a recall, are in its benchmark.py, the ids of
 # a part in v2.json.
 _COMPUTING = (
-    *(f"metrics/{folder}/*.py" for folder in ("contract", "functional", "statistics", "records")),
+    *(f"metrics/{folder}/*.py" for folder in ("estimation", "functional", "records")),
     *(
         "metrics/evaluation/*compute.py",
         "metrics/modules/module.py",
         "metrics/*/spec.py",
         "hub_datasets/*/benchmark.py",
         "hub_datasets/*/v2.json",
-        "hub_datasets/core/evaluation.py",
+        "hub_datasets/reports/evaluation.py",
     ),
 )
 DAMAGE = (StorageError, ValueError, KeyError, TypeError, RecursionError, AttributeError, OverflowError)

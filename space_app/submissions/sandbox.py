@@ -200,7 +200,7 @@ def _serve() -> None:
 
 def _import_for(work: Any) -> None:
     """Import what the work uses before memory is limited."""
-    for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.core.evaluation",) if work is _compute else ())):
+    for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.reports.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 
 
@@ -279,7 +279,7 @@ def _read(files: list[Path], most_rows: int, most_bytes: int) -> None:
 
 def _compute(files: list[Path], options: dict[str, Any]) -> None:
     from ...hub_datasets.core.benchmarks import get_task
-    from ...hub_datasets.core.evaluation import parts_in
+    from ...hub_datasets.reports.evaluation import parts_in
     from ...metrics.evaluation import compute
     from ...metrics.records.results import write_results
 

@@ -1,12 +1,13 @@
 """Check a release as those who install it meet it.
 
-    python tests/compatibility/check_release.py [--pythons python3.11 python3.12] [--oldest]
+    python tests/compatibility/check_release.py [--pythons python3.11 python3.12] [--extras '' '[models]'] [--oldest]
 
 Builds the wheel and the source distribution twice, which must give the same wheel and the same files, and a wheel from
-the source distribution, which must be that of the tree. Installs the wheel with `[all]` in a new environment of each
-Python and, from an empty folder, evaluates the demo model, loads a metric and a dataset by name, and checks that the
-dependencies agree. `--oldest` runs the tests with the oldest dependencies that setup.cfg allows, as `uv` (which must be
-installed) finds them. Exits with 1 when a check fails.
+the source distribution, which must be that of the tree. Installs the wheel in new environments of each Python: alone,
+with `[models]` and with `[all]`. From an empty folder, each does what its libraries allow, from a report to evaluating
+the demo model, and says which extra brings what is missing; the dependencies agree. `--oldest` runs the tests with the
+oldest dependencies that pyproject.toml allows, as `uv` (which must be installed) finds them. Exits with 1 when a check
+fails.
 """
 
 from __future__ import annotations
@@ -83,22 +84,50 @@ def check_builds(work: Path) -> Path:
     return wheels[0]
 
 
-def check_python(python: str, wheel: Path, work: Path) -> None:
-    """Install the wheel for a Python and use it from an empty folder."""
-    folder = work / python.replace(os.sep, "-")
+# By extra: commands that work with it, and commands that name the extra they need.
+LEGS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "": (
+        [
+            "list",
+            "report SHIPPED",
+            "compare SHIPPED OTHER",
+            "install sugarcrepe_itm",
+            "build toy_scenes/groups --out built",
+        ],
+        {"run": "models", "audit toy_scenes/itm": "authoring", "leaderboard": "space"},
+    ),
+    "[models]": (["run --limit 50", "list"], {"audit toy_scenes/itm": "authoring", "leaderboard": "space"}),
+    "[all]": (["run --limit 50", "audit toy_scenes/order --out audited", "install"], {}),
+}
+
+
+def check_python(python: str, extra: str, wheel: Path, work: Path) -> None:
+    """Install the wheel with an extra for a Python and use it from an empty folder."""
+    folder = work / f"{python.replace(os.sep, '-')}{extra}"
     run(python, "-m", "venv", folder / "venv")
-    inside = folder / "venv" / "bin" / "python"
-    run(inside, "-m", "pip", "install", "-q", "--no-compile", f"{wheel}[all]")
+    inside, command = folder / "venv" / "bin" / "python", folder / "venv" / "bin" / "vl-assay"
+    run(inside, "-m", "pip", "install", "-q", "--no-compile", f"{wheel}{extra}")
     run(inside, "-m", "pip", "check")
-    (folder / "empty").mkdir()
+    empty = folder / "empty"
+    empty.mkdir()
     variables = {"HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(folder / "cache")}
-    command = folder / "venv" / "bin" / "vl-assay"
-    run(command, "run", "--limit", 50, folder=folder / "empty", **variables)
-    run(command, "install", folder=folder / "empty", **variables)
-    printed = run(inside, "-c", JOURNEY, folder=folder / "empty", **variables).split("\n")
-    if printed[0] != "1.0":
-        sys.exit(f"{python}: the metric gave {printed[0]}")
-    print(f"{python}: installed, evaluated the demo model, loaded a metric and a dataset", flush=True)
+    package = Path(run(inside, "-c", "import vl_assay.space_app as app; print(app.__path__[0])", folder=empty).strip())
+    shipped = sorted((package / "launch").glob("*.toy_scenes.itm.parquet"))
+    works, refused = LEGS[extra]
+    for words in works:
+        asked = words.replace("SHIPPED", str(shipped[0])).replace("OTHER", str(shipped[1]))
+        run(command, *asked.split(), folder=empty, **variables)
+    for words, needed in refused.items():
+        done = subprocess.run(
+            [command, *words.split()], cwd=empty, env=os.environ | variables, capture_output=True, text=True
+        )
+        if done.returncode != 1 or f"vl-assay[{needed}]" not in done.stderr or "Traceback" in done.stderr:
+            sys.exit(f"{python}{extra}: {words} should name vl-assay[{needed}]; it gave {done.stdout}{done.stderr}")
+    if extra == "[all]":
+        printed = run(inside, "-c", JOURNEY, folder=empty, **variables).split("\n")
+        if printed[0] != "1.0":
+            sys.exit(f"{python}{extra}: the metric gave {printed[0]}")
+    print(f"{python}{extra}: {', '.join(works)}; named their extra: {', '.join(refused) or 'none'}", flush=True)
 
 
 def check_oldest(python: str, work: Path) -> None:
@@ -107,7 +136,7 @@ def check_oldest(python: str, work: Path) -> None:
         sys.exit("--oldest needs uv: pip install uv")
     oldest, inside = work / "oldest.txt", work / "oldest" / "bin" / "python"
     compiled = ("--extra", "all", "--resolution", "lowest-direct", "--python", python)
-    run("uv", "pip", "compile", "-q", "setup.cfg", *compiled, "-o", oldest)
+    run("uv", "pip", "compile", "-q", "pyproject.toml", *compiled, "-o", oldest)
     run("uv", "venv", "-q", "--python", python, work / "oldest")
     run("uv", "pip", "install", "-q", "--python", inside, "-r", oldest)
     run("uv", "pip", "install", "-q", "--python", inside, "-c", oldest, "-e", ".[test]")
@@ -120,13 +149,15 @@ def main() -> None:
     """Run the checks that are asked for."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--pythons", nargs="*", default=[sys.executable])
+    options.add_argument("--extras", nargs="*", default=list(LEGS))
     options.add_argument("--oldest", action="store_true")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         wheel = check_builds(work)
         for python in chosen.pythons:
-            check_python(python, wheel, work)
+            for extra in chosen.extras:
+                check_python(python, extra, wheel, work)
         if chosen.oldest:
             check_oldest(chosen.pythons[0] if chosen.pythons else sys.executable, work)
 

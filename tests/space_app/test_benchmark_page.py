@@ -18,7 +18,7 @@ from space_support import ITM
 from submission_support import MemoryStorage
 
 from vl_assay.hub_datasets import benchmark_names, load_examples
-from vl_assay.hub_datasets.core.skills import read_skill_profile
+from vl_assay.hub_datasets.reports.skills import read_skill_profile
 from vl_assay.metrics.common.errors import DataError, PredictionsError
 from vl_assay.metrics.common.formatting import percent
 from vl_assay.metrics.evaluation.errors import gallery_html

@@ -130,7 +130,7 @@ def test_one_of_several_configurations_fills_the_columns_of_its_category_alone(b
 
 
 def test_a_part_of_a_part_fills_no_column_of_the_whole_part(tmp_path):
-    from vl_assay.hub_datasets.core.evaluation import parts_in
+    from vl_assay.hub_datasets.reports.evaluation import parts_in
     from vl_assay.hub_datasets.sugarcrepe.v2 import IDS
 
     rows = [

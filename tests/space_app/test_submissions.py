@@ -275,8 +275,8 @@ def test_a_new_version_of_the_metrics_has_everything_computed_again(toy, storage
 
 
 def test_the_version_follows_the_code_that_computes(tmp_path):
-    computing = ("metrics/functional/checks.py", "metrics/a/spec.py", "hub_datasets/b/benchmark.py")
-    computing += ("hub_datasets/b/v2.json", "hub_datasets/core/evaluation.py")
+    computing = ("metrics/estimation/checks.py", "metrics/a/spec.py", "hub_datasets/b/benchmark.py")
+    computing += ("hub_datasets/b/v2.json", "hub_datasets/reports/evaluation.py")
     others = ("metrics/a/app.py", "metrics/modules/page.py", "metrics/a/README.md", "space_app/pages/plots.py")
     seen = [metrics_version(tmp_path)]
     for path in (*computing, *others):

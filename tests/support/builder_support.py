@@ -21,7 +21,7 @@ import pytest
 
 from vl_assay.hub_datasets import get_benchmark
 from vl_assay.hub_datasets.core.benchmarks import config_names, get_builder, get_card
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.metrics.common.errors import DataError
 
 _IMAGES = (".jpg", ".jpeg", ".png")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ....metrics.common.errors import PredictionsError, VLAssayError
 from ....metrics.common.wording import words
+from ....metrics.estimation.bootstrap import check_share
 from ....metrics.functional.symmetry import artifact_gap
 from ....metrics.records.predictions import read_predictions
 from ....metrics.records.schema import MatchingRow
-from ....metrics.statistics.bootstrap import check_share
 from ...core.benchmarks import get_task
 from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError, PredictionsError
 from ....metrics.common.formatting import percent
-from ....metrics.statistics.bootstrap import check_share, mean_intervals
+from ....metrics.estimation.bootstrap import check_share, mean_intervals
 from ..data.pairs import Pair
 from ..refine.ngrams import BLIND_SCORERS, blind_scores
 from .audit import RULES, blind_predictions

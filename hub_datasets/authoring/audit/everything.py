@@ -10,15 +10,15 @@ from typing import Any
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.formatting import words
-from ...core.audits import verdict
 from ...core.benchmarks import Task, benchmark_names, get_benchmark
-from ...core.build import sources_folder
-from ...core.downloads import MissingSourceError
+from ...core.build import MissingSourceError, sources_folder
 from ...core.examples import load_examples
-from ...core.listing import newest_build, without_network
+from ...core.repository import newest_build
+from ...sources.network import without_network
 from ..data.pairs import Pair, has_pairs, task_pairs
 from .audit import audit, failures
 from .report import accuracy, as_json, write_audit, write_forms
+from .summaries import verdict
 
 SCHEMA = "vl-assay/audits"
 VERSION = 1

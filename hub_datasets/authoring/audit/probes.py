@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ....metrics.common.errors import DataError
-from ....metrics.functional.checks import component_codes
+from ....metrics.estimation.checks import component_codes
 from ..data.pairs import Pair
 from ..text.normalising import normalise
 from .features import Features, Matrix, Rarity, character_counts, formatting, tag_counts, word_counts

@@ -15,8 +15,8 @@ from ....metrics.common.errors import DataError
 from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
 from ....metrics.common.formatting import interval, percent
 from ....metrics.common.storage import write_text
-from ...core.audits import AUDIT_FILE, SCHEMA, VERSION, read_summary, verdict
 from .audit import MEANINGS, Audit
+from .summaries import AUDIT_FILE, SCHEMA, VERSION, read_summary, verdict
 
 Record = Mapping[str, Any]
 
@@ -132,7 +132,7 @@ def print_audit(record: Record) -> None:
 
 
 def to_summary(record: Record) -> dict[str, Any]:
-    """The small record that is kept next to a card; its layout is in `core.audits.read_audit`."""
+    """The small record that is kept next to a card; its layout is in `summaries.read_audit`."""
     small = {"pairs": record["pairs"], "categories": record["categories"]}
     small["confidence"] = record["settings"]["confidence"]
     small["degenerate"] = {kind: found["pairs"] for kind, found in record["degenerate"].items()}

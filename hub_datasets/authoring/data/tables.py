@@ -21,7 +21,7 @@ from ....metrics.common.user_files import list_files, read_values
 from ...core.benchmarks import benchmark_names
 from ...core.build import data_errors
 from ...core.image_keys import content_key
-from ...core.stored_images import open_parquet
+from ...sources.stored_images import open_parquet
 from .made import MADE_FILES, Keyed, hard_negatives, made_table
 
 HUB = "hf://datasets/"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ....metrics.statistics.bootstrap import check_share
+from ....metrics.estimation.bootstrap import check_share
 from ...core import benchmarks
 from ..config import BenchmarkConfig
 from ..data.made import CANDIDATES_FILE, MADE_FILES, made_table

@@ -14,9 +14,9 @@ from typing import Any
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
-from ...tricd.questions import caption_question
 from ..review.construction import Group
 from ..review.pictures import Pictures
+from ..text.questions import caption_question
 
 GROUNDING_FILE, VQA_FILE, IMAGES_FOLDER = "TRICD_grounding_val.json", "TRICD_VQA_val.json", "val2017"
 # Of a group's rows, in the order of the release: the image's side, and the caption's.

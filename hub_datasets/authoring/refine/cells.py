@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....metrics.common.errors import ScoresError, check_known
-from ....metrics.functional.checks import Labels, label_codes, name_rows
-from ....metrics.statistics.bootstrap import check_whole
+from ....metrics.estimation.bootstrap import check_whole
+from ....metrics.estimation.checks import Labels, label_codes, name_rows
 
 CELLS = ("paper", "authors")
 SCALES = ("none", "largest", "rank")

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....metrics.common.errors import DataError, ScoresError, check_known
-from ....metrics.contract.aggregate import aggregate
-from ....metrics.contract.spec import make_examples
-from ....metrics.functional.checks import label_codes
+from ....metrics.estimation.aggregate import aggregate
+from ....metrics.estimation.bootstrap import check_share, check_whole
+from ....metrics.estimation.checks import label_codes
+from ....metrics.estimation.spec import make_examples
 from ....metrics.functional.matching import match_scores
-from ....metrics.statistics.bootstrap import check_share, check_whole
 from ..audit.audit import blind_predictions
 from ..audit.probes import PROBES, group_pairs, run_probes, widened
 from ..data.pairs import Pair

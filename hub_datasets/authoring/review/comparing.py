@@ -18,7 +18,7 @@ import numpy as np
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError
 from ....metrics.common.formatting import percent
-from ....metrics.statistics.bootstrap import mean_intervals
+from ....metrics.estimation.bootstrap import mean_intervals
 from ..audit.comparison import joined_pairs, with_interval
 from ..data.pairs import Pair
 from ..data.tables import read_records, write_rows

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from ....metrics.common.errors import DataError, ModelError, ScoresError, check_known
-from ...retrieval.conditions import IMAGE_SHUFFLES, SHUFFLES, TEXT_SHUFFLES
+from .shuffles import IMAGE_SHUFFLES, SHUFFLES, TEXT_SHUFFLES
 from .tagging import TAGGERS, Tagged, check_captions, tag, tagger_name
 
 UNITS = ("words", "tokens")

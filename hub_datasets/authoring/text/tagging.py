@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ....metrics.common.errors import DataError, ModelError, check_known
-from ....metrics.functional.checks import name_rows
+from ....metrics.estimation.checks import name_rows
 from .words import LOADING
 
 TAGGERS = ("auto", "spacy", "textblob")

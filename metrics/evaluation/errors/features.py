@@ -11,9 +11,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ...common.wording import mark_changes, words
+from ...estimation.association import associations
+from ...estimation.paired import holm
 from ...records.schema import DetectionRow, RetrievalRow, Row, TextSimilarityRow, VQARow
-from ...statistics.association import associations
-from ...statistics.paired import holm
 from .outcomes import TaskErrors, phrase_numbers
 
 # Features of fewer clusters (images), or that fewer lack, are not tested, nor words beyond the most frequent.

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...common.errors import PredictionsError, check_known
-from ...contract.aggregate import option_names
-from ...contract.spec import Examples, MetricSpec
+from ...estimation.aggregate import option_names
+from ...estimation.spec import Examples, MetricSpec
 from ...functional.boxes import box_iou
 from ...modules.discovery import get_spec
 from ...records.predictions import Predictions

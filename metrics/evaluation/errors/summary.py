@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ...common.formatting import MISSING, interval, p_value, percent, words
-from ...statistics.bootstrap import cluster_bootstrap, percentile_interval, resampled_totals, wilson_interval
+from ...estimation.bootstrap import cluster_bootstrap, percentile_interval, resampled_totals, wilson_interval
 from .features import CATEGORY, LEAST_CLUSTERS, Association, Feature, find_associations
 from .outcomes import TaskErrors
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from ....hub_datasets import compare
 from ....hub_datasets.core.examples import check_reference
-from ....hub_datasets.core.network import check_sources
 from ....hub_datasets.hub.model_cards import write_model_card
+from ....hub_datasets.sources.availability import check_sources
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import alone_in, check_writable, write_text
 from ....metrics.evaluation import Comparison

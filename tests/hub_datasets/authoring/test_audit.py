@@ -21,8 +21,8 @@ from vl_assay.hub_datasets.authoring.audit.audit import (
 )
 from vl_assay.hub_datasets.authoring.audit.probes import FOLDS, PROBES
 from vl_assay.hub_datasets.authoring.audit.report import to_markdown, to_summary, write_audit, write_card
+from vl_assay.hub_datasets.authoring.audit.summaries import read_audit, read_summary, verdict
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
-from vl_assay.hub_datasets.core.audits import read_audit, read_summary, verdict
 from vl_assay.metrics.common.errors import DataError, PredictionsError, ScoresError, VLAssayError
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow

@@ -44,7 +44,7 @@ def test_it_is_built_audited_scored_and_published_by_its_name_and_holds_what_eve
     (copy / "tests" / "sources_swapped.py").write_text("def make(folder):\n    return {}\n", encoding="utf-8")
     commands = re.split(r"\n(?=\S)", COMMANDS.strip())
     suites = [
-        "tests/hub_datasets/core/test_every_benchmark.py",
+        "tests/hub_datasets/benchmarks/test_every_benchmark.py",
         "tests/test_structure.py",
         "-n",
         "0",

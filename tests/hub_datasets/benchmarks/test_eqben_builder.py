@@ -10,7 +10,7 @@ import sources_eqben as sources
 from builder_support import Small
 from PIL import Image
 
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.eqben.builder import FULL_COUNTS, frame_as_png
 from vl_assay.metrics.common.errors import DataError
 

@@ -9,7 +9,7 @@ import pytest
 import sources_hard_positives as sources
 from builder_support import Small, paper_text
 
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.hard_positives.builder import RELEASED_ROWS
 from vl_assay.metrics.common.errors import DataError
 

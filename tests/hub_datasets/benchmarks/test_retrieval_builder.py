@@ -13,11 +13,11 @@ from builder_support import Small
 from PIL import Image
 
 from vl_assay.hub_datasets.authoring.text import perturb
+from vl_assay.hub_datasets.authoring.text.shuffles import IMAGE_SHUFFLES, TEXT_SHUFFLES
 from vl_assay.hub_datasets.authoring.text.tagging import tagger_name
 from vl_assay.hub_datasets.core.benchmarks import get_benchmark
 from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.hub_datasets.retrieval.builder import CONFIG_NAMES, PARTS
-from vl_assay.hub_datasets.retrieval.conditions import IMAGE_SHUFFLES, TEXT_SHUFFLES
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 

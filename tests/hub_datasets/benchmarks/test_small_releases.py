@@ -17,7 +17,7 @@ from builder_support import Small
 from hub_server import serving_hub
 
 from vl_assay.hub_datasets.core.benchmarks import get_builder
-from vl_assay.hub_datasets.core.downloads import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.vismin.builder import VisMin
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.functional.groups import group_match

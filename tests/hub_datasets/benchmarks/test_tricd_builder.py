@@ -13,7 +13,7 @@ import sources_tricd as sources
 from builder_support import Small
 from cases import read_cases
 
-from vl_assay.hub_datasets.tricd.questions import caption_question
+from vl_assay.hub_datasets.authoring.text.questions import caption_question
 from vl_assay.metrics.common.errors import DataError
 
 GROUNDING, VQA = "TRICD_grounding_val.json", "TRICD_VQA_val.json"

@@ -11,7 +11,8 @@ from PIL import Image
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.core.benchmarks import get_builder
-from vl_assay.hub_datasets.core.downloads import DownloadError, MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.zero_shot.labelled_sets import SETS
 from vl_assay.hub_datasets.zero_shot.templates import TEMPLATES
 from vl_assay.metrics.common.errors import DataError

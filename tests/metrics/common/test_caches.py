@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from vl_assay.hub_datasets.core.build import data_errors
-from vl_assay.hub_datasets.core.downloads import download
 from vl_assay.hub_datasets.core.examples import load_examples
+from vl_assay.hub_datasets.sources.downloads import download
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.metrics.common.storage import writable_cache
 from vl_assay.model_wrappers.loading.checkpoints import loading_errors

@@ -10,9 +10,9 @@ import pytest
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.pictures import Pictures
-from vl_assay.hub_datasets.core.hub_tables import HubTable
-from vl_assay.hub_datasets.core.released_rows import parse_records
 from vl_assay.hub_datasets.corpora.shards import find_shards, read_rows
+from vl_assay.hub_datasets.sources.hub_tables import HubTable
+from vl_assay.hub_datasets.sources.released_rows import parse_records
 from vl_assay.metrics.common.errors import VLAssayError
 from vl_assay.metrics.common.user_files import list_files
 from vl_assay.metrics.records.predictions import prediction_files

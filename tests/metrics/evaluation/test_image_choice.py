@@ -6,7 +6,7 @@ import pytest
 from report_support import write
 
 from vl_assay.hub_datasets import Example, Task, TaskData, errors, report
-from vl_assay.hub_datasets.core.blind import blind_levels
+from vl_assay.hub_datasets.authoring.audit.blind import blind_levels
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.evaluation.errors.outcomes import matching_margin
 from vl_assay.metrics.records.predictions import read_predictions

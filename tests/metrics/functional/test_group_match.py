@@ -14,7 +14,7 @@ import torch
 from cards import card_table, card_text
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import checks
+from vl_assay.metrics.estimation.checks import TIES
 from vl_assay.metrics.functional.groups import group_match
 from vl_assay.metrics.modules.discovery import load_metric
 
@@ -71,7 +71,7 @@ def test_results_by_arithmetic():
     assert (result["tie_rate"], result["n"]) == (1 / 4, 4)
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 def test_ties_are_those_of_all_orders_of_equal_scores(ties):
     result = compute(ALL_GROUPS, ties=ties, categories=list(range(len(ALL_GROUPS))))
     for number, group in enumerate(ALL_GROUPS):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import checks, matching
+from vl_assay.metrics.estimation.checks import TIES
+from vl_assay.metrics.functional import matching
 
 
 @st.composite
@@ -38,7 +39,7 @@ def by_hand(scores, correct, ties):
     return values, tied
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(case=examples())
 def test_scores_are_what_the_definition_says(ties, case):
     values, tied = matching.match_scores(*case, ties=ties)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import checks, matching, ranking
+from vl_assay.metrics.estimation.checks import TIES
+from vl_assay.metrics.functional import matching, ranking
 
 CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
 
@@ -86,7 +87,7 @@ def test_counts_by_arithmetic():
     assert ranking.tied_at(ranks, 3).tolist() == [False] * 4
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(scores=st.lists(st.lists(st.integers(-1, 1), min_size=4, max_size=4), min_size=1), column=st.integers(0, 3))
 def test_one_right_candidate_at_depth_one_is_the_match_score(ties, scores, column):
     n = len(scores)

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional import checks, retrieval
+from vl_assay.metrics.estimation import bootstrap as stats
+from vl_assay.metrics.estimation.checks import TIES
+from vl_assay.metrics.functional import retrieval
 from vl_assay.metrics.functional.retrieval import retrieval_recall
-from vl_assay.metrics.statistics import bootstrap as stats
 
 KS = (1, 2, 4)
 
@@ -84,7 +85,7 @@ def shared_by_hand(scores, right, ks=KS, ties="wrong"):
     return {**mean_scores(texts, ks, ties, "text_"), **mean_scores(images, ks, ties, "image_"), **counts}
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(case=shared_pools())
 def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
     result = retrieval_recall(*case, ks=KS, ties=ties)
@@ -92,7 +93,7 @@ def test_a_shared_pool_is_scored_as_sorting_says(ties, case):
     assert result == pytest.approx(shared_by_hand(*case, ties=ties))
 
 
-@pytest.mark.parametrize("ties", checks.TIES)
+@pytest.mark.parametrize("ties", TIES)
 @given(case=own_pools(), data=st.data())
 def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
     rows, right = case

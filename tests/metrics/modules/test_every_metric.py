@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from metric_cases import CASES, EVERY, NAMES, compute, input_names, rows_of
 
 from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssayError
-from vl_assay.metrics.contract.aggregate import option_names
+from vl_assay.metrics.estimation import bootstrap
+from vl_assay.metrics.estimation.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.modules.page import tabulate
-from vl_assay.metrics.statistics import bootstrap
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}
 # Answers are no scores: they have no ties and no scale.

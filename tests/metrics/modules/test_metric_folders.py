@@ -16,7 +16,7 @@ from cards import METRICS, card_rows, card_text, numbers_not_in, paper_text
 from metric_cases import CASES, EVERY, NAMES, compute, input_names
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.contract.aggregate import option_names
+from vl_assay.metrics.estimation.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
 from vl_assay.metrics.modules.page import read_card
 

@@ -9,7 +9,7 @@ import gradio as gr
 import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.contract.spec import MetricSpec, ScoreSpec
+from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec
 from vl_assay.metrics.modules import page
 from vl_assay.metrics.modules.page import Column
 from vl_assay.metrics.sugarcrepe_itm import app

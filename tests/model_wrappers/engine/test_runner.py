@@ -24,7 +24,7 @@ from vl_assay.hub_datasets import (
     report,
     write_model_card,
 )  # fmt: skip
-from vl_assay.hub_datasets.core.blind import blind_levels
+from vl_assay.hub_datasets.authoring.audit.blind import blind_levels
 from vl_assay.hub_datasets.sugarcrepe.builder import CATEGORIES
 from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from vl_assay.metrics.records.predictions import read_predictions

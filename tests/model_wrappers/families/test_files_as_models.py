@@ -14,7 +14,7 @@ from tiny_models import CHECKPOINTS
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.core.images import DECODING_ERRORS, decode
-from vl_assay.hub_datasets.core.stored_images import open_parquet
+from vl_assay.hub_datasets.sources.stored_images import open_parquet
 from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model

@@ -8,7 +8,7 @@ import pytest
 from console import invoke
 
 from vl_assay.hub_datasets import load_examples, report
-from vl_assay.hub_datasets.core.predictions_template import write_template
+from vl_assay.hub_datasets.reports.predictions_template import write_template
 from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers import predict
 

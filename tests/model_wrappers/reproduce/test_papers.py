@@ -11,9 +11,9 @@ from console import invoke
 from huggingface_hub import constants
 from reproduce_support import CATEGORIES, matching, sugarcrepe_predictions, write
 
-from vl_assay.hub_datasets.core.listing import without_network
 from vl_assay.hub_datasets.published.inventory import paper_names, read_inventory
 from vl_assay.hub_datasets.published.tables import Column
+from vl_assay.hub_datasets.sources.network import without_network
 from vl_assay.metrics.common.errors import DataError, PredictionsError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers.reproduce import analyses

@@ -1,0 +1,1 @@
+"""Evaluation of predictions with the knowledge of the benchmarks: captions, images, parts of tasks and skills."""

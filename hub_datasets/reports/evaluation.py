@@ -1,0 +1,173 @@
+"""Evaluation of predictions, with captions, parts and suites from the benchmarks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...metrics.common.errors import PredictionsError
+from ...metrics.evaluation import Comparison, Correlation, Report, no_parts
+from ...metrics.evaluation import compare as _compare
+from ...metrics.evaluation import correlate as _correlate
+from ...metrics.evaluation import report as _report
+from ...metrics.records.predictions import Predictions, prediction_files
+from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, suites_of
+
+if TYPE_CHECKING:
+    from ...metrics.evaluation.errors import ErrorAnalysis
+
+# A field of a run that says nothing of the parts of a task.
+_OF_WHOLE = "truncated_captions"
+
+
+def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True, **options: Any) -> Report:
+    """Evaluate files of predictions.
+
+    Args:
+        predictions: a file of predictions or a folder of them, or several.
+        parts: whether the results of a task are followed by those of its parts; see `parts_in`.
+        options: `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.compute``.
+
+    Returns:
+        A sequence of results with tables, examples (with their captions if the benchmark's data can be loaded) and
+        plots.
+
+    Raises:
+        PredictionsError: a file holds no predictions, or nothing in it can be evaluated.
+        UnknownNameError, ScoresError: an option or its value does not exist.
+    """
+    paths = [predictions] if isinstance(predictions, str | Path) else predictions
+    found = parts_in if parts else no_parts
+    return _report(prediction_files(*paths), captions=captions_of, parts=found, suites=suites_of, **options)
+
+
+def compare(*predictions: str | Path, **options: Any) -> Comparison:
+    """Compare two or more models on the same examples.
+
+    Args:
+        predictions: files of predictions, or folders of them.
+        options: `ties`, `confidence`, `resamples`, `permutations`, `seed`; see ``metrics.evaluation.compare``.
+
+    Returns:
+        The differences of every pair of models and score, with a verdict and tables.
+
+    Raises:
+        PredictionsError: fewer than two models, no task in common, or files of one task with other data or examples.
+        UnknownNameError, ScoresError: an option's value does not exist.
+    """
+    return _compare(*predictions, parts=parts_in, **options)
+
+
+def correlate(*predictions: str | Path, **options: Any) -> Correlation:
+    """Correlate two scores over models, such as recognition and composition.
+
+    Args:
+        predictions: files of predictions, or folders of them, of several models.
+        options: `across` and `up` (names of scores, such as ``"sugarcrepe/itm:macro_accuracy"``), `by`, `facts`,
+            `with_baselines`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.correlate``.
+
+    Returns:
+        The models with both scores and their correlations, with a verdict, tables and a plot. Models and examples are
+        resampled for its intervals.
+
+    Raises:
+        PredictionsError: no file, no task for a score, or no model that has all scores.
+        UnknownNameError, DataError, ScoresError: an option's value does not exist, or a file of facts.
+    """
+
+    def main(benchmark: str) -> Sequence[tuple[str, str, str]]:
+        return main_scores(benchmark) if benchmark in benchmark_names() else ()
+
+    return _correlate(*predictions, parts=parts_in, main_scores=main, **options)
+
+
+def errors(
+    *predictions: str | Path, data_dir: str | Path | None = None, images: bool = True, **options: Any
+) -> ErrorAnalysis:
+    """Find out what one or more models get wrong, and look at it.
+
+    Args:
+        predictions: files of predictions, or folders of them.
+        data_dir: the user's own copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
+            benchmark outside the package; without it images are shown if they are generated or already here, and never
+            downloaded.
+        images: whether to look for images.
+        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.evaluation.errors``.
+
+    Returns:
+        The errors of each task: `print` shows a summary and `write` a page with the examples, with captions and images
+        as far as the benchmark's data are here.
+
+    Raises:
+        PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
+        DataError: there is no folder `data_dir`.
+        UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
+    """
+    # Half a second, which reports need not wait for.
+    from ...metrics.evaluation.errors import errors as analyse
+    from .example_data import example_data
+
+    if data_dir is not None and adopt(str(data_dir)) != str(data_dir):
+        data_dir = None  # the folder of a benchmark outside the package, which is known now
+    return analyse(*predictions, data=lambda each: example_data(each, data_dir, images=images), **options)
+
+
+def captions_of(predictions: Predictions) -> Mapping[str, Sequence[str]]:
+    """The captions, or the question, of each example by its id; empty if the benchmark's data cannot be loaded."""
+    from .example_data import example_data
+
+    return example_data(predictions, images=False).captions
+
+
+def task_in(predictions: Predictions, task: str) -> Predictions:
+    """The predictions of a task of their benchmark: they themselves, or a part of them.
+
+    Raises:
+        PredictionsError: the task is neither theirs nor a part of it, or they lack rows of it.
+    """
+    for found in chain((predictions,), parts_in(predictions)):
+        if found.task == task:
+            return found
+    raise PredictionsError(
+        f"the predictions of {predictions.model} on {predictions.benchmark}/{predictions.task} have no examples of "
+        f"{predictions.benchmark}/{task}, or not all; choose a task that they have"
+    )
+
+
+def parts_in(predictions: Predictions) -> Iterator[Predictions]:
+    """The predictions of those tasks whose rows are all among the rows of some predictions (see `Task`).
+
+    Their metadata are those of the whole, with the name, rows and blind levels of the part, and without the number of
+    cut captions, which is known of the whole only. Predictions of some configurations, or of the first examples of a
+    task, hold the rows of a part that belong to these.
+
+    Warns:
+        UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
+    """
+    about = predictions.metadata["benchmark"]
+    for part in parts_of(predictions.benchmark, predictions.task):
+        configs = set(about.get("configs") or ())
+        wanted = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
+        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in wanted]
+        if not rows:
+            continue
+        if len(rows) < len(wanted) and not about.get("limit"):
+            lacking = sorted(wanted.difference(row.id for row in rows))
+            warnings.warn(
+                f"{predictions.benchmark}/{part.name} is not reported: the predictions of {predictions.model} lack "
+                f"{len(lacking):,} of its {len(wanted):,} examples, such as {lacking[0]!r}, as those of another "
+                "release do",
+                UserWarning,
+                stacklevel=2,
+            )
+            continue
+        kept = {row.id for row in rows}
+        own = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
+        own["missing"] = [id for id in about["missing"] if id in kept]
+        own["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
+        run = {name: value for name, value in predictions.metadata.get("run", {}).items() if name != _OF_WHOLE}
+        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}, "run": run})

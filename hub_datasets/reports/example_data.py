@@ -1,0 +1,124 @@
+"""Captions and thumbnails for predictions, as far as the benchmark's data are here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ...metrics.common.errors import DataError, VLAssayError
+from ...metrics.evaluation.errors import ExampleData, Picture
+from ...metrics.records.predictions import Predictions
+from ..core.benchmarks import get_benchmark, get_task
+from ..core.examples import Example, TaskData, is_cached, load_examples
+from ..core.image_keys import MISSING
+from ..core.images import DECODING_ERRORS, thumbnail
+from ..core.repository import BUILD_FILE
+
+SIDE = 192
+_THREADS = 4
+
+
+def example_data(
+    predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, side: int = SIDE
+) -> ExampleData:
+    """The captions of the examples of predictions, and their images; nothing is downloaded for the images alone.
+
+    Args:
+        predictions: they name the benchmark, its task, its options and its fingerprint.
+        data_dir: the user's own copy of the sources, or a folder that `build` wrote.
+        images: whether to look for images.
+        side: the longest side of thumbnails, in pixels.
+
+    Returns:
+        What could be loaded; its note says what is missing, and why.
+
+    Raises:
+        DataError: there is no folder `data_dir`.
+    """
+    if data_dir is not None and not Path(data_dir).expanduser().is_dir():
+        raise DataError(f"the data folder {data_dir} is not a folder")
+    note = ""
+    if images:
+        try:
+            if data_dir is None and not _is_here(predictions):
+                raise DataError("give the folder of the images (--data-dir)")
+            return describe(load_predicted(predictions, data_dir, needs_images=True), side)
+        except (VLAssayError, OSError) as error:
+            note = f"shown without images: {error}"
+    try:
+        return ExampleData(describe(load_predicted(predictions, data_dir, needs_images=False)).captions, note=note)
+    except (VLAssayError, OSError) as error:
+        return ExampleData(note=f"shown without captions and images: {error}")
+
+
+def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
+    """The captions and images of all examples of some tasks, with thumbnails of at most `side` pixels."""
+    examples: dict[str, Example] = {}
+    home: dict[str, TaskData] = {}
+    for task in tasks:
+        for example in task.examples:
+            examples[example.id] = example
+            home |= dict.fromkeys(example.images, task)
+    keys = {id: [key for key in example.images if key != MISSING] for id, example in examples.items()}
+
+    def thumbnails(wanted: Collection[str]) -> Mapping[str, Picture]:
+        known = [key for key in wanted if key in home]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            made = pool.map(lambda key: _picture(home[key], key, side), known)
+            return {key: picture for key, picture in zip(known, made, strict=True) if picture is not None}
+
+    return ExampleData({id: example.captions for id, example in examples.items()}, keys, thumbnails)
+
+
+def _is_here(predictions: Predictions) -> bool:
+    """Return whether the images are generated, or in the cache."""
+    task = get_task(predictions.benchmark, predictions.task)
+    is_generated = not get_benchmark(predictions.benchmark).source
+    return is_generated or is_cached(predictions.benchmark, _configs(predictions, task.configs), _options(predictions))
+
+
+def load_predicted(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
+    """The data of the task of predictions, see `example_data`; `DataError` if they are others."""
+    task = get_task(predictions.benchmark, predictions.task)
+    configs = _configs(predictions, task.configs)
+    built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
+    parts = [task.name] if list(configs) == list(task.configs) else configs
+    references = (
+        [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{each}" for each in parts]
+    )
+    about = predictions.metadata["benchmark"]
+    options: dict[str, Any] = {"options": _options(predictions), "data_dir": data_dir, "needs_images": needs_images}
+    how = {"limit": about.get("limit")} | ({} if built else options)
+    loaded = [each for name in references for each in load_examples(name, **how)]
+    found = [each for each in loaded if each.task.name == task.name or not built]
+    if not found:
+        raise DataError(f"{data_dir} does not hold the task {task.name} of {predictions.benchmark}")
+    theirs = about.get("fingerprint")
+    if theirs is not None and len(found) == 1 and theirs != found[0].fingerprint:
+        raise DataError("the benchmark's data here are others than those of the predictions (fingerprints differ)")
+    return found
+
+
+def _configs(predictions: Predictions, known: Collection[str]) -> list[str]:
+    configs = predictions.metadata["benchmark"].get("configs")
+    return [str(each) for each in configs] if isinstance(configs, list) and configs else list(known)
+
+
+def _options(predictions: Predictions) -> Mapping[str, Any]:
+    """The options that the data were built with."""
+    about = predictions.metadata["benchmark"]
+    options = about.get("options")
+    found = options if isinstance(options, dict) else {}
+    return found | ({"allow_missing": True} if about["missing"] else {})
+
+
+def _picture(task: TaskData, key: str, side: int) -> Picture | None:
+    """A thumbnail; None for an image that cannot be decoded."""
+    try:
+        content, width, height = thumbnail(task.image_bytes(key), side)
+    except (DataError, *DECODING_ERRORS):
+        return None
+    return Picture(f"data:image/jpeg;base64,{base64.b64encode(content).decode('ascii')}", width, height)

@@ -1,0 +1,307 @@
+"""A model's profile over all benchmarks: its accuracy for each skill that their examples test.
+
+Which skill an example tests is what its task declares (`Task.skills`). Whether it is right is what the first metric of
+the task says of one example: of a pair, a group, or a caption among several. An example of a skill counts once: one
+with the same image and caption in a later benchmark is left out, and reported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics.common.documents import Part, Verdict, simple_table
+from ...metrics.common.errors import PredictionsError
+from ...metrics.common.formatting import percent
+from ...metrics.estimation.bootstrap import percentile_interval, resampled_totals, unseen_share
+from ...metrics.evaluation import cluster_numbers, declared_metrics, examples_of, scored_rows
+from ...metrics.modules.discovery import get_spec
+from ...metrics.records.predictions import Predictions, read_predictions
+from ...metrics.records.schema import Row
+from ..authoring.audit.summaries import Levels
+from ..core.benchmarks import SKILLS, benchmark_names, get_task
+from .text_levels import text_levels
+
+
+@dataclass(frozen=True)
+class SkillScore:
+    """A model's accuracy for one skill.
+
+    Args:
+        skill: one of `SKILLS`.
+        parts: the tasks with such examples, as ``benchmark/task``.
+        right, examples: how many are right (a tie may count in part), of how many.
+        corrected: the mean over tasks of (accuracy - chance) / (1 - chance): 1 is perfect, 0 chance, below 0 worse.
+        interval: of `corrected`, from resampling images; an image is one cluster in all benchmarks.
+        text_alone: what text-only scorers reach at least, as `corrected`; None where nothing is known of any task.
+    """
+
+    skill: str
+    parts: tuple[str, ...]
+    right: float
+    examples: int
+    corrected: float
+    interval: tuple[float, float]
+    text_alone: float | None = None
+
+    @property
+    def beats_text(self) -> bool:
+        """Whether the interval lies above what text alone reaches, as far as that is known."""
+        return self.text_alone is None or self.interval[0] > self.text_alone
+
+    @property
+    def accuracy(self) -> float:
+        """The share of all examples that is right, in [0, 1]; a large benchmark counts more."""
+        return self.right / self.examples
+
+
+@dataclass(frozen=True)
+class SkillProfile:
+    """The accuracy of a model by skill, in the order of `SKILLS`, and what is not in it.
+
+    Args:
+        model: its name.
+        scores: one for each skill that is tested.
+        left_out: rows without a skill, or without a value, by task and reason.
+        duplicates: rows that count in another benchmark, by both tasks.
+    """
+
+    model: str
+    scores: tuple[SkillScore, ...]
+    left_out: dict[str, int]
+    duplicates: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Examples of one skill in one task: whether each is right, the place of its row, and the chance level.
+
+    `text_levels` has for each text-only scorer its accuracy by category, see `text_levels`.
+    """
+
+    skill: str
+    part: str
+    values: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    chance: float
+    text_levels: Sequence[Levels]
+
+
+def skill_profile(
+    predictions: Sequence[Predictions],
+    *,
+    ties: str | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> SkillProfile:
+    """The accuracy by skill of the predictions of one model.
+
+    Args:
+        predictions: of one model, one for each task.
+        ties: the tie policy; by default that of each metric's paper.
+        confidence, resamples, seed: of the intervals, see `cluster_bootstrap`.
+
+    Raises:
+        PredictionsError: they are of several models, or two are of one task.
+    """
+    models = {each.model for each in predictions}
+    if len(models) != 1:
+        raise PredictionsError(f"a skill profile is of one model; these are of {', '.join(sorted(models)) or 'none'}")
+    tasks = Counter(f"{each.benchmark}/{each.task}" for each in predictions)
+    if twice := [name for name, count in tasks.items() if count > 1]:
+        raise PredictionsError(f"more than one file of predictions for {', '.join(twice)}; give one for each task")
+    rows: list[Row] = []
+    scored: list[_Scored] = []
+    left_out: Counter[str] = Counter()
+    for each in predictions:
+        if (whole := _whole_of(each)) in tasks:
+            left_out[f"{each.benchmark}/{each.task}: counted in {whole}"] += len(each.rows)
+            continue
+        found = _of_task(each, len(rows), ties, left_out)
+        scored += found
+        # Two benchmarks may name configurations alike, and crops in them.
+        rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
+    clusters = np.array(cluster_numbers(rows), dtype=np.intp)
+    scores = []
+    duplicates: Counter[tuple[str, str]] = Counter()
+    for skill in SKILLS:
+        own = _without_duplicates([each for each in scored if each.skill == skill], rows, duplicates)
+        if own:
+            scores.append(_score(skill, own, rows, clusters, confidence, resamples, seed))
+    return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates))
+
+
+def read_skill_profile(files: Iterable[Path], **options: Any) -> SkillProfile:
+    """The profile of files of predictions, see `skill_profile`."""
+    return skill_profile([read_predictions(path) for path in files], **options)
+
+
+def profile_parts(profile: SkillProfile) -> list[Part]:
+    """A profile as a document: the verdict, the table, and what is in no skill."""
+    table = simple_table(
+        ("skill", "above chance", "interval", "text alone", "right", "examples", "tasks"),
+        [
+            (
+                score.skill,
+                percent(score.corrected),
+                " to ".join(percent(bound) for bound in score.interval),
+                percent(score.text_alone),
+                percent(score.accuracy),
+                f"{score.examples:,}",
+                ", ".join(score.parts),
+            )
+            for score in profile.scores
+        ],
+        title=f"Skills of {profile.model}",
+        note="Above chance: (accuracy - chance) / (1 - chance) in per cent, averaged over tasks; 0 is chance, 100 "
+        "perfect. Text alone: the same of the best known rule or probe that sees no image, at least. Right: per cent "
+        "of all examples. Intervals resample images.",
+    )
+    return [Verdict(verdict(profile)), *([table] if profile.scores else []), *notes(profile)]
+
+
+def notes(profile: SkillProfile) -> list[str]:
+    """Return a line for each reason why rows are in no skill, and for each benchmark that repeats rows of another."""
+    left_out = [f"in no skill: {count:,} rows of {reason}" for reason, count in profile.left_out.items()]
+    return left_out + [
+        f"counted once: {count:,} rows of {part} have the image and the caption of rows of {home}"
+        for (part, home), count in profile.duplicates.items()
+    ]
+
+
+def verdict(profile: SkillProfile) -> str:
+    """The strongest and the weakest skill, if their intervals do not overlap; and which are not above text alone."""
+    if not profile.scores:
+        return "No example of these predictions tests a skill that its benchmark declares."
+    weakest, *_, strongest = sorted([*profile.scores, profile.scores[0]], key=lambda score: score.corrected)
+    blind = [score.skill for score in profile.scores if not score.beats_text]
+    told = f" It is not told apart from text alone in {', '.join(blind)}." if blind else ""
+    if weakest.interval[1] >= strongest.interval[0]:
+        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap.{told}"
+    low, high = (
+        f"{score.skill} ({percent(score.corrected)} above chance"
+        + (")" if score.text_alone is None else f", text alone {percent(score.text_alone)})")
+        for score in (weakest, strongest)
+    )
+    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap.{told}"
+
+
+def _whole_of(predictions: Predictions) -> str | None:
+    """The task that contains the examples of these predictions, as of sugarcrepe/v2; None if it is no part."""
+    if predictions.benchmark not in benchmark_names():
+        return None
+    whole = get_task(predictions.benchmark, predictions.task).part_of
+    return f"{predictions.benchmark}/{whole}" if whole else None
+
+
+def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:
+    """The examples of a task by skill, their rows counted from `start`; counts the others in `left_out`."""
+    part = f"{predictions.benchmark}/{predictions.task}"
+    if predictions.benchmark not in benchmark_names():
+        left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)
+        return []
+    task = get_task(predictions.benchmark, predictions.task)
+    metric, settings = next(iter(declared_metrics(predictions).items()))
+    usable = {id(row) for row in scored_rows(predictions.rows)}
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(predictions.rows):
+        skill = task.skill_of(row.category)
+        if skill is None:
+            left_out[f"{part}: no skill declared for {row.category}"] += 1
+        elif id(row) not in usable:
+            left_out[f"{part}: image missing"] += 1
+        else:
+            places.setdefault(skill, []).append(place)
+    found = []
+    for skill, own in places.items():
+        examples = examples_of([predictions.rows[place] for place in own], metric, settings, ties=ties)
+        spec = get_spec(metric)
+        name = spec.main_score if spec.main_score in examples.values else next(iter(examples.values), None)
+        chance = None if name is None else examples.chance.get(name, getattr(spec.score(name), "chance", None))
+        if name is None or chance is None:
+            left_out[f"{part}: {metric} has no chance level of single examples"] += len(own)
+            continue
+        for reason in examples.left_out.values():
+            left_out[f"{part}: {reason}"] += 1
+        counts = ~np.isnan(examples.values[name])
+        if counts.any():
+            rows = start + np.array(own, dtype=np.intp)[examples.rows[counts]]
+            levels = text_levels(predictions, metric, name)
+            found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance), levels))
+    return found
+
+
+def _without_duplicates(
+    own: Sequence[_Scored], rows: Sequence[Row], duplicates: Counter[tuple[str, str]]
+) -> list[_Scored]:
+    """The examples of one skill without those whose image and caption are in an earlier benchmark; counts these."""
+    first: dict[tuple[str, str], str] = {}
+    found = []
+    for each in own:
+        benchmark = each.part.partition("/")[0]
+        keys = [(rows[row].images[0], rows[row].caption_key) for row in each.rows.tolist()]
+        homes = [first.setdefault(key, each.part) for key in keys]
+        kept = np.array([home.partition("/")[0] == benchmark for home in homes])
+        duplicates.update((each.part, home) for home in np.array(homes)[~kept].tolist())
+        if kept.any():
+            found.append(replace(each, values=each.values[kept], rows=each.rows[kept]))
+    return found
+
+
+def _text_alone(own: Sequence[_Scored], rows: Sequence[Row]) -> float | None:
+    """What text-only scorers reach above chance: the best of each task, averaged; chance where none is known."""
+    if not any(each.text_levels for each in own):
+        return None
+    reached = []
+    for each in own:
+        counts = Counter(rows[row].category for row in each.rows.tolist())
+        means = [
+            sum(count * levels.get(name, each.chance) for name, count in counts.items()) / len(each.rows)
+            for levels in each.text_levels
+        ]
+        reached.append((max(means, default=each.chance) - each.chance) / (1 - each.chance))
+    return float(np.mean(reached))
+
+
+def _score(
+    skill: str,
+    own: Sequence[_Scored],
+    rows: Sequence[Row],
+    clusters: NDArray[np.intp],
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> SkillScore:
+    values = np.concatenate([each.values for each in own])
+    cluster = clusters[np.concatenate([each.rows for each in own])]
+    task = np.repeat(np.arange(len(own)), [len(each.values) for each in own])
+    chance = np.array([each.chance for each in own])
+    belongs = np.eye(len(own))[task]
+
+    def corrected(accuracy: Any) -> Any:
+        return np.nanmean((accuracy - chance) / (1 - chance), axis=-1)
+
+    accuracy = np.array([each.values.mean() for each in own])
+    totals = resampled_totals(np.hstack([belongs * values[:, None], belongs]), cluster, resamples, seed)
+    with np.errstate(invalid="ignore"):
+        resampled = totals[:, : len(own)] / totals[:, len(own) :]  # NaN where a resample lacks the task
+    low, high = percentile_interval(corrected(resampled), confidence, cluster)
+    if np.ptp(values) == 0:  # all right or all wrong: resamples cannot spread
+        unseen = np.array([unseen_share(len(np.unique(cluster[task == number])), confidence) for number in set(task)])
+        low, high = float(corrected((1 - unseen) * accuracy)), float(corrected((1 - unseen) * accuracy + unseen))
+    return SkillScore(
+        skill,
+        tuple(each.part for each in own),
+        float(values.sum()),
+        len(values),
+        float(corrected(accuracy)),
+        (low, high),
+        _text_alone(own, rows),
+    )

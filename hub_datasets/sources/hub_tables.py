@@ -1,0 +1,209 @@
+"""Datasets of the Hub whose rows and images are in Parquet files: where they are found, and their rows.
+
+The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
+keeps what has arrived, so that an interrupted download continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import cache_error
+from ...metrics.common.user_files import list_files
+from ..core.build import MissingSourceError
+from .downloads import DownloadError
+from .source_files import VerifiedConfig
+from .stored_images import image_address, open_parquet, read_batches, read_images
+
+_ROWS_AT_ONCE = 1_000
+# Of a SHA-256: 64 bits, among tens of thousands of images.
+_DIGITS = 16
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
+
+
+@dataclass
+class HubConfig(VerifiedConfig):
+    """With `revision`, the dataset of the Hub is read at that commit (in full), tag or branch, not at the default."""
+
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class HubTable:
+    """Parquet files of a dataset repository on the Hub.
+
+    Args:
+        repository: ``owner/name``.
+        files: a pattern of their paths in the repository, such as ``"data/test-*.parquet"``. In the user's folder they
+            are looked for under that path, in ``name/`` of the repository before it, and under their bare names.
+        images: by column of images the name that an image gets: a format of the row's fields, and of ``row``, its
+            number counted from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
+            bytes, so that an image of several rows has one name. Paths in the files are not used: they may be missing,
+            or the same for different images. Two images of a configuration may not have one name otherwise.
+        revision: the full hash of a commit, where one is known, or a branch.
+    """
+
+    repository: str
+    files: str
+    images: Mapping[str, str]
+    revision: str = "main"
+
+    @property
+    def page(self) -> str:
+        """The address of the dataset."""
+        from huggingface_hub import constants
+
+        return f"{constants.ENDPOINT}/datasets/{self.repository}"
+
+    @property
+    def remedy(self) -> str:
+        """How to get the files, a sentence without a full stop."""
+        return f"Get it from {self.page}"
+
+    @property
+    def source(self) -> str:
+        """The address of the dataset at its revision."""
+        return f"{self.page}/tree/{self.revision}"
+
+    @property
+    def places(self) -> list[str]:
+        """The patterns of the files in a user's folder, in the order in which they are looked for."""
+        return [f"{self.repository.partition('/')[2]}/{self.files}", self.files, PurePosixPath(self.files).name]
+
+    @property
+    def named_by_content(self) -> list[str]:
+        """The columns of images whose names are hashes of their bytes."""
+        return [column for column, name in self.images.items() if "{content}" in name]
+
+    def find(self, folder: Path | None) -> list[Path]:
+        """The files in a user's folder, in order; empty if there are none, or only empty ones.
+
+        Raises:
+            DataError: some of several are missing.
+        """
+        if folder is None:
+            return []
+        for place in self.places:
+            paths = list_files(folder, place)
+            if any(path.stat().st_size for path in paths):
+                return _all_shards(paths, self.page)
+        return []
+
+    def fetch(self, dl_manager: Any) -> list[Path]:
+        """Return the files from the Hub, or from its cache.
+
+        Args:
+            dl_manager: a `datasets.DownloadManager`, for its token.
+
+        Raises:
+            MissingSourceError: the user has no access, so far; the message says how to get it.
+            DownloadError: the files cannot be fetched, or there are none.
+        """
+        import huggingface_hub
+        from huggingface_hub import constants
+        from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+
+        remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
+        try:
+            folder = huggingface_hub.snapshot_download(
+                self.repository,
+                repo_type="dataset",
+                revision=self.revision,
+                allow_patterns=[self.files],
+                token=getattr(dl_manager.download_config, "token", None),
+                endpoint=constants.ENDPOINT,
+            )
+        except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+            raise MissingSourceError(
+                f"The Hub gives no access to {self.repository}. If it is gated, log in at {self.page} and accept its "
+                f"terms, then run `hf auth login` with a token of that account (or set HF_TOKEN), and try again; or "
+                f"{remedy}."
+            ) from error
+        except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+            raise cache_error(error) or DownloadError(self.page, error, remedy) from error
+        if paths := self.find(Path(folder)):
+            return paths
+        problem = FileNotFoundError(f"no files {self.files} at revision {self.revision}, or they have not arrived")
+        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
+
+
+def read_table(
+    paths: Iterable[Path], table: HubTable, schema: Mapping[str, Any]
+) -> Iterator[tuple[Path, list[tuple[str, str, Any]], dict[str, str]]]:
+    """Of each file its records, without the bytes of images, in which columns of images have names.
+
+    Args:
+        paths: the files, in order.
+        table: what they hold.
+        schema: the fields of a record, as for `check_rows`; columns of images may be among them, as `str`.
+
+    Yields:
+        The path; of each record what it is called in messages, its number over all files, and the record; the
+        addresses of the images by their names.
+
+    Raises:
+        DataError: no Parquet file, a damaged one, or one of other columns.
+    """
+    row = 0
+    for path in paths:
+        records: list[tuple[str, str, Any]] = []
+        addresses: dict[str, str] = {}
+        with open_parquet(path) as file:
+            texts = [name for name in schema if name not in table.images]
+            _check_columns(file.schema_arrow, texts, table.images, path)
+            hashes = {column: _hashes(path, column) for column in table.named_by_content}
+            for batch in read_batches(file, path, texts, _ROWS_AT_ONCE):
+                for record in batch.to_pylist():
+                    for column, name in table.images.items():
+                        content = {"content": next(hashes[column])} if column in hashes else {}
+                        image = name.format(row=row, **content, **{key: record[key] for key in texts})
+                        if image in addresses and not content:
+                            raise DataError(f"{path}, row {len(records)}: the image {image} occurs twice.")
+                        addresses.setdefault(image, image_address(path, column, len(records)))
+                        record[column] = image
+                    records.append((f"row {len(records)}", str(row), record))
+                    row += 1
+        if not records:
+            raise DataError(f"{path} holds no rows.")
+        yield path, records, addresses
+
+
+def _hashes(path: Path, column: str) -> Iterator[str]:
+    return (hashlib.sha256(content).hexdigest()[:_DIGITS] for content in read_images(path, column))
+
+
+def _check_columns(found: pa.Schema, texts: Sequence[str], images: Iterable[str], path: Path) -> None:
+    """Raise a `DataError` unless a file has the columns, those of images with bytes."""
+    lacking = [name for name in (*texts, *images) if name not in found.names]
+    if lacking:
+        raise DataError(
+            f"{path} has the columns {', '.join(found.names) or 'none'}, and lacks {', '.join(lacking)}: it is of "
+            "another dataset or version."
+        )
+    for name in images:
+        kind = found.field(name).type
+        kind = kind.value_type if isinstance(kind, pa.ListType | pa.LargeListType) else kind
+        fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
+        if fields.get("bytes") not in (pa.binary(), pa.large_binary()):
+            raise DataError(
+                f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
+            )
+
+
+def _all_shards(paths: list[Path], page: str) -> list[Path]:
+    """The paths; `DataError` if their names say that there are others."""
+    expected = {int(match[2]) for path in paths if (match := _SHARD.search(path.name))} or {len(paths)}
+    if expected != {len(paths)}:
+        raise DataError(
+            f"{paths[0].parent} holds {len(paths)} of {max(expected)} Parquet files: "
+            f"{', '.join(path.name for path in paths)}. Get all from {page}, and remove those of other versions."
+        )
+    return paths

@@ -1,0 +1,256 @@
+"""Photographs from the zip archives in which COCO and Visual Genome publish them, without fetching whole archives.
+
+An archive's directory says where each file lies in it, and a request for a range of bytes gets that file alone:
+SugarCrepe needs 1,560 of the 5,000 images of ``val2017.zip``. An image is kept as soon as it has arrived whole, with
+the checksum (CRC-32) that the directory has for it, under ``images/<archive>`` of the cache and with that checksum in
+its name. So all benchmarks share it, an interrupted build continues, and a file that has changed is fetched again. From
+a server that does not know ranges the images come one by one, from the addresses at which the publisher also has them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsspec.spec import AbstractBufferedFile
+
+from ..core.repository import cache_folder
+from .downloads import DownloadError
+from .source_files import ImagePaths, shortened_list
+
+AT_ONCE = 8
+TRIES = 5
+SECONDS_BEFORE_RETRY = 1.0
+# A photograph of a benchmark has far less than a megabyte; an archive that says otherwise is not what it should be.
+MOST_BYTES = 50_000_000
+_BUFFER = 1 << 16
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_SIGNATURE = b"PK\x03\x04"
+_AS_IT_IS = {"Accept-Encoding": "identity"}
+_WHOLE_JPEG = (b"\xff\xd8\xff", b"\xff\xd9")
+
+
+@dataclass(frozen=True)
+class ImageArchive:
+    """An archive of images.
+
+    Args:
+        name: its folder in the cache, such as ``"coco/val2017"``.
+        url: its address.
+        inside: the folder of the images in it, which ends with "/".
+        singly: the address, ending with "/", under which each image can also be had by its name; empty if none is
+            known.
+    """
+
+    name: str
+    url: str
+    inside: str
+    singly: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its images."""
+        return images_folder() / self.name
+
+
+_COCO = "http://images.cocodataset.org"
+COCO_VAL2014, COCO_VAL2017 = (
+    ImageArchive(f"coco/{name}", f"{_COCO}/zips/{name}.zip", f"{name}/", f"{_COCO}/{name}/")
+    for name in ("val2014", "val2017")
+)
+_STANFORD = "https://cs.stanford.edu/people/rak248"
+# Their names are numbers that are unique over both.
+VISUAL_GENOME = tuple(
+    ImageArchive(f"visual_genome/{part}", f"{_STANFORD}/VG_100K_2/{file}", f"{part}/", f"{_STANFORD}/{part}/")
+    for part, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
+)
+
+
+def images_folder() -> Path:
+    """Return the folder of fetched images: ``images`` in the cache."""
+    return cache_folder() / "images"
+
+
+def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy: str) -> ImagePaths:
+    """The paths of images, those fetched that are not kept yet.
+
+    Args:
+        names: the names of their files, without a folder.
+        archives: where they are looked for, in this order.
+        remedy: what else the user can do if an archive cannot be reached, for messages.
+
+    Returns:
+        By name the path; None for an image that no archive has.
+
+    Raises:
+        DownloadError: an archive cannot be reached, was moved, or sends something else than it says; what has arrived
+            is kept, and the next call continues.
+    """
+    found = kept_images(names, archives)
+    for archive in archives:
+        missing = [name for name, path in found.items() if path is None]
+        if missing:
+            try:
+                found |= _fetch(archive, missing)
+            except Exception as error:  # the HTTP libraries have no common class of errors, and some are OSErrors
+                if isinstance(error, OSError) and error.filename:  # of the own disk
+                    raise
+                raise DownloadError(archive.url, error, remedy) from error
+    return found
+
+
+def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
+    """Return the paths of images that were fetched before and are whole; None for the others."""
+    found: ImagePaths = dict.fromkeys(names)
+    for archive in archives:
+        for path in archive.folder.glob("[!.]*"):
+            checksum, _, name = path.name.partition(".")
+            with suppress(OSError):
+                if found.get(name, "") is None and f"{zlib.crc32(path.read_bytes()):08x}" == checksum:
+                    found[name] = str(path)
+    return found
+
+
+def _keep(archive: ImageArchive, name: str, content: bytes) -> str:
+    """Write an image, complete or not at all; its path."""
+    path = archive.folder / f"{zlib.crc32(content):08x}.{name}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return str(path)
+
+
+def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
+    size = _size(archive.url)
+    if size is None:
+        if not archive.singly:
+            raise ValueError("the server does not send parts of it, and has no single images")
+        return _in_parallel(archive, names, lambda name: _single(archive.singly + name))
+    remote = _RemoteFile(archive.url, size)
+    with zipfile.ZipFile(remote) as directory:
+        members = {info.filename: info for info in directory.infolist()}
+        starts = sorted(info.header_offset for info in members.values())
+        ends = dict(zip(starts, [*starts[1:], directory.start_dir], strict=True))
+    inside = {name: members[archive.inside + name] for name in names if archive.inside + name in members}
+    if large := [name for name, info in inside.items() if info.file_size > MOST_BYTES]:
+        raise ValueError(f"it has files of more than {MOST_BYTES:,} bytes: {shortened_list(large)}")
+
+    def member(name: str) -> bytes:
+        info = inside[name]
+        return _unpacked(remote._fetch_range(info.header_offset, ends[info.header_offset]), info)
+
+    return _in_parallel(archive, list(inside), member)
+
+
+def _in_parallel(archive: ImageArchive, names: Sequence[str], get: Callable[[str], bytes | None]) -> ImagePaths:
+    """Fetch images by several threads, and keep each when it has arrived; at the first failure the others stop."""
+    from huggingface_hub.utils import tqdm
+
+    def fetch(name: str) -> str | None:
+        content = get(name)
+        return None if content is None else _keep(archive, name, content)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = {pool.submit(fetch, name): name for name in names}
+        try:
+            done = tqdm(as_completed(waiting), desc=f"images of {archive.name}", total=len(waiting), unit="image")
+            return {waiting[future]: future.result() for future in done}
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
+    """The content of a member, from the bytes between its header and the next.
+
+    Raises:
+        ValueError: they are something else than the directory says.
+    """
+    signature, name, extra = _LOCAL_HEADER.unpack_from(part) if len(part) >= _LOCAL_HEADER.size else (b"", 0, 0)
+    start = _LOCAL_HEADER.size + name + extra
+    packed = part[start : start + info.compress_size]
+    content = b""
+    if signature == _SIGNATURE and info.compress_type == zipfile.ZIP_STORED:
+        content = packed
+    elif signature == _SIGNATURE and info.compress_type == zipfile.ZIP_DEFLATED:
+        try:
+            content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, info.file_size + 1)
+        except zlib.error as error:
+            raise ValueError(f"{info.filename} in it is damaged ({error})") from error
+    if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+        raise ValueError(
+            f"{info.filename} in it has checksum {zlib.crc32(content):08x} and {len(content):,} bytes, but its "
+            f"directory says {info.CRC:08x} and {info.file_size:,}: it is damaged, or changed meanwhile"
+        )
+    return content
+
+
+def _single(url: str) -> bytes | None:
+    """A single image; None if the server has none of that name."""
+    response = _get(url)
+    if response.status_code in (404, 410):
+        return None
+    response.raise_for_status()
+    start, end = _WHOLE_JPEG
+    content: bytes = response.content
+    if not (content.startswith(start) and content.rstrip(b"\0").endswith(end)):
+        raise ValueError(f"{url} is not a whole JPEG file; it starts with {content[:16]!r}")
+    return content
+
+
+def _get(url: str, **headers: str) -> Any:
+    """Return the response to a request, which is repeated while the server is busy or the connection breaks."""
+    from huggingface_hub.utils import http_backoff
+
+    return http_backoff("GET", url, **_request(headers))
+
+
+def _request(headers: Mapping[str, str]) -> dict[str, Any]:
+    wait = {"max_retries": TRIES - 1, "base_wait_time": SECONDS_BEFORE_RETRY}
+    return {"headers": {**_AS_IT_IS, **headers}, "follow_redirects": True, **wait}
+
+
+class _RemoteFile(AbstractBufferedFile):
+    """A file on a server of which ranges are read; `_fetch_range` may be called by several threads."""
+
+    def __init__(self, url: str, size: int) -> None:
+        super().__init__(None, url, size=size, block_size=_BUFFER)  # pyright: ignore[reportArgumentType] (documented int)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` up to `end`.
+
+        Raises:
+            ValueError: the server sent something else, or the file has another size by now.
+        """
+        response = _get(self.path, Range=f"bytes={start}-{end - 1}")
+        response.raise_for_status()
+        total = response.headers.get("Content-Range", "").rpartition("/")[2]
+        content: bytes = response.content
+        if response.status_code != 206 or len(content) != end - start or total != str(self.size):
+            raise ValueError(
+                f"asked for {end - start:,} bytes of {self.size:,}, the server sent {len(content):,} of {total or '?'} "
+                f"(status {response.status_code}): the archive changed meanwhile, or the server is faulty"
+            )
+        return content
+
+
+def _size(url: str) -> int | None:
+    """Return the size of a file on a server, of which nothing is read; None if the server sends no ranges of it."""
+    from huggingface_hub.utils import http_stream_backoff
+
+    # Some servers ignore a range and send all, so that the status is looked at before the content is read.
+    with http_stream_backoff("GET", url, **_request({"Range": "bytes=0-0"})) as response:
+        response.raise_for_status()
+        total = response.headers.get("Content-Range", "").rpartition("/")[2]
+        return int(total) if response.status_code == 206 and total.isdigit() else None

@@ -1,0 +1,4 @@
+"""From per-example scores to numbers with error bars: specifications, averages, intervals, and tests.
+
+Everything is computed from the `Examples` of a metric, as functions of example weights.
+"""

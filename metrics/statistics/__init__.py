@@ -1,1 +1,0 @@
-"""Cluster bootstrap, paired differences and permutation tests over example weights."""

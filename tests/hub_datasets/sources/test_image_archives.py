@@ -1,0 +1,234 @@
+"""Images out of an archive on a server: only what is needed, kept once, verified, continued after any fault."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import random
+import time
+import zipfile
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from file_server import serving
+
+from vl_assay.hub_datasets.sources import image_archives
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.image_archives import ImageArchive, fetch_images
+
+NAMES = [f"{number:012}.jpg" for number in range(200)]
+NEEDED = NAMES[3::7]
+
+
+def photograph(name: str) -> bytes:
+    """Content that looks like a JPEG file and cannot be compressed."""
+    noise = random.Random(name)
+    return b"\xff\xd8\xff" + noise.randbytes(noise.randrange(15_000, 25_000)) + b"\xff\xd9"
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A server of val2017.zip and of its images, one by one; the cache is empty."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(image_archives, "SECONDS_BEFORE_RETRY", 0.01)
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    with zipfile.ZipFile(remote / "val2017.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, name in enumerate(NAMES):
+            method = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
+            archive.writestr(f"val2017/{name}", photograph(name), method)
+    with serving(remote) as server:
+        yield server
+
+
+@pytest.fixture
+def archive(server):
+    return ImageArchive("coco/val2017", f"{server.url}/val2017.zip", "val2017/")
+
+
+def fetched(archive, names=NEEDED):
+    return fetch_images(names, [archive], "pass data_dir")
+
+
+def are_right(found, names=NEEDED):
+    return list(found) == list(names) and all(Path(found[name]).read_bytes() == photograph(name) for name in names)
+
+
+def kept(archive):
+    """The images that are kept, each of which must be whole."""
+    paths = [path for path in archive.folder.glob("*") if not path.name.startswith(".")]
+    names = [path.name.split(".", 1)[1] for path in paths]
+    assert all(path.read_bytes() == photograph(name) for path, name in zip(paths, names, strict=True))
+    return names
+
+
+def test_only_the_needed_members_are_fetched(server, archive):
+    assert are_right(fetched(archive))
+    with zipfile.ZipFile(Path(server.RequestHandlerClass.keywords["directory"]) / "val2017.zip") as whole:
+        needed = sum(whole.getinfo(f"val2017/{name}").compress_size for name in NEEDED)
+        directory = 100 * len(NAMES)
+    assert server.sent["val2017.zip"] <= 1.05 * needed + directory
+    assert server.sent["val2017.zip"] < 0.2 * sum(len(photograph(name)) for name in NAMES)
+
+
+def test_what_another_benchmark_fetched_is_not_fetched_again(server, archive):
+    fetched(archive, NAMES[:20])
+    server.sent.clear()
+    assert are_right(fetched(archive, NAMES[10:21]), NAMES[10:21])
+    assert server.sent["val2017.zip"] < 50_000 + 100 * len(NAMES)
+    server.requests.clear()
+    fetched(archive, NAMES[:21])
+    assert not server.requests
+
+
+def test_a_kept_image_that_has_changed_is_fetched_again(archive):
+    paths = [Path(path) for path in fetched(archive).values()]
+    paths[0].write_bytes(b"something else")
+    paths[1].unlink()
+    assert are_right(fetched(archive))
+
+
+def test_a_fetch_that_is_killed_at_any_of_ten_moments_continues(server, archive):
+    fork = multiprocessing.get_context("fork")
+    before = 0
+    for moment in range(1, 11):
+        server.requests.clear()
+        server.limit = 4 + moment  # so that the process waits for its end
+        process = fork.Process(target=fetched, args=(archive,), daemon=True)
+        process.start()
+        while server.requests["GET", "val2017.zip"] < server.limit and process.is_alive():
+            time.sleep(0.0005)
+        process.kill()
+        process.join()
+        assert len(kept(archive)) >= before
+        before = len(kept(archive))
+    server.limit = math.inf
+    time.sleep(0.1)  # until the server has met the last requests of the killed process
+    server.requests.clear()
+    assert are_right(fetched(archive))
+    assert 0 < before < len(NEEDED)
+    assert server.requests["GET", "val2017.zip"] <= len(NEEDED) - before + 5
+
+
+def test_what_arrives_damaged_is_named_and_not_kept(server, archive):
+    server.altered = {"val2017.zip"}
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*damaged.*pass data_dir"):
+        fetched(archive)
+    assert kept(archive) == []
+    server.altered = set()
+    assert are_right(fetched(archive))
+
+
+def test_a_busy_server_is_asked_again_and_one_that_stays_busy_is_told(server, archive):
+    server.down = {"val2017.zip": [429, 503, 500]}
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*500"):
+        fetched(archive)
+    assert server.requests["GET", "val2017.zip"] == image_archives.TRIES
+    server.down = {"val2017.zip": [429, 503, 200]}
+    assert are_right(fetched(archive))
+
+
+def test_a_connection_that_breaks_is_an_error_and_what_arrived_is_kept(server, archive):
+    fetched(archive, NEEDED[:5])
+    server.cut = {"val2017.zip"}
+    with pytest.raises(DownloadError, match=r"val2017\.zip"):
+        fetched(archive)
+    assert sorted(kept(archive)) == sorted(NEEDED[:5])
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_an_archive_that_was_moved_or_is_forbidden_is_named_at_once(server, archive, status):
+    server.down = {"val2017.zip": [status]}
+    with pytest.raises(DownloadError, match=rf"val2017\.zip .*{status}.*pass data_dir"):
+        fetched(archive)
+    assert server.requests["GET", "val2017.zip"] == 1
+
+
+def test_an_archive_that_was_moved_is_followed_to_its_new_address(server, archive, tmp_path):
+    (tmp_path / "remote" / "val2017.zip").rename(tmp_path / "remote" / "new.zip")
+    server.moved = {"val2017.zip": f"{server.url}/new.zip"}
+    assert are_right(fetched(archive))
+    assert 0 < server.sent["new.zip"] < 0.2 * sum(len(photograph(name)) for name in NAMES)
+    server.moved = {"val2017.zip": f"{server.url}/nowhere.zip"}
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*404.*nowhere\.zip"):
+        fetched(archive, NAMES)
+
+
+def test_an_image_that_no_archive_has_is_none(server, archive):
+    assert fetched(archive, [NAMES[0], "absent.jpg"])["absent.jpg"] is None
+
+
+def test_images_are_looked_for_in_several_archives(server, archive, tmp_path):
+    with zipfile.ZipFile(tmp_path / "remote" / "more.zip", "w") as more:
+        more.writestr("VG/more.jpg", photograph("more.jpg"))
+    second = ImageArchive("vg", f"{server.url}/more.zip", "VG/")
+    found = fetch_images([NAMES[0], "more.jpg"], [archive, second], "pass data_dir")
+    assert are_right(found, [NAMES[0], "more.jpg"])
+
+
+def test_images_come_singly_from_a_server_without_ranges(server, archive, tmp_path):
+    server.has_ranges = False
+    with pytest.raises(DownloadError, match="does not send parts"):
+        fetched(archive)
+    folder = tmp_path / "remote" / "val2017"
+    folder.mkdir()
+    for name in NEEDED[1:]:
+        (folder / name).write_bytes(photograph(name))
+    single = ImageArchive(archive.name, archive.url, archive.inside, f"{server.url}/val2017/")
+    found = fetched(single)
+    assert found.pop(NEEDED[0]) is None
+    assert are_right(found, NEEDED[1:])
+
+
+def test_a_page_in_place_of_a_single_image_is_named(server, archive, tmp_path):
+    server.has_ranges = False
+    (tmp_path / "remote" / "val2017").mkdir()
+    (tmp_path / "remote" / "val2017" / NEEDED[0]).write_text("<html>Moved.</html>")
+    single = ImageArchive(archive.name, archive.url, archive.inside, f"{server.url}/val2017/")
+    with pytest.raises(DownloadError, match=rf"{NEEDED[0]} is not a whole JPEG"):
+        fetched(single, NEEDED[:1])
+
+
+def test_an_archive_that_is_none_and_one_with_huge_files_are_refused(server, archive, tmp_path, monkeypatch):
+    (tmp_path / "remote" / "page.zip").write_text("<html>" * 100)
+    with pytest.raises(DownloadError, match=r"page\.zip .*not a zip"):
+        fetched(ImageArchive("page", f"{server.url}/page.zip", ""))
+    monkeypatch.setattr(image_archives, "MOST_BYTES", 1_000)
+    with pytest.raises(DownloadError, match="files of more than 1,000 bytes"):
+        fetched(archive)
+
+
+def test_an_archive_that_is_replaced_during_a_fetch_is_told(server, archive, tmp_path):
+    path = tmp_path / "remote" / "val2017.zip"
+    content = path.read_bytes()
+    size = image_archives._size
+
+    def replaced(url):
+        found = size(url)
+        path.write_bytes(content + b"\0" * 100)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image_archives, "_size", replaced)
+        with pytest.raises(DownloadError, match="changed meanwhile"):
+            fetched(archive)
+
+
+def test_offline_nothing_is_asked(server, archive, monkeypatch):
+    fetched(archive)
+    server.requests.clear()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert are_right(fetched(archive))
+    with pytest.raises(DownloadError, match="offline"):
+        fetched(archive, NAMES)
+    assert not server.requests
+
+
+def test_a_disk_that_cannot_be_written_is_told_as_such(archive, tmp_path):
+    (tmp_path / "cache").write_text("a file in the way")
+    with pytest.raises(OSError, match="cache") as caught:
+        fetched(archive)
+    assert not isinstance(caught.value, DownloadError)

@@ -1,0 +1,211 @@
+"""Source files of builders: found, verified and checked; boxes and crops of images."""
+
+import hashlib
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.sources.crops import box_problem, crop, crop_name
+from vl_assay.hub_datasets.sources.downloads import DownloadError
+from vl_assay.hub_datasets.sources.source_files import (
+    SourceFile,
+    check_rows,
+    find_images,
+    is_file_name,
+    is_inner_path,
+    parse_json,
+)
+from vl_assay.metrics.common.errors import DataError
+
+SCHEMA = {"caption": str, "count": int, "box": [float], "flag": bool, "part": {"names": [str]}}
+ROW = {"caption": "a", "count": 1, "box": [1, 2.5], "flag": True, "part": {"names": ["b"]}}
+
+
+def test_fields_of_a_row_that_the_schema_names_are_kept_as_they_are():
+    assert check_rows([("row 0", ROW | {"more": None})], SCHEMA, "f") == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("caption", value) for value in (None, 3, ["a"])),
+        *(("count", value) for value in (1.0, True, "1", None)),
+        *(("box", value) for value in ([1, None], "12", [True], None)),
+        *(("flag", value) for value in (1, None)),
+        *(("part", value) for value in ({}, {"names": "b"}, {"names": [1]}, [])),
+    ],
+)
+def test_a_field_of_another_type_is_an_error_that_names_file_row_and_field(field, value):
+    with pytest.raises(DataError, match=rf"^f, row 7: {field} is .*\. Expected \{{caption: str, count: int"):
+        check_rows([("row 1", ROW), ("row 7", ROW | {field: value})], SCHEMA, "f")
+
+
+def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors():
+    with pytest.raises(DataError, match=r"row 0: caption is None.*the fields are count"):
+        check_rows([("row 0", {"count": 1})], SCHEMA, "f")
+    with pytest.raises(DataError, match=r"row 0: found \[\]\. Expected"):
+        check_rows([("row 0", [])], SCHEMA, "f")
+    with pytest.raises(DataError, match="row 0: too long"):
+        check_rows([("row 0", ROW)], SCHEMA, "f", lambda row: "too long")
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind", "found"),
+    [
+        (b"", list, "not JSON"),
+        (b"\xff", list, "not text"),
+        (b"[", list, "not JSON"),
+        (b"{}", list, "holds nothing. Expected a list"),
+        (b'{"a": 1}', list, "holds dict at the top level. Expected a list"),
+        (b"[]", dict, "holds nothing. Expected an object"),
+        (b"[1]", dict, "holds list at the top level. Expected an object"),
+    ],
+)
+def test_a_damaged_json_file_is_an_error_that_names_it(payload, kind, found):
+    with pytest.raises(DataError, match=rf"^f\.json .*{found}|^f\.json is not"):
+        parse_json(payload, "f.json", kind)
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+def test_a_local_file_is_verified_by_its_checksum_unless_that_is_left_out(tmp_path, kind):
+    file = SourceFile("data/a.txt", ("a.txt",), checksum=f"{kind}:{hashlib.new(kind, b'released').hexdigest()}")
+    (tmp_path / "a.txt").write_bytes(b"released")
+    assert file.read(tmp_path) == (b"released", str(tmp_path / "a.txt"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_bytes(b"altered")
+    with pytest.raises(DataError, match=rf"data/a\.txt has {kind[:2].upper()}.*verify=False"):
+        file.read(tmp_path)
+    assert file.read(tmp_path, verify=False)[0] == b"altered"
+
+
+def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its_remedy(tmp_path):
+    file = SourceFile("data/a.txt", ("a.txt",), remedy="Ask the authors")
+    (tmp_path / "data").mkdir()
+    for empty in (None, tmp_path / "a.txt", tmp_path / "data" / "a.txt"):
+        if empty:
+            empty.write_bytes(b"")
+        with pytest.raises(
+            MissingSourceError, match=rf"data/a\.txt is missing from {tmp_path}, or empty\. Ask the authors\."
+        ):
+            file.read(tmp_path)
+    (tmp_path / "a.txt").write_bytes(b"whole")  # behind the empty one
+    assert file.read(tmp_path) == (b"whole", str(tmp_path / "a.txt"))
+
+
+class Downloads:
+    """As `datasets.DownloadManager`: files by their addresses."""
+
+    def __init__(self, **files):
+        self.files = files
+
+    def download(self, url):
+        return next(path for host, path in self.files.items() if host in url)
+
+
+def test_a_file_of_github_that_cannot_be_had_there_is_taken_from_copies_of_it_with_the_same_checksum(tmp_path):
+    for name in ("released", "altered"):
+        (tmp_path / name).write_text(name)
+    url = "https://raw.githubusercontent.com/someone/pairs/0a1b2c/data/a.json"
+    file = SourceFile("a.json", url=url, checksum=f"sha256:{hashlib.sha256(b'released').hexdigest()}")
+    released, altered = str(tmp_path / "released"), str(tmp_path / "altered")
+    assert file.read(None, Downloads(githubusercontent=released)) == (b"released", url)
+    copy = "https://cdn.jsdelivr.net/gh/someone/pairs@0a1b2c/data/a.json"
+    with pytest.warns(UserWarning, match=rf"a\.json: Could not download {url} .* Taken from {copy} instead"):
+        assert file.read(None, Downloads(jsdelivr=released)) == (b"released", copy)
+    with pytest.warns(UserWarning, match=rf"{url} has SHA-256 .* Taken from {copy} instead"):
+        assert file.read(None, Downloads(githubusercontent=altered, jsdelivr=released))[1] == copy
+    with pytest.raises(DataError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: .* SHA-256"):
+        file.read(None, Downloads(githubusercontent=altered, jsdelivr=altered), verify=False)
+    with pytest.raises(DownloadError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: Could not download"):
+        file.read(None, Downloads(githubusercontent=altered))
+    unverified = SourceFile("a.json", url=url)  # a copy could be another file
+    with pytest.raises(DownloadError, match=f"^Could not download {url}"):
+        unverified.read(None, Downloads(jsdelivr=released))
+
+
+def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in_it(tmp_path):
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "a.json").write_text("[]")
+    named = rf"^{tmp_path} has none of data/a.json, a.json. It has annotations/a.json: move or link that folder. "
+    for url, error in (("https://a.org/a.json", "Could not download"), ("", "data/a.json is missing")):
+        with pytest.raises(MissingSourceError, match=named + error):
+            SourceFile("data/a.json", ("a.json",), url=url).read(tmp_path, None)
+
+
+def test_images_are_taken_from_the_first_folder_that_has_them_and_empty_files_are_missing(tmp_path):
+    for folder, content in (("one", b""), ("two", b"image")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.jpg").write_bytes(content)
+    found = find_images(["1.jpg", "2.jpg"], [tmp_path / "one", tmp_path / "two"])
+    assert found == {"1.jpg": str(tmp_path / "two" / "1.jpg"), "2.jpg": None}
+
+
+@pytest.mark.parametrize("path", ["../a.jpg", "/a.jpg", "", ".", "a\\b.jpg", "a/../b.jpg"])
+def test_a_path_that_leads_out_of_its_folder_is_no_inner_path(path):
+    assert not is_inner_path(path)
+    assert is_inner_path("a/b.jpg")
+    assert is_file_name("b.jpg")
+    assert not is_file_name("a/b.jpg")
+
+
+@pytest.mark.parametrize(
+    ("box", "problem"),
+    [
+        ((0, 0, 1, 1), None),
+        ((0, 0, 0, 30), "holds no pixel"),
+        ((0, 0, 50, -30), "holds no pixel"),
+        ((3, 0, 0.4, 30), "holds no pixel"),
+        ((0, 0, float("nan"), 1), "not in pixels"),
+        ((1e9, 0, 1, 1), "not in pixels"),
+    ],
+)
+def test_a_box_without_pixels_is_a_problem(box, problem):
+    assert (box_problem(box) is None) if problem is None else problem in box_problem(box)
+
+
+@pytest.fixture
+def photograph(tmp_path):
+    path = tmp_path / "7.png"
+    Image.fromarray(np.random.default_rng(0).integers(1, 256, (40, 60, 3), dtype=np.uint8)).save(path)
+    return path
+
+
+def pixels(content):
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
+def test_a_crop_is_the_box_to_the_pixel_and_black_outside(photograph):
+    whole = np.asarray(Image.open(photograph))
+    assert np.array_equal(pixels(crop(str(photograph), (5, 2, 45, 32))), whole[2:34, 5:50])
+    beyond = pixels(crop(str(photograph), (-3, 10, 70, 40)))
+    assert beyond.shape == (40, 70, 3)
+    assert np.array_equal(beyond[:30, 3:63], whole[10:])
+    assert not beyond[30:].any()
+    assert not beyond[:, :3].any()
+    assert not beyond[:, 63:].any()
+    assert crop_name("7.jpg", (5, 2, 45, 32)) == "7-5-2-50-34.png"
+
+
+def test_a_box_of_fractions_is_rounded_as_pillow_rounds_it(photograph):
+    expected = Image.open(photograph).crop((1.6, 0.4, 1.6 + 10.5, 0.4 + 20.2))
+    assert np.array_equal(pixels(crop(str(photograph), (1.6, 0.4, 10.5, 20.2))), np.asarray(expected))
+    assert crop_name("a/7.jpg", (1.6, 0.4, 10.5, 20.2)) == "7-2-0-12-21.png"  # 1.6, 0.4, 12.1, 20.6
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_a_crop_has_three_channels_whatever_the_photograph_has(tmp_path, mode):
+    Image.new(mode, (8, 8)).save(tmp_path / "a.tif")
+    assert pixels(crop(str(tmp_path / "a.tif"), (0, 0, 4, 4))).shape == (4, 4, 3)
+
+
+@pytest.mark.parametrize("is_too_large", [False, True])
+def test_a_file_that_cannot_be_decoded_is_named_with_the_remedy(photograph, monkeypatch, is_too_large):
+    if is_too_large:
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 40 // 3)  # Pillow refuses twice as many
+    else:
+        photograph.write_bytes(b"<html>")
+    with pytest.raises(DataError, match=r"7\.png cannot be read as an image .*crop=False"):
+        crop(str(photograph), (0, 0, 4, 4))
