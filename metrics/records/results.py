@@ -62,8 +62,8 @@ class Result:
         return get_spec(self.metric)
 
     @property
-    def blind(self) -> dict[str, float]:
-        """The best score of a rule that sees only captions on these examples, by score; empty if unknown."""
+    def blind(self) -> dict[str, Any]:
+        """The scores of the best scorer that sees only captions; `kind`: exact, probe or rule. Empty if unknown."""
         found = self.benchmark.get("blind")
         levels = found.get(self.metric) if isinstance(found, dict) else None
         return levels if isinstance(levels, dict) else {}

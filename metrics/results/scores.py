@@ -40,7 +40,7 @@ class ScoreRow:
         category: a category, or `ALL`, `MICRO` or `MACRO`.
         value, interval, tie_rate: fractions; None if unknown.
         n: the number of examples.
-        blind: the best fraction that a rule or a model reaches without images; None if unknown.
+        blind: the best fraction that a rule, a probe or a model reaches without images; None if unknown.
     """
 
     result: Result
@@ -74,6 +74,13 @@ class ScoreRow:
     def chance(self) -> float | None:
         """The score of random predictions, a fraction; None if unknown."""
         return self.result.chance.get(self.score)
+
+    @property
+    def blind_text(self) -> str:
+        """The blind level as a percentage; ≥ (or ≤) before one for which only rules were tried, not learned probes."""
+        if not (text := percent_cell(self.blind)) or self.result.blind.get("kind") in ("probe", "exact"):
+            return text
+        return f"{'≥' if self.higher_is_better else '≤'} {text}"
 
     def record(self) -> dict[str, Any]:
         """Return the row as a record for data frames."""
@@ -263,7 +270,7 @@ def best(values: Iterable[Any], is_higher_better: bool) -> float | None:
 
 
 def _blind_scores(result: Result, others: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the scores of rules and models that see no image, on the same examples, as metrics return them."""
+    """Return the scores of scorers and models that see no image, on the same examples, as metrics return them."""
     models = [
         other.scores
         for other in others

@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 class _Category(NamedTuple):
-    """The main score of a category, and the level reached without the image: the best text rule, or chance."""
+    """The main score of a category, and the level reached without the image: blind, or chance."""
 
     name: str
     value: float
@@ -47,19 +47,19 @@ def screen(results: Sequence[Result]) -> list[Part]:
     scores = list(dict.fromkeys(map(_score, results)))
     table_rows, categories = [], []
     for result, model in zip(results, models, strict=True):
-        rows = [row for row in score_rows(result) if row.is_main]  # baselines among the results are no rules
+        rows = [row for row in score_rows(result) if row.is_main]
         name = rows[0].category if len(rows) == 1 and rows[0].category != ALL else task_of(result)[1]
         name = name if len(benchmarks) == 1 else f"{task_of(result)[0]}/{name}"
         name = f"{model}: {name}" if several else name
         whole = overall(rows)[result.main_score]
         value = Cell(percent_cell(whole.value) or "–", (interval_cell(whole.interval),))
-        levels = (percent_cell(whole.blind), percent_cell(whole.chance), f"{whole.n:,}")
+        levels = (whole.blind_text, percent_cell(whole.chance), f"{whole.n:,}")
         table_rows.append(TableRow(name, (*[Cell(_score(result))] * (len(scores) > 1), value, *map(Cell, levels))))
         categories += _categories(name, rows, whole)
     title = "Main scores" if several else f"{models[0]}: main scores"
     named = (Column("score", is_text=True), Column("result", (INTERVAL,)))
     columns = named if len(scores) > 1 else (Column(scores[0], (INTERVAL,)),)
-    columns += (Column("text rule"), Column("chance"), Column("n"))
+    columns += (Column("blind"), Column("chance"), Column("n"))
     table = Table(title, columns, tuple(table_rows[:_MOST_ROWS]), _note(results), corner="task")
     return [table, *map(Verdict, _sentences(categories))]
 
@@ -74,7 +74,10 @@ def _note(results: Sequence[Result]) -> str:
         sentences.append(f"Intervals: {100 * level:g} %.")
     if not all(result.higher_is_better[result.main_score] for result in results):
         sentences.append("↓: lower is better.")
-    sentences.append("Text rule: the best rule that sees only the captions, by length and form.")
+    sentences.append("Blind: the best of the scorers that see only the captions.")
+    levels = {result.blind.get("kind") for result in results if result.blind}
+    if levels - {"probe", "exact"}:
+        sentences.append("≥: only rules of length and form were tried; `vl-assay audit` trains probes.")
     sentences += list(dict.fromkeys(note for result in results for note in result.notes))[:_NAMED]
     if len(results) > _MOST_ROWS:
         sentences.append(f"{len(results) - _MOST_ROWS} more rows are in report.md.")
@@ -103,7 +106,7 @@ def _sentences(categories: Sequence[_Category]) -> Iterator[str]:
     strongest = ", ".join(f"{category.name} (+{percent(category.margin)} points)" for category in above[:_NAMED])
     of = f"{len(above)} of {len(categories)} categories" if len(categories) > 1 else "the one category"
     if above:
-        yield f"Better than text rules and chance in {of}, most clearly {strongest}."
+        yield f"Better than blind and chance in {of}, most clearly {strongest}."
     if below:
         yield f"Not better in {_list(below)}: there the score does not show that the model uses the image."
     if len(above) > _NAMED:

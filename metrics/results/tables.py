@@ -85,7 +85,7 @@ def _score_table(rows: Sequence[ScoreRow]) -> Table:
     for category, by_score in by_category(rows).items():
         cells = []
         for score, row in by_score.items():
-            blind = [percent_cell(row.blind)] * (score in with_blind)
+            blind = [row.blind_text] * (score in with_blind)
             cells.append(Cell(percent_cell(row.value), (interval_cell(row.interval), *blind)))
         first = next(iter(by_score.values()))
         cells += [Cell(percent_cell(first.tie_rate)), Cell(f"{first.n:,}")]
@@ -111,8 +111,10 @@ def _sentences(result: Result, rows: Sequence[ScoreRow]) -> Iterator[str]:
         levels = (f"{words(score)} {level}" if several else level for score, level in chance.items())
         yield f"Chance: {', '.join(levels)}."
     if any(row.blind is not None for row in rows):
-        rule = f", of rules that with the best {words(result.main_score)}" if several else ""
-        yield f"Blind: the best score of a rule or model that sees only the text{rule}."
+        which = f", of scorers that with the best {words(result.main_score)}" if several else ""
+        yield f"Blind: the best score of a rule, probe or model that sees only the text{which}."
+        if result.blind.get("kind") not in ("probe", "exact"):
+            yield "≥: only rules of length and form were tried; `vl-assay audit` trains probes."
     yield _macro_sentence(result)
     deviations = {score: result.scores.get(f"{score}_subsample_std") for score in result.table_scores}
     if known := [f"{words(score)} ± {percent(value)}" for score, value in deviations.items() if value is not None]:

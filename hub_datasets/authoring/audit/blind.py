@@ -28,8 +28,6 @@ from ...core.examples import Example, TaskData, load_examples
 from ...core.image_keys import MISSING
 from ...core.repository import cache_folder
 from ..data.pairs import Pair, has_pairs, pair_places, task_pairs
-from .audit import RULES
-from .probes import group_pairs, run_probes, widened
 
 SCHEMA = "vl-assay/blind-levels"
 VERSION = 1
@@ -185,6 +183,8 @@ def _aggregate(
 
 def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The scores of the scorer with the best main score, over all examples and in each category."""
+    from .probes import widened
+
     spec = get_spec(metric)
     scores = spec.table_scores(list(next(iter(results.values()))))
     main = spec.main_score if spec.main_score in scores else scores[0]
@@ -211,6 +211,8 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
 
 def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[str, list[Row]]]:
     """The rows of each rule, in both directions; of questions, of the answers yes and no."""
+    from .audit import RULES
+
     for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
         if task_type == VQARow.task_type:
             answers: list[Row] = [
@@ -228,6 +230,8 @@ def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
 
     All pairs of an example are held out in the same fold, so that a caption has the same score in each.
     """
+    from .probes import group_pairs, run_probes
+
     pairs: list[Pair] = list(task_pairs(data))
     places = {pair.id: row for row, pair in enumerate(pairs)}
     for name, scores, _ in run_probes(pairs, group_pairs(pairs), seed):
