@@ -44,10 +44,10 @@ def blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     path = cache_folder() / "blind" / f"{_key(task)}.json"
     with suppress(OSError, ValueError):
         return json.loads(read_sealed(path))
-    found = _blind_levels(task)
+    levels = _blind_levels(task)
     with suppress(StorageError):  # a cache only
-        write_sealed(path, json.dumps(found).encode())
-    return found
+        write_sealed(path, json.dumps(levels).encode())
+    return levels
 
 
 def _key(task: TaskData) -> str:
@@ -67,28 +67,28 @@ def _blind_levels(task: TaskData) -> dict[str, dict[str, Any]]:
     if not examples or not rules:
         return {}
     rows = [[rule(example) for example in examples] for rule in rules]
-    found: dict[str, dict[str, Any]] = {}
+    levels: dict[str, dict[str, Any]] = {}
     for metric, settings in task.task.metrics.items():
         spec = get_spec(metric)
         try:
             if spec.is_joint:
-                untied = [list(map(_without_ties, each, examples)) for each in rows]
-                results = [aggregate(examples_of(each, metric, settings)) for each in untied]
+                untied = [list(map(_without_ties, row, examples)) for row in rows]
+                results = [aggregate(examples_of(row, metric, settings)) for row in untied]
             else:
-                results = [aggregate(examples_of(each, metric, settings, ties="half")) for each in rows]
+                results = [aggregate(examples_of(row, metric, settings, ties="half")) for row in rows]
         except ScoresError:  # not defined on these examples, such as on questions of one kind
             continue
         scores = spec.table_scores(list(results[0]))
         main = spec.main_score if spec.main_score in scores else scores[0]
         better = max if spec.is_higher_better(main) else min
         best = better(results, key=lambda result: result[main])
-        kept = [name for name in best if {name, name.removeprefix("macro_")} & set(scores)]
-        found[metric] = {name: best[name] for name in kept if best[name] is not None}
-        found[metric]["per_category"] = {
-            name: {score: part[score] for score in scores if score in part}
-            for name, part in best.get("per_category", {}).items()
+        names = [name for name in best if {name, name.removeprefix("macro_")} & set(scores)]
+        levels[metric] = {name: best[name] for name in names if best[name] is not None}
+        levels[metric]["per_category"] = {
+            name: {score: scores_of[score] for score in scores if score in scores_of}
+            for name, scores_of in best.get("per_category", {}).items()
         }
-    return found
+    return levels
 
 
 def _rules(task_type: str) -> list[Callable[[Example], Row]]:

@@ -44,7 +44,7 @@ def audited_levels(benchmark: str, task: str) -> list[Levels]:
     audits = read_audit(benchmark) or {}
     audit = audits.get(f"{benchmark}/{task}") or audits.get(benchmark) or {"scorers": {}}
     return [
-        {name: part["accuracy"] for name, part in scorer["per_category"].items()}
+        {name: figures["accuracy"] for name, figures in scorer["per_category"].items()}
         for scorer in audit["scorers"].values()
     ]
 
@@ -82,13 +82,13 @@ def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
 def _reached(audit: Mapping[str, Any], category: str) -> Iterator[tuple[float, float, str]]:
     """Accuracy, lower end of its interval, and name of each scorer in a category."""
     for name, scorer in audit["scorers"].items():
-        part = scorer["per_category"][category]
-        yield part["accuracy"], part.get("accuracy_interval", part.get("interval"))[0], name
+        figures = scorer["per_category"][category]
+        yield figures["accuracy"], figures.get("accuracy_interval", figures.get("interval"))[0], name
 
 
-def _named(found: Sequence[tuple[str, tuple[float, float, str]]]) -> str:
+def _named(levels: Sequence[tuple[str, tuple[float, float, str]]]) -> str:
     """Categories with the accuracy of their best scorer, the highest first; many are counted."""
-    names = [f"{name} ({percent(accuracy)} %)" for name, (accuracy, _, _) in found]
+    names = [f"{name} ({percent(accuracy)} %)" for name, (accuracy, _, _) in levels]
     if len(names) > _MOST_NAMES:
         names[_MOST_NAMES:] = [f"{len(names) - _MOST_NAMES} more categories"]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -102,7 +102,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}); remove it and audit again") from error
-    found = (content.get("schema"), content.get("version")) if isinstance(content, dict) else None
-    if found != (SCHEMA, VERSION) or not isinstance(content.get("audits"), dict):
-        raise DataError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
+    version = (content.get("schema"), content.get("version")) if isinstance(content, dict) else None
+    if version != (SCHEMA, VERSION) or not isinstance(content.get("audits"), dict):
+        raise DataError(f"{path} says schema and version {version}; this version reads {(SCHEMA, VERSION)}")
     return content["audits"]
