@@ -147,15 +147,15 @@ def audit(
         from ...metrics.common.documents import print_tables
         from .audit.comparison import compare, comparison_parts, write_comparison
 
-        others = _read_dataset(against, folder, column, data_dir, option)
+        second_set = _read_dataset(against, folder, column, data_dir, option)
         files = (predictions or [], against_predictions or [])
-        record = compare(pairs, others, (dataset, against), predictions=files, confidence=confidence, seed=seed)
+        record = compare(pairs, second_set, (dataset, against), predictions=files, confidence=confidence, seed=seed)
         print_tables(comparison_parts(record))
         _say_written(folder, write_comparison(record, folder))
         return
-    chosen = {"normalised": normalised, "confidence": confidence, "seed": seed}
+    settings = {"normalised": normalised, "confidence": confidence, "seed": seed}
     with Console(stderr=True).status("audit"):
-        result = audit_pairs(pairs, dataset, predictions=predictions or [], **chosen)
+        result = audit_pairs(pairs, dataset, predictions=predictions or [], **settings)
     print_audit(result.record)
     _say_written(folder, write_audit(result, folder))
     if dataset.partition("/")[0] in benchmark_names():
@@ -194,11 +194,11 @@ def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | Non
             status.update(f"audit: {outcome.part} done")
     print_tables(summary_parts(outcomes))
     _say_written(out, write_summary(outcomes, out, max_blind_accuracy), ", and a folder for each benchmark")
-    found = []
+    problems = []
     if max_blind_accuracy is not None:
         audited = [(each.part, each.record) for each in outcomes if each.record is not None]
-        found = [f"{part}: {text}" for part, record in audited for text in failures(record, max_blind_accuracy)]
-    if _say_failures(found) or any(each.is_damaged for each in outcomes):
+        problems = [f"{part}: {text}" for part, record in audited for text in failures(record, max_blind_accuracy)]
+    if _say_failures(problems) or any(each.is_damaged for each in outcomes):
         raise typer.Exit(1)
 
 
@@ -477,7 +477,7 @@ def generate(
     if made and option:
         why = "the images were left out" if has_images else f"{source} names no images"
         typer.echo(f"{why}, so the review shows captions alone")
-    if unanswered := sum(own["no answer"] for own in report.rejected.values()):
+    if unanswered := sum(reasons["no answer"] for reasons in report.rejected.values()):
         errors = f"see the errors in {out / making.JOURNAL_FILE}"
         message = f"{unanswered:,} without an answer, {errors}; the same command asks again"
         if not made:

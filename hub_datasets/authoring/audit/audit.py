@@ -156,23 +156,23 @@ def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
         ScoresError: a limit that is not strictly between 0 and 1.
     """
     check_share("max_blind_accuracy", max_blind_accuracy)
-    found = []
+    sentences = []
     for name, scorer in record["scorers"].items():
         over = [f"{scorer['accuracy']:.1%} of all pairs"] if scorer["accuracy"] > max_blind_accuracy else []
         if len(record["categories"]) > 1:
             over += [
-                f"{part['accuracy']:.1%} of {category} (at least {part['accuracy_interval'][0]:.1%})"
-                for category, part in scorer["per_category"].items()
-                if part["accuracy_interval"][0] > max_blind_accuracy
+                f"{figures['accuracy']:.1%} of {category} (at least {figures['accuracy_interval'][0]:.1%})"
+                for category, figures in scorer["per_category"].items()
+                if figures["accuracy_interval"][0] > max_blind_accuracy
             ]
         if over:
-            told = scorer.get("telling")
-            most = f", most by {told[0]['feature']!r}" if told else ""
-            found.append(
+            features = scorer.get("telling")
+            most = f", most by {features[0]['feature']!r}" if features else ""
+            sentences.append(
                 f"the {scorer['kind']} {name!r} is right without the image in {', '.join(over)}{most}; "
                 f"{max_blind_accuracy:.1%} is allowed"
             )
-    return found
+    return sentences
 
 
 def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
@@ -188,29 +188,29 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
     for row, pair in enumerate(pairs):
         images[pair.negative].add(pair.image or pair.positive)
         negative_in[pair.negative].add(row)
-    seen: set[Hashable] = set()
-    found: dict[str, list[Pair]] = {kind: [] for kind in MEANINGS}
+    earlier: set[Hashable] = set()
+    by_kind: dict[str, list[Pair]] = {kind: [] for kind in MEANINGS}
     for row, pair in enumerate(pairs):
         content = pair[1:4]
         holds = {
             "identical": pair.positive == pair.negative,
             "identical_normalised": normalise(pair.positive) == normalise(pair.negative),
             "same_bag_of_words": sorted(words(pair.positive)) == sorted(words(pair.negative)),
-            "duplicate": content in seen,
+            "duplicate": content in earlier,
             "negative_under_several_images": len(images[pair.negative]) > 1,
             "positive_is_a_negative": bool(negative_in.get(pair.positive, set()) - {row}),
         }
-        seen.add(content)
+        earlier.add(content)
         for kind, is_so in holds.items():
             if is_so:
-                found[kind].append(pair)
+                by_kind[kind].append(pair)
     return {
         kind: {
             "pairs": len(of_kind),
             "per_category": dict(Counter(pair.category for pair in of_kind)),
             "examples": [pair.id for pair in of_kind[:_IDS_SHOWN]],
         }
-        for kind, of_kind in found.items()
+        for kind, of_kind in by_kind.items()
     }
 
 
@@ -220,10 +220,10 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
     Raises:
         PredictionsError: as for `audit`, or two files of one model.
     """
-    found: dict[str, Scores] = {}
+    scores_of: dict[str, Scores] = {}
     for path in paths:
         predictions = read_predictions(path)
-        model, part = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
+        model, task_name = predictions.metadata["model"], f"{predictions.benchmark}/{predictions.task}"
         # Baselines (mocks) are accepted for tests.
         if model.get("sees_images", True) and not model.get("is_baseline"):
             raise PredictionsError(
@@ -235,7 +235,7 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
         except VLAssayError as error:
             raise PredictionsError(f"{path}: {error}") from error
         if not has_pairs(task):
-            raise PredictionsError(f"{path} is of {part}, which has no pairs of captions of one image")
+            raise PredictionsError(f"{path} is of {task_name}, which has no pairs of captions of one image")
         scores = {
             id: (row.scores[0][right], row.scores[0][wrong])
             for prefixed in (True, False)
@@ -247,13 +247,13 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
         if lacking:
             raise PredictionsError(
                 f"{path} has no scores for {len(lacking):,} of {len(pairs):,} pairs, such as {lacking[0]!r}; it is of "
-                f"{part}: audit the same part, or score all of it"
+                f"{task_name}: audit the same part, or score all of it"
             )
         name = predictions.model
-        if name in found or name in (*RULES, *PROBES):
+        if name in scores_of or name in (*RULES, *PROBES):
             raise PredictionsError(f"{path} is of {name}, which is there already; give one predictions file per model")
-        found[name] = np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
-    return found
+        scores_of[name] = np.array([scores[pair.id] for pair in pairs], dtype=np.float64)
+    return scores_of
 
 
 def _run_scorers(
@@ -264,9 +264,9 @@ def _run_scorers(
     categories = [pair.category for pair in pairs]
 
     def measure(values: Scores) -> dict[str, Any]:
-        found = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups.codes, **options)
-        del found["confidence"]
-        return found
+        measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups.codes, **options)
+        del measured["confidence"]
+        return measured
 
     figures: dict[str, Any] = {}
     scores: dict[str, Scores] = {}
@@ -278,10 +278,10 @@ def _run_scorers(
         figures[name] = {"kind": "predictions", **measure(values)}
     for name, values, telling in run_probes(pairs, groups, seed):
         scores[name] = values
-        found = measure(values)
-        for part in (found, *found["per_category"].values()):
-            part["accuracy_interval"] = widened(part["accuracy"], part["accuracy_interval"])
+        measured = measure(values)
+        for figure in (measured, *measured["per_category"].values()):
+            figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
-            del part["mean_gap_interval"], part["auc_interval"]
-        figures[name] = {"kind": "probe", **found, "telling": telling}
+            del figure["mean_gap_interval"], figure["auc_interval"]
+        figures[name] = {"kind": "probe", **measured, "telling": telling}
     return figures, scores

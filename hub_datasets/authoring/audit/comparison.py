@@ -80,14 +80,14 @@ def compare(
     scores = _all_scores(first, second, names, predictions)
     clusters = group_pairs(first).codes
     kinds: dict[str, Any] = {}
-    for kind, places in joined.items():
-        rows, partners = np.array(places).T
+    for kind, joined_rows in joined.items():
+        rows, partners = np.array(joined_rows).T
         kinds[kind] = {
-            "joined": len(places),
+            "joined": len(joined_rows),
             "images": len({first[row].image or first[row].positive for row in rows}),
             "scorers": {
-                name: _figures(own[rows], other[partners, 1], clusters[rows], confidence, seed)
-                for name, (own, other) in scores.items()
+                name: _figures(first_scores[rows], second_scores[partners, 1], clusters[rows], confidence, seed)
+                for name, (first_scores, second_scores) in scores.items()
             },
         }
     return {
@@ -111,17 +111,17 @@ def joined_pairs(
     first: Sequence[Pair], second: Sequence[Pair]
 ) -> tuple[dict[str, list[tuple[int, int]]], dict[str, dict[str, int]]]:
     """The rows of joined pairs by kind, and how many pairs of each side have no partner; see `compare`."""
-    places: dict[tuple[str, str], int] = {}
+    partners: dict[tuple[str, str], int] = {}
     for row, pair in enumerate(second):
-        places.setdefault((kind_of(pair.category), pair.positive), row)
+        partners.setdefault((kind_of(pair.category), pair.positive), row)
     joined: dict[str, list[tuple[int, int]]] = defaultdict(list)
     left_out: dict[str, dict[str, int]] = defaultdict(lambda: {"first": 0, "second": 0})
     used = set()
     for row, pair in enumerate(first):
         key = (kind_of(pair.category), pair.positive)
-        if key in places:
-            joined[key[0]].append((row, places[key]))
-            used.add(places[key])
+        if key in partners:
+            joined[key[0]].append((row, partners[key]))
+            used.add(partners[key])
         else:
             left_out[key[0]]["first"] += 1
     for row, pair in enumerate(second):
@@ -138,34 +138,36 @@ def _all_scores(
     """For each scorer the scores of both sets' pairs, of shape (n, 2): the positive caption and the negative."""
     # Together, so that the negatives of one caption are scored by the same language model; ids must differ.
     both = [pair._replace(id=f"{side}/{pair.id}") for side, pairs in enumerate((first, second)) for pair in pairs]
-    found = {
+    of_both = {
         name: np.array([[rule(pair.positive), rule(pair.negative)] for pair in both])
         for name, (_, rule) in RULES.items()
     }
-    found |= {f"language model of {name}": np.column_stack(blind_scores(both, name)) for name in BLIND_SCORERS}
-    scores = {name: (values[: len(first)], values[len(first) :]) for name, values in found.items()}
-    own, other = (blind_predictions(paths, pairs) for paths, pairs in zip(predictions, (first, second), strict=True))
-    if set(own) != set(other):
+    of_both |= {f"language model of {name}": np.column_stack(blind_scores(both, name)) for name in BLIND_SCORERS}
+    scores = {name: (values[: len(first)], values[len(first) :]) for name, values in of_both.items()}
+    first_models, second_models = (
+        blind_predictions(paths, pairs) for paths, pairs in zip(predictions, (first, second), strict=True)
+    )
+    if set(first_models) != set(second_models):
         raise PredictionsError(
-            f"predictions of {names[0]} are of {', '.join(own) or 'no model'}, those of {names[1]} of "
-            f"{', '.join(other) or 'no model'}; give those of the same models"
+            f"predictions of {names[0]} are of {', '.join(first_models) or 'no model'}, those of {names[1]} of "
+            f"{', '.join(second_models) or 'no model'}; give those of the same models"
         )
-    return scores | {name: (own[name], other[name]) for name in own}
+    return scores | {name: (first_models[name], second_models[name]) for name in first_models}
 
 
-def _figures(own: Scores, other: Scores, clusters: NDArray[np.intp], confidence: float, seed: int) -> dict[str, Any]:
-    table = np.column_stack([own, other])
+def _figures(first: Scores, second: Scores, clusters: NDArray[np.intp], confidence: float, seed: int) -> dict[str, Any]:
+    table = np.column_stack([first, second])
     finite = np.isfinite(table).all(axis=1)
     table = table[finite]
-    found: dict[str, Any] = {"not_finite": int((~finite).sum())}
+    figures: dict[str, Any] = {"not_finite": int((~finite).sum())}
     if not len(table):
-        return found
+        return figures
     wins, losses = table[:, 1] > table[:, 2], table[:, 1] < table[:, 2]
-    columns = [*table.T, *(each.astype(np.float64) for each in (wins, losses, ~wins & ~losses))]
+    columns = [*table.T, *(outcome.astype(np.float64) for outcome in (wins, losses, ~wins & ~losses))]
     intervals = mean_intervals(columns, clusters[finite], confidence, _RESAMPLES, seed)
     for name, values, bounds in zip((*_COLUMNS, *_SHARES), columns, intervals, strict=True):
-        found[name] = {"mean": float(values.mean()), "interval": bounds}
-    return found
+        figures[name] = {"mean": float(values.mean()), "interval": bounds}
+    return figures
 
 
 def write_comparison(record: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -180,41 +182,44 @@ def comparison_parts(record: Mapping[str, Any]) -> list[documents.Part]:
     level = f"{100 * record['settings']['confidence']:g}"
     parts: list[documents.Part] = [
         f"### {first} against {second}, negatives without the image",
-        *[_verdict(kind, part, first, second) for kind, part in record["kinds"].items()],
+        *[_verdict(kind, comparison, first, second) for kind, comparison in record["kinds"].items()],
         f"Mean scores, and shares of joined captions in which one set's negative scores higher, in percent; {level} % "
         "intervals are from resampling images. A higher score is taken for true; scores of different scorers cannot "
         "be compared.",
     ]
     headings = ["scorer", "captions", first, second, f"{first} higher", f"{second} higher", "ties"]
-    for kind, part in record["kinds"].items():
+    for kind, comparison in record["kinds"].items():
         rows = [
             [
                 name,
-                *(with_interval(own.get(column), "{:.3f}".format) for column in _COLUMNS),
-                *(with_interval(own.get(share), percent) for share in _SHARES),
+                *(with_interval(figures.get(column), "{:.3f}".format) for column in _COLUMNS),
+                *(with_interval(figures.get(share), percent) for share in _SHARES),
             ]
-            for name, own in part["scorers"].items()
+            for name, figures in comparison["scorers"].items()
         ]
-        title = f"{kind}: {part['joined']:,} joined, {part['images']:,} images"
+        title = f"{kind}: {comparison['joined']:,} joined, {comparison['images']:,} images"
         parts.append(documents.simple_table(headings, rows, title=title, numbers=True))
-    rows = [[kind, f"{own['first']:,}", f"{own['second']:,}"] for kind, own in record["left_out"].items()]
+    rows = [[kind, f"{figures['first']:,}", f"{figures['second']:,}"] for kind, figures in record["left_out"].items()]
     parts.append(documents.simple_table(["no partner", first, second], rows, title="Left out", numbers=True))
-    odd = sum(own["not_finite"] for part in record["kinds"].values() for own in part["scorers"].values())
+    odd = sum(
+        figures["not_finite"] for comparison in record["kinds"].values() for figures in comparison["scorers"].values()
+    )
     if odd:
         parts.append(f"{odd:,} scores of joined pairs are not finite, and in none of these figures.")
     return parts
 
 
-def _verdict(kind: str, part: Mapping[str, Any], first: str, second: str) -> str:
+def _verdict(kind: str, comparison: Mapping[str, Any], first: str, second: str) -> str:
     ahead = {
         name: sum(
-            own.get(share, {"interval": None})["interval"] is not None and own[share]["interval"][0] > 0.5
-            for own in part["scorers"].values()
+            figures.get(share, {"interval": None})["interval"] is not None and figures[share]["interval"][0] > 0.5
+            for figures in comparison["scorers"].values()
         )
         for name, share in ((first, "first_higher"), (second, "second_higher"))
     }
     said = " and ".join(f"{name}'s by {count}" for name, count in ahead.items())
-    return f"{kind}: of {len(part['scorers'])} scorers, the negatives that score higher for most captions are {said}."
+    number = len(comparison["scorers"])
+    return f"{kind}: of {number} scorers, the negatives that score higher for most captions are {said}."
 
 
 def with_interval(figure: Mapping[str, Any] | None, form: Callable[[float], str]) -> str:
@@ -229,9 +234,11 @@ def _to_csv(record: Mapping[str, Any]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["kind", "joined", "scorer", "figure", "mean", "low", "high", "not_finite"])
-    for kind, part in record["kinds"].items():
-        for name, own in part["scorers"].items():
-            for figure in filter(own.get, (*_COLUMNS, *_SHARES)):
-                bounds = own[figure]["interval"] or ("", "")
-                writer.writerow([kind, part["joined"], name, figure, own[figure]["mean"], *bounds, own["not_finite"]])
+    for kind, comparison in record["kinds"].items():
+        for name, figures in comparison["scorers"].items():
+            for figure in filter(figures.get, (*_COLUMNS, *_SHARES)):
+                bounds = figures[figure]["interval"] or ("", "")
+                writer.writerow(
+                    [kind, comparison["joined"], name, figure, figures[figure]["mean"], *bounds, figures["not_finite"]]
+                )
     return buffer.getvalue()

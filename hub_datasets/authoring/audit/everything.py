@@ -82,15 +82,15 @@ def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
     """
     try:
         with without_network():
-            found = load_examples(f"{name}/{task.name}", data_dir=data_dir, needs_images=False)
+            tasks = load_examples(f"{name}/{task.name}", data_dir=data_dir, needs_images=False)
     except DataError:
         split = get_benchmark(name).split_for(task)
         builds = [newest_build(name, config, split) for config in task.configs]
         folders = [str(folder) for folder in builds if folder is not None]
         if len(folders) < len(builds):
             raise
-        found = [each for folder in folders for each in load_examples(folder, needs_images=False)]
-    return [pair for data in found if data.task.name == task.name for pair in task_pairs(data)]
+        tasks = [each for folder in folders for each in load_examples(folder, needs_images=False)]
+    return [pair for data in tasks if data.task.name == task.name for pair in task_pairs(data)]
 
 
 def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accuracy: float | None = None) -> list[Path]:
@@ -100,7 +100,11 @@ def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accura
         StorageError: one of them could not be written.
     """
     parts = summary_parts(outcomes)
-    content = {"schema": SCHEMA, "version": VERSION, "audits": [_entry(each, max_blind_accuracy) for each in outcomes]}
+    content = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "audits": [_entry(outcome, max_blind_accuracy) for outcome in outcomes],
+    }
     title = "Audits of the benchmarks"
     markdown, page = documents.to_markdown(parts, title), documents.to_page(title, parts)
     return write_forms(Path(out) / SUMMARY_FILE, json=as_json(content), md=markdown, html=page)
@@ -108,13 +112,13 @@ def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accura
 
 def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
     """The verdict on all, a line for each audit, and what was not audited, with the reason."""
-    audited = [(each.part, each.record) for each in outcomes if each.record is not None]
+    audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
     warned = [part for part, record in audited if verdict(record)[1]]
     if not audited:
         text = "No benchmark could be audited: no texts are here."
     else:
-        named = f": {', '.join(warned)}" if warned else ""
-        text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image{named}."
+        names = f": {', '.join(warned)}" if warned else ""
+        text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image{names}."
     table = documents.simple_table(
         ["benchmark", "pairs", "best rule, %", "best learned probe, %", "verdict"],
         [
@@ -130,16 +134,16 @@ def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
 def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
     """Why benchmarks were not audited, one line for each; of several tasks the reason of the first."""
     problems: dict[str, list[Outcome]] = {}
-    for each in outcomes:
-        if each.record is None:
-            problems.setdefault(each.part.partition("/")[0], []).append(each)
+    for outcome in outcomes:
+        if outcome.record is None:
+            problems.setdefault(outcome.part.partition("/")[0], []).append(outcome)
     lines, without_pairs = [], []
-    for name, found in problems.items():
-        tasks = ", ".join(each.part.removeprefix(f"{name}/") for each in found)
-        if found[0].problem == _NO_PAIRS:
+    for name, of_benchmark in problems.items():
+        tasks = ", ".join(outcome.part.removeprefix(f"{name}/") for outcome in of_benchmark)
+        if of_benchmark[0].problem == _NO_PAIRS:
             without_pairs.append(name)
         else:
-            lines.append(f"{name if tasks == name else f'{tasks} of {name}'} not audited: {found[0].problem}")
+            lines.append(f"{name if tasks == name else f'{tasks} of {name}'} not audited: {of_benchmark[0].problem}")
     return lines + ([f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else [])
 
 
@@ -154,12 +158,12 @@ def _entry(outcome: Outcome, max_blind_accuracy: float | None) -> dict[str, Any]
     if outcome.record is None:
         return {"part": outcome.part, "problem": outcome.problem}
     text, is_warning = verdict(outcome.record)
-    found: dict[str, Any] = {"part": outcome.part, "verdict": text, "is_warning": is_warning}
+    entry: dict[str, Any] = {"part": outcome.part, "verdict": text, "is_warning": is_warning}
     if max_blind_accuracy is not None:
-        found["failures"] = failures(outcome.record, max_blind_accuracy)
+        entry["failures"] = failures(outcome.record, max_blind_accuracy)
     scorers = outcome.record["scorers"].items()
-    kept = ("kind", "accuracy", "accuracy_interval")
-    return found | {
+    shown = ("kind", "accuracy", "accuracy_interval")
+    return entry | {
         "pairs": outcome.record["pairs"],
-        "scorers": {name: {key: scorer[key] for key in kept} for name, scorer in scorers},
+        "scorers": {name: {key: scorer[key] for key in shown} for name, scorer in scorers},
     }

@@ -51,7 +51,7 @@ def character_counts(captions: Sequence[str]) -> Features:
     """Two to four neighbouring characters, exactly as typed, the ends of the caption among them."""
     texts = (f"{START}{caption}{END}" for caption in captions)
     return _counted(
-        Counter(text[place : place + n] for n in (2, 3, 4) for place in range(len(text) - n + 1)) for text in texts
+        Counter(text[start : start + n] for n in (2, 3, 4) for start in range(len(text) - n + 1)) for text in texts
     )
 
 
@@ -84,10 +84,12 @@ class Rarity:
     def held_out(self, fold: int) -> Features:
         """The features of all captions where that fold is held out."""
         values = np.empty((len(self._folds), len(self.names)))
-        for other in range(self._number):
-            excluded = {fold, (fold + 1) % self._number if other == fold else other}
-            rows = np.flatnonzero(self._folds == other)
-            counted = self._per_fold[[each for each in range(self._number) if each not in excluded]].sum(axis=0)
+        for training_fold in range(self._number):
+            excluded = {fold, (fold + 1) % self._number if training_fold == fold else training_fold}
+            rows = np.flatnonzero(self._folds == training_fold)
+            counted = self._per_fold[
+                [counted_fold for counted_fold in range(self._number) if counted_fold not in excluded]
+            ].sum(axis=0)
             values[rows] = _rarity(self._counts[rows], counted)
         return Features(list(self.names), sparse.csr_matrix(values), scaled=True)
 

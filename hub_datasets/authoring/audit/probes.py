@@ -116,16 +116,16 @@ def run_probes(
     folds = assign_folds(groups.codes, seed)
     # Features of a caption are computed once, but for rarity, which depends on its fold.
     captions = list(dict.fromkeys(caption for pair in pairs for caption in (pair.positive, pair.negative)))
-    place = {caption: number for number, caption in enumerate(captions)}
-    rows = np.array([[place[pair.positive], place[pair.negative]] for pair in pairs])
+    row_of = {caption: number for number, caption in enumerate(captions)}
+    rows = np.array([[row_of[pair.positive], row_of[pair.negative]] for pair in pairs])
     counted: dict[str, _Sides] = {}
     texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
     rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
     for name in only:
         parts = [part for part in _COUNTED if name in (part, "all")]
         counted |= {part: _sides(_COUNTED[part](captions), rows) for part in parts if part not in counted}
-        chosen = [counted[part] for part in parts]
-        yield name, *_hold_out(pairs, chosen, rarity if name in ("rarity", "all") else None, folds, seed)
+        features = [counted[part] for part in parts]
+        yield name, *_hold_out(pairs, features, rarity if name in ("rarity", "all") else None, folds, seed)
 
 
 class _Sides(NamedTuple):
@@ -142,9 +142,9 @@ def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
     positive, negative = features.values[rows[:, 0]], features.values[rows[:, 1]]
     differing = (positive - negative).tocsc()
     differing.eliminate_zeros()
-    kept = np.flatnonzero(np.diff(differing.indptr) > 1)
-    names = [features.names[column] for column in kept]
-    return _Sides(names, positive[:, kept], negative[:, kept], np.full(len(kept), features.scaled))
+    columns = np.flatnonzero(np.diff(differing.indptr) > 1)
+    names = [features.names[column] for column in columns]
+    return _Sides(names, positive[:, columns], negative[:, columns], np.full(len(columns), features.scaled))
 
 
 def _hold_out(
@@ -156,10 +156,10 @@ def _hold_out(
     for fold in range(FOLDS):
         sides = _with_rarity(counted, rarity, fold, n)
         names, differences, held = sides.names, sides.positive - sides.negative, folds == fold
-        weight, told = _fit(differences[~held], sides.scaled, seed)
+        weight, scaled_weight = _fit(differences[~held], sides.scaled, seed)
         scores[held, 0] = sides.positive[held] @ weight
         scores[held, 1] = sides.negative[held] @ weight
-        weights.append(told)
+        weights.append(scaled_weight)
         contributions.append((differences[held] @ sparse.diags(weight)).tocsr())
     order = np.concatenate([np.flatnonzero(folds == fold) for fold in range(FOLDS)])
     table: Matrix = sparse.vstack(contributions, format="csc")
@@ -192,13 +192,13 @@ def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDA
     if not differences.nnz:
         return np.zeros(len(scale)), np.zeros(len(scale))
     coin = np.random.default_rng(seed).permutation(np.arange(differences.shape[0]) % 2) * 2 - 1
-    seen: Matrix = (sparse.diags(coin.astype(np.float64)) @ differences @ sparse.diags(1 / scale)).tocsr()
-    seen.eliminate_zeros()
+    inputs: Matrix = (sparse.diags(coin.astype(np.float64)) @ differences @ sparse.diags(1 / scale)).tocsr()
+    inputs.eliminate_zeros()
     # The dual is faster, as there are more n-grams than pairs.
     model = LogisticRegression(
         C=0.1, fit_intercept=False, solver="liblinear", dual=True, tol=0.01, max_iter=1000, random_state=0
     )
-    weight = model.fit(seen, coin).coef_[0]
+    weight = model.fit(inputs, coin).coef_[0]
     return weight / scale, weight
 
 
@@ -217,7 +217,7 @@ def _most_telling(
     pairs with distinct captions, the strongest first.
     """
     sizes = np.asarray(abs(contributions).sum(axis=0)).ravel()
-    found = []
+    features = []
     for column in np.argsort(-sizes, kind="stable")[:_FEATURES_TOLD]:
         values = contributions[:, column].toarray().ravel()
         differs = values != 0
@@ -231,6 +231,6 @@ def _most_telling(
             {"id": pair.id, "positive": pair.positive, "negative": pair.negative}
             for pair in list(shown.values())[:_EXAMPLES]
         ]
-        told = {"feature": names[column], "weight": float(weights[column]), "differs": float(differs.mean())}
-        found.append(told | {"right": float((values[differs] > 0).mean()), "examples": examples})
-    return found
+        feature = {"feature": names[column], "weight": float(weights[column]), "differs": float(differs.mean())}
+        features.append(feature | {"right": float((values[differs] > 0).mean()), "examples": examples})
+    return features

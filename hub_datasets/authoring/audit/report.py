@@ -113,19 +113,19 @@ def print_audit(record: Record) -> None:
     normalised = record.get("normalised")
     rows = []
     for name, scorer in record["scorers"].items():
-        category, part = _highest(scorer)
+        category, figures = _highest(scorer)
         cells = [f"{percent(scorer['accuracy'])} %", interval(scorer["accuracy_interval"])]
         cells.append(f"{percent(scorer['tie_rate'])} %")
         if normalised is not None:
             cells.append(f"{percent(normalised[name]['accuracy'])} %" if name in normalised else "–")
-        rows.append([_label(name, scorer), *cells, f"{category}: {percent(part['accuracy'])} %"])
+        rows.append([_label(name, scorer), *cells, f"{category}: {percent(figures['accuracy'])} %"])
     columns = ["all", "interval", "ties", *(["normalised"] if normalised is not None else []), "highest category"]
     title = f"{record['dataset']}: right without the image"
     lines = [line.replace("`", "").replace("**", "") for line in _feature_lines(record, shown=1, examples=False)]
     lines += [
-        f"- {kind.replace('_', ' ')}: {found['pairs']:,} pairs ({MEANINGS[kind]})"
-        for kind, found in record["degenerate"].items()
-        if found["pairs"]
+        f"- {kind.replace('_', ' ')}: {degenerate['pairs']:,} pairs ({MEANINGS[kind]})"
+        for kind, degenerate in record["degenerate"].items()
+        if degenerate["pairs"]
     ]
     table = documents.simple_table(["scorer", *columns], rows, title=title, numbers=True)
     documents.print_tables([_verdict(record), table, *lines])
@@ -135,12 +135,16 @@ def to_summary(record: Record) -> dict[str, Any]:
     """The small record that is kept next to a card; its layout is in `summaries.read_audit`."""
     small = {"pairs": record["pairs"], "categories": record["categories"]}
     small["confidence"] = record["settings"]["confidence"]
-    small["degenerate"] = {kind: found["pairs"] for kind, found in record["degenerate"].items()}
+    small["degenerate"] = {kind: degenerate["pairs"] for kind, degenerate in record["degenerate"].items()}
     for key in ("scorers", "normalised"):
         if key in record:
             small[key] = {
                 name: {"kind": scorer["kind"], **_rounded(scorer)}
-                | {"per_category": {category: _rounded(part) for category, part in scorer["per_category"].items()}}
+                | {
+                    "per_category": {
+                        category: _rounded(figures) for category, figures in scorer["per_category"].items()
+                    }
+                }
                 for name, scorer in record[key].items()
             }
     return small
@@ -178,18 +182,18 @@ def write_card(card: Path, record: Record) -> list[Path]:
 
 def _with_section(card: str, name: str, section: str, path: str) -> str:
     start, end = f"<!-- audit {name} -->", f"<!-- /audit {name} -->"
-    head, found, rest = card.partition(start)
-    if card.count(start) != card.count(end) or card.count(start) > 1 or (found and end not in rest):
+    head, marker, rest = card.partition(start)
+    if card.count(start) != card.count(end) or card.count(start) > 1 or (marker and end not in rest):
         raise DataError(
             f"{path} must have {start} and {end} once each, in this order, or neither; correct or remove them"
         )
     block = f"{start}\n{section}{end}"
-    if found:
+    if marker:
         return head + block + rest.partition(end)[2]
     last = card.rfind("<!-- /audit ")
     if last >= 0:
-        place = card.index("-->", last) + len("-->")
-        return f"{card[:place]}\n\n{block}{card[place:]}"
+        end_of_last = card.index("-->", last) + len("-->")
+        return f"{card[:end_of_last]}\n\n{block}{card[end_of_last:]}"
     if f"\n{_HEADING}\n" in card:
         head, _, rest = card.partition(f"\n{_HEADING}\n")
         return f"{head}\n{_HEADING}\n\n{block}\n{rest}"
@@ -206,8 +210,8 @@ def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> do
     for name, scorer in record[key].items():
         cells = [_label(name, scorer), accuracy(scorer), percent(scorer["tie_rate"])]
         if many:
-            highest, part = _highest(scorer)
-            cells.append(f"{highest} {percent(part['accuracy'])}")
+            highest, figures = _highest(scorer)
+            cells.append(f"{highest} {percent(figures['accuracy'])}")
         elif names:
             cells += [percent(scorer["per_category"][category]["accuracy"]) for category in categories]
         rows.append(cells)
@@ -216,9 +220,9 @@ def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> do
 
 def _degenerate_table(record: Record, title: str = "") -> documents.Table:
     rows = []
-    for kind, found in record["degenerate"].items():
-        ids = ", ".join(f"`{id}`" for id in found["examples"][:_SHOWN])
-        rows.append([kind.replace("_", " "), f"{found['pairs']:,}", MEANINGS[kind], ids])
+    for kind, degenerate in record["degenerate"].items():
+        ids = ", ".join(f"`{id}`" for id in degenerate["examples"][:_SHOWN])
+        rows.append([kind.replace("_", " "), f"{degenerate['pairs']:,}", MEANINGS[kind], ids])
     return documents.simple_table(["finding", "pairs", "meaning", "such as"], rows, title=title)
 
 
@@ -230,12 +234,14 @@ def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True
         if not told:
             continue
         features = "; ".join(
-            f"{_code(each['feature'])} speaks for the {'positive caption' if each['weight'] > 0 else 'negative'} "
-            f"(weight {each['weight']:+.2f}, differs in {percent(each['differs'])} % of the pairs, is right in "
-            f"{percent(each['right'])} % of these)"
-            for each in told
+            f"{_code(feature['feature'])} speaks for the {'positive caption' if feature['weight'] > 0 else 'negative'} "
+            f"(weight {feature['weight']:+.2f}, differs in {percent(feature['differs'])} % of the pairs, is right in "
+            f"{percent(feature['right'])} % of these)"
+            for feature in told
         )
-        pairs = "; ".join(f"{_code(each['positive'])} / {_code(each['negative'])}" for each in told[0]["examples"])
+        pairs = "; ".join(
+            f"{_code(feature['positive'])} / {_code(feature['negative'])}" for feature in told[0]["examples"]
+        )
         suffix = f". The first in {pairs}" if examples else ""
         lines.append(f"- **{documents.in_a_line(_label(name, scorer))}**: {features}{suffix}")
     return lines
@@ -267,10 +273,10 @@ def _highest(scorer: Record) -> tuple[str, Record]:
     return max(scorer["per_category"].items(), key=lambda item: item[1]["accuracy"])
 
 
-def _rounded(part: Record) -> dict[str, Any]:
-    low, high = part["accuracy_interval"]
-    rounded = [round(value, 4) for value in (part["accuracy"], low, high, part["tie_rate"])]
-    return {"accuracy": rounded[0], "interval": rounded[1:3], "tie_rate": rounded[3], "n": part["n"]}
+def _rounded(figures: Record) -> dict[str, Any]:
+    low, high = figures["accuracy_interval"]
+    rounded = [round(value, 4) for value in (figures["accuracy"], low, high, figures["tie_rate"])]
+    return {"accuracy": rounded[0], "interval": rounded[1:3], "tie_rate": rounded[3], "n": figures["n"]}
 
 
 def accuracy(part: Record) -> str:

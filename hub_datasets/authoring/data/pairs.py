@@ -81,9 +81,9 @@ def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> I
     `prefixed` with the task, for which `has_pairs` holds.
     """
     true_ones = task.positives or captions
-    places = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
-    for number, (right, wrong) in enumerate(places):
-        suffix = f"#{number}" if len(places) > 1 else ""
+    cells = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
+    for number, (right, wrong) in enumerate(cells):
+        suffix = f"#{number}" if len(cells) > 1 else ""
         yield (f"{task.name}/" if prefixed else "") + example + suffix, right, wrong
 
 
@@ -103,16 +103,19 @@ def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
 def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Iterator[Pair]:
     from ...core.examples import load_examples
 
-    found = load_examples(reference, data_dir=data_dir, options=options, needs_images=False)
-    usable = [data for data in found if has_pairs(data.task)]
-    others = [data.task.name for data in found if not has_pairs(data.task)]
+    tasks = load_examples(reference, data_dir=data_dir, options=options, needs_images=False)
+    usable = [data for data in tasks if has_pairs(data.task)]
+    without_pairs = [data.task.name for data in tasks if not has_pairs(data.task)]
     if not usable:
         raise DataError(
-            f"{reference} has no pairs of a caption and a hard negative of one image: {', '.join(others)} "
-            f"{'asks' if len(others) == 1 else 'ask'} something else, which cannot be answered from one caption alone"
+            f"{reference} has no pairs of a caption and a hard negative of one image: {', '.join(without_pairs)} "
+            f"{'asks' if len(without_pairs) == 1 else 'ask'} something else, which cannot be answered from one caption "
+            "alone"
         )
-    if others:
-        warnings.warn(f"{reference}: left out, as they have no pairs: {', '.join(others)}", UserWarning, stacklevel=3)
+    if without_pairs:
+        warnings.warn(
+            f"{reference}: left out, as they have no pairs: {', '.join(without_pairs)}", UserWarning, stacklevel=3
+        )
     for data in usable:
         yield from task_pairs(data, prefixed=len(usable) > 1)
 

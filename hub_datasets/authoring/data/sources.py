@@ -60,18 +60,18 @@ def read_captions(
     text = adopt(str(reference))
     keep = None if images is None else Path(images)
     if text.partition("/")[0] in benchmark_names() or (Path(text).expanduser() / BUILD_FILE).is_file():
-        found = _benchmark_captions(text, data_dir, keep)
+        stream = _benchmark_captions(text, data_dir, keep)
     else:
         options = {} if split is None else {"split": split}
         pictures = "first" if keep else "skip"
         tables = read_tables(text, _FIELDS, ("caption",), columns or {}, pictures=pictures, options=options)
-        found = (each for table in tables for each in _table_captions(table, keep, in_folder=len(tables) > 1))
+        stream = (each for table in tables for each in _table_captions(table, keep, in_folder=len(tables) > 1))
         if tables[0].is_made:  # one row for each candidate of a caption
             rows: dict[tuple[str, str], Captioned] = {}
-            for row in found:
+            for row in stream:
                 rows.setdefault((row.image, row.caption), row)
-            found = iter(rows.values())
-    captions = list(itertools.islice(found, limit))
+            stream = iter(rows.values())
+    captions = list(itertools.islice(stream, limit))
     check_rows(text, captions)
     return captions
 
@@ -104,11 +104,11 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
     from ...core.examples import load_examples
 
     types = ("matching", "retrieval")
-    found = load_examples(reference, task_types=types, data_dir=data_dir, needs_images=keep is not None)
-    usable = [data for data in found if len(data.task.images) == 1]
+    tasks = load_examples(reference, task_types=types, data_dir=data_dir, needs_images=keep is not None)
+    usable = [data for data in tasks if len(data.task.images) == 1]
     if not usable:
         raise DataError(f"{reference} has no captions of one image each; name another part of it")
-    seen: set[tuple[str, str]] = set()
+    yielded: set[tuple[str, str]] = set()
     for data in usable:
         # A retrieval task has positive captions alone.
         positives = data.task.positives
@@ -118,8 +118,8 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
             if keep and key:
                 image = keep_image(data.image_bytes(key), image, keep)
             for number, caption in enumerate(example.captions[:positives]):
-                if (key, caption) not in seen:
-                    seen.add((key, caption))
+                if (key, caption) not in yielded:
+                    yielded.add((key, caption))
                     yield Captioned(f"{data.task.name}/{example.id}" + (f"#{number}" if number else ""), image, caption)
 
 

@@ -117,21 +117,21 @@ class Table:
             DataError: something else than captions; the message names the row.
         """
         value = self.value(row, field)
-        place = f"{self.source}: row {key}"
+        row_name = f"{self.source}: row {key}"
         if parse_lists and isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
             try:
                 value = ast.literal_eval(value)
             except (ValueError, SyntaxError) as error:
                 if value[1:2] in ("'", '"'):
-                    message = f"{place} has a list that cannot be read, {value[:60]!r}; correct or remove it"
+                    message = f"{row_name} has a list that cannot be read, {value[:60]!r}; correct or remove it"
                     raise DataError(message) from error
         values: Sequence[Any] = value if isinstance(value, list) and (value or not required) else [value]
         if not required:
-            values = [each for each in values if each is not None and each == each and str(each).strip()]
-        for each in values:
-            if not isinstance(each, str) or not each.strip():
+            values = [text for text in values if text is not None and text == text and str(text).strip()]
+        for text in values:
+            if not isinstance(text, str) or not text.strip():
                 raise DataError(
-                    f"{place} has {each!r} in {self.columns[field]!r}, where a caption belongs; correct or remove it"
+                    f"{row_name} has {text!r} in {self.columns[field]!r}, where a caption belongs; correct or remove it"
                 )
         return tuple(values)
 
@@ -171,8 +171,8 @@ def read_tables(
     for path in _find_tables(Path(reference).expanduser()):
         rows: Sequence[Keyed] = read_rows(path)
         rows = hard_negatives(str(path), rows) if "negative" in fields else rows
-        found = list(dict.fromkeys(column for _, row in rows for column in row))
-        tables.append(Table(str(path), path.stem, rows, choose(str(path), found), path.parent))
+        names = list(dict.fromkeys(column for _, row in rows for column in row))
+        tables.append(Table(str(path), path.stem, rows, choose(str(path), names), path.parent))
     return tables
 
 
@@ -189,16 +189,16 @@ def _find_tables(path: Path) -> list[Path]:
             f"a file ({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
             + (f". Did you mean {close[0]!r}?" if close else "")
         )
-    if made := made_table(path):
-        return [made]
-    found = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
-    found = found or [file for file in list_files(path) if file.suffix.lower() in SUFFIXES]
-    if not found:
+    if table := made_table(path):
+        return [table]
+    tables = [path / name for name in METADATA_FILES if (path / name).is_file()][:1]
+    tables = tables or [file for file in list_files(path) if file.suffix.lower() in SUFFIXES]
+    if not tables:
         raise DataError(
             f"the folder {path} has no {', '.join(METADATA_FILES)} for its images and no other table "
             f"({', '.join(SUFFIXES)})"
         )
-    return found
+    return tables
 
 
 def read_rows(path: Path) -> list[Keyed]:
@@ -238,16 +238,16 @@ def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
             an `id` comes twice; the message names the row.
     """
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
-    found = []
+    records = []
     for key, row in read_rows(Path(path)):
         values = {**kind._field_defaults, **row}
         for name, type_ in types.items():
             if not isinstance(values.get(name), type_):
                 raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")
-        found.append(kind._make(values[name] for name in types))
-    if found:
-        check_rows(str(path), [[value for value in record if isinstance(value, str)] for record in found])
-    return found
+        records.append(kind._make(values[name] for name in types))
+    if records:
+        check_rows(str(path), [[value for value in record if isinstance(value, str)] for record in records])
+    return records
 
 
 def write_rows(rows: Iterable[Any], path: Path) -> None:
@@ -284,21 +284,21 @@ def choose_columns(
     for column in columns.values():
         if column not in found:
             raise DataError(f"{source} has no column {column!r}; it has {', '.join(found)}")
-    chosen = dict(columns)
+    column_of = dict(columns)
     for field in fields:
         names = list(COLUMNS[field])
         if field == "image":
             names.sort(key=lambda name: (name in pictures) != pictures_first)
-        free = [name for name in names if name in found and name not in chosen.values()]
-        if free and field not in chosen:
-            chosen[field] = free[0]
-    lacking = [field for field in required if field not in chosen]
+        free = [name for name in names if name in found and name not in column_of.values()]
+        if free and field not in column_of:
+            column_of[field] = free[0]
+    lacking = [field for field in required if field not in column_of]
     if lacking:
         raise DataError(
             f"{source} has the columns {', '.join(found)}, and none is known to be the {' or the '.join(lacking)}; say "
             f"which it is, as in --column {lacking[0]}={next(iter(found))}"
         )
-    return chosen
+    return column_of
 
 
 def hub_name(reference: str) -> tuple[str, str | None]:
@@ -352,15 +352,15 @@ def _hub_table(
         if loaded.features is None:  # of files whose first rows say it
             loaded = loaded._resolve_features()
     of_images = {name for name, feature in loaded.features.items() if isinstance(feature, datasets.Image)}
-    chosen = choose(reference, loaded.column_names, pictures=of_images, pictures_first=pictures == "first")
-    if pictures == "skip" and chosen.get("image") in of_images:
-        del chosen["image"]
-    loaded = loaded.select_columns(list(dict.fromkeys(chosen.values())))
-    if chosen.get("image") in of_images:
-        loaded = loaded.cast_column(chosen["image"], datasets.Image(decode=False))
+    column_of = choose(reference, loaded.column_names, pictures=of_images, pictures_first=pictures == "first")
+    if pictures == "skip" and column_of.get("image") in of_images:
+        del column_of["image"]
+    loaded = loaded.select_columns(list(dict.fromkeys(column_of.values())))
+    if column_of.get("image") in of_images:
+        loaded = loaded.cast_column(column_of["image"], datasets.Image(decode=False))
 
     def streamed() -> Iterator[Keyed]:
         with data_errors(reference):
             yield from ((str(number), row) for number, row in enumerate(loaded))
 
-    return Table(reference, config or repo.partition("/")[2], streamed(), chosen)
+    return Table(reference, config or repo.partition("/")[2], streamed(), column_of)

@@ -60,13 +60,15 @@ def check(kind: str, caption: str, candidate: str, old: Sequence[str] = (), new:
     if before.lower == after.lower or before.content == after.content:
         raise Rejected("same as the caption")
     form = kind if kind.startswith("positive") else kind.partition("_")[0]
-    concepts, wanted = [split(concept).content for concept in old], split(new).content
+    concepts, new_words = [split(concept).content for concept in old], split(new).content
     if form in ("swap", "positive_swap"):
         _check_swap(kind, before.content, after.content, concepts)
     elif form == "add":
-        _check_added(before.content, after.content, wanted, len(wanted) + _SLACK[kind] if wanted else _MOST_NEW_WORDS)
+        _check_added(
+            before.content, after.content, new_words, len(new_words) + _SLACK[kind] if new_words else _MOST_NEW_WORDS
+        )
     else:
-        _check_replaced(form, before.content, after.content, concepts, wanted)
+        _check_replaced(form, before.content, after.content, concepts, new_words)
     changed = Counter(word for word in before.lower if word in FOLLOWING)
     changed.subtract(word for word in after.lower if word in FOLLOWING)
     allowed = _MOST_FOLLOWING + len(FOLLOWING & set(split(new).lower))
@@ -124,7 +126,7 @@ def _check_added(before: list[str], after: list[str], wanted: list[str], most: i
 
 def _check_wanted(wanted: list[str], filler: list[str]) -> None:
     """Reject a change without the new concept in some form: stand, standing."""
-    if wanted and not any(word[:3] == each[:3] for word in wanted for each in filler):
+    if wanted and not any(word[:3] == word_of_filler[:3] for word in wanted for word_of_filler in filler):
         raise Rejected("wrong kind", f"{' '.join(wanted)!r} was to be put in, {' '.join(filler)!r} was")
 
 
@@ -154,7 +156,7 @@ def _exchanges(
     first, last = count_shared(before, after)
     old, new = before[first : len(before) - last], after[first : len(after) - last]
     for length in range(1, len(old)):
-        for other in range(1, len(old) - length + 1):
-            left, between, right = old[:length], old[length : len(old) - other], old[len(old) - other :]
+        for start in range(1, len(old) - length + 1):
+            left, between, right = old[:length], old[length : len(old) - start], old[len(old) - start :]
             if [*right, *between, *left] == new:
                 yield left, between, right

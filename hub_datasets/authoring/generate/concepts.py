@@ -42,18 +42,18 @@ def locatable(caption: str, concepts: Sequence[str], part: str) -> list[str]:
     located = []
     for concept in concepts:
         words = split(concept)
-        places = [
+        spans = [
             (before.spans[at][0], before.spans[at + len(words.lower) - 1][1]) for at in find(before.lower, words.lower)
         ]
-        is_part = any(_is_part(part, tagged, *place) for place in places)
+        is_part = any(_is_part(part, tagged, *span) for span in spans)
         if is_part and words.content and len(words.lower) <= MOST_CONCEPT_WORDS:
             located.append(" ".join(concept.split()))
     return list(dict.fromkeys(located))
 
 
 def _is_part(part: str, tagged: Tagged, start: int, end: int) -> bool:
-    inside = [place for place, span in enumerate(tagged.spans) if start <= span[0] and span[1] <= end]
-    if any(tagged.tags[place] in _PARTS[part] for place in inside):
+    inside = [index for index, span in enumerate(tagged.spans) if start <= span[0] and span[1] <= end]
+    if any(tagged.tags[index] in _PARTS[part] for index in inside):
         return True
     if part != "att" or not inside or tagged.tags[inside[-1]] != "NN":
         return False

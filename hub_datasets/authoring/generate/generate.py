@@ -139,11 +139,11 @@ def plan(
         except Rejected:
             continue
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
-        for place, step in enumerate(prompt_set.steps(kind)):
+        for number, step in enumerate(prompt_set.steps(kind)):
             prompt = prompt_set.prompt(step)
             if prompt.temperature > 0:
                 more += tries - 1
-            elif place == 0:
+            elif number == 0:
                 if (step, item.caption) in asked:  # by then the journal has the answer
                     continue
                 asked.add((step, item.caption))
@@ -212,10 +212,10 @@ def generate(
         try:
             with Progress(console=console, disable=not console.is_terminal) as bar:
                 task = bar.add_task("candidates", total=len(jobs))
-                made = _run(make, jobs, concurrency, lambda: bar.advance(task), asker.stop)
+                outcomes = _run(make, jobs, concurrency, lambda: bar.advance(task), asker.stop)
         except Stopped:
             raise asker.failure or Stopped from None
-        return _write_report(captions, list(zip(jobs, made, strict=True)), model.name, out, asker.usage)
+        return _write_report(captions, list(zip(jobs, outcomes, strict=True)), model.name, out, asker.usage)
 
 
 def generate_by_rule(
@@ -236,15 +236,15 @@ def generate_by_rule(
     source = "rules"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
-    made: list[tuple[Job, Candidate | Rejected]] = []
-    for place, item in enumerate(captions):
-        for kind, found in by_kind.items():
-            for number, outcome in enumerate(found[place]):
+    outcomes: list[tuple[Job, Candidate | Rejected]] = []
+    for row, item in enumerate(captions):
+        for kind, candidates in by_kind.items():
+            for number, outcome in enumerate(candidates[row]):
                 job = Job(item, kind, number)
-                made.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
+                outcomes.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
     out = Path(out)
     with alone_in(out):
-        return _write_report(captions, made, source, out)
+        return _write_report(captions, outcomes, source, out)
 
 
 def _make(
@@ -266,12 +266,12 @@ def _make(
     else:
         locate, think, compose = steps
         located = ask(locate)["concepts"]
-        found = locatable(caption, located, "obj" if kind.startswith("add") else kind.removeprefix("replace_"))
-        if not found and located:
+        concepts = locatable(caption, located, "obj" if kind.startswith("add") else kind.removeprefix("replace_"))
+        if not concepts and located:
             raise Rejected("wrong kind", f"located were {', '.join(located)[:60]}")
-        if not found:
+        if not concepts:
             raise Rejected("not possible", "nothing to change was located")
-        concept = found[int(rng.integers(len(found)))]
+        concept = concepts[int(rng.integers(len(concepts)))]
         new, seed = "", int(rng.integers(_SEEDS))
         for attempt in range(tries):
             try:
@@ -294,13 +294,13 @@ def _run(
     stop: Callable[[], None],
 ) -> list[Candidate | Rejected]:
     """The outcomes of the jobs, in their order, with so many jobs at once."""
-    made = []
+    outcomes = []
     with ThreadPoolExecutor(concurrency) as pool:
         waiting: deque[Future[Candidate | Rejected]] = deque()
         try:
             for job in [*jobs, None]:
                 while waiting and (job is None or len(waiting) >= _WINDOW * concurrency):
-                    made.append(waiting.popleft().result())
+                    outcomes.append(waiting.popleft().result())
                     advance()
                 if job is not None:
                     waiting.append(pool.submit(make, job))
@@ -309,7 +309,7 @@ def _run(
             stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return made
+    return outcomes
 
 
 def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Candidate:
@@ -342,7 +342,8 @@ def _write_report(
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     write_rows(
-        (each._replace(image=relative_image(each.image, out)) for each in report.candidates), out / CANDIDATES_FILE
+        (candidate._replace(image=relative_image(candidate.image, out)) for candidate in report.candidates),
+        out / CANDIDATES_FILE,
     )
     return report
 
@@ -385,7 +386,7 @@ def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
 
 def print_report(report: Report) -> None:
     """Print a table of made and rejected candidates, and the requests."""
-    reasons = [reason for reason in REASONS if any(own[reason] for own in report.rejected.values())]
+    reasons = [reason for reason in REASONS if any(counter[reason] for counter in report.rejected.values())]
     counts = {kind: [report.made[kind], *map(report.rejected[kind].__getitem__, reasons)] for kind in report.kinds}
     title = f"Candidates of {report.captions:,} captions by {report.source}"
     parts: list[Part] = [_counts_table(title, ("kind", "made", *reasons), counts)]
@@ -400,5 +401,5 @@ def print_report(report: Report) -> None:
 def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
     """A table of the numbers of each kind, and of their sums."""
     sums = [sum(column) for column in zip(*counts.values(), strict=True)]
-    rows = [[name, *map("{:,}".format, numbers)] for name, numbers in (*counts.items(), ("all", sums))]
+    rows = [[name, *map("{:,}".format, counted)] for name, counted in (*counts.items(), ("all", sums))]
     return simple_table(headings, [*rows[:-1], None, rows[-1]], title=title, numbers=True)

@@ -90,10 +90,18 @@ def _message(lines: list[str]) -> Messages:
 
 def _task(kind: str) -> str:
     facts, form = _KINDS[kind], kind.partition("_")[0]
-    steps = [f"{number}. {each}" for number, each in enumerate(facts["steps"], 1)]
-    wanted = [f"{number}. {each}" for number, each in enumerate(FACTS["requirements"][form], 1)]
+    steps = [f"{number}. {sentence}" for number, sentence in enumerate(facts["steps"], 1)]
+    requirements = [f"{number}. {sentence}" for number, sentence in enumerate(FACTS["requirements"][form], 1)]
     return "\n".join(
-        ["A sentence describes a scene. Your task:", *steps, "", "Three requirements:", *wanted, "", "Some examples:"]
+        [
+            "A sentence describes a scene. Your task:",
+            *steps,
+            "",
+            "Three requirements:",
+            *requirements,
+            "",
+            "Some examples:",
+        ]
     )
 
 
@@ -124,12 +132,12 @@ def _first_line(text: str, label: str) -> str:
 def _read_list(text: str) -> list[str]:
     match = re.search(r"\[[^\[\]]*\]", text)
     try:
-        found = ast.literal_eval(match[0]) if match else None
+        texts = ast.literal_eval(match[0]) if match else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        texts = None
+    if not isinstance(texts, list) or not all(isinstance(text_in_list, str) for text_in_list in texts):
         raise Rejected("missing field", f"expected a list such as ['cat', 'mat'], and got {text[:60]!r}")
-    return found
+    return texts
 
 
 def _read_swap(text: str, labels: list[str]) -> dict[str, Any]:
@@ -138,8 +146,8 @@ def _read_swap(text: str, labels: list[str]) -> dict[str, Any]:
         raise Rejected("missing field", f"expected Yes or No, and got {text[:60]!r}")
     if answer[1].lower() == "no":
         raise Rejected("not possible", "by the model")
-    found = {label: re.search(rf"^{re.escape(label)}:[ \t]*(.+)$", text, re.MULTILINE) for label in labels[2:]}
-    lines = [match[1].strip() if match else "" for match in found.values()]
+    matches = {label: re.search(rf"^{re.escape(label)}:[ \t]*(.+)$", text, re.MULTILINE) for label in labels[2:]}
+    lines = [match[1].strip() if match else "" for match in matches.values()]
     parts = [part.strip(" \"'") for part in lines[0].split(",")]
     if not lines[1] or len(parts) != 2 or not all(parts):
         raise Rejected("missing field", f"expected two parts and an output, and got {text[:60]!r}")

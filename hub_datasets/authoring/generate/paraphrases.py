@@ -92,8 +92,8 @@ class _Words(NamedTuple):
         if self.tagged.text.upper() == self.tagged.text:
             return False
         capitals = [
-            words[place][0].isupper() and words[place].lower() != "tv"
-            for place in range(start, min(end + 1, len(words)))
+            words[index][0].isupper() and words[index].lower() != "tv"
+            for index in range(start, min(end + 1, len(words)))
         ]
         within = capitals[: end - start]
         return any(within[1:] if start == 0 else within) or (within[0] and capitals[-1] and len(capitals) > end - start)
@@ -125,15 +125,15 @@ def _is_allowed(words: _Words, at: int, end: int, rule: _Rule) -> bool:
     if rest & _BESIDE.get(" ".join(rule.old), frozenset()):
         return False
     if "noun" in guard:
-        around = [tags[place] if 0 <= place < len(tags) else "" for place in (at - 1, end)]
+        around = [tags[index] if 0 <= index < len(tags) else "" for index in (at - 1, end)]
         return tags[at] in _NOUNS and not {*_NOUNS, "POS"} & {*around} and words.lower.count(rule.old[0]) == 1
     if "adjective" in guard:
         return tags[at] == "JJ" and words.matches(end, "NN NNS JJ VBN ,")
     if "opening" in guard and any(name.startswith(_BEFORE_OPENING) for name in tags[:at]):
         return False
-    places = {"previous": at - 1, "next": end, "subject": words.subject(at), "object": words.object(end)}
+    index_of = {"previous": at - 1, "next": end, "subject": words.subject(at), "object": words.object(end)}
     return all(
-        (name not in guard or words.matches(place, guard[name]))
-        and not (f"not {name}" in guard and words.matches(place, guard[f"not {name}"]))
-        for name, place in places.items()
+        (name not in guard or words.matches(index, guard[name]))
+        and not (f"not {name}" in guard and words.matches(index, guard[f"not {name}"]))
+        for name, index in index_of.items()
     )

@@ -97,10 +97,10 @@ class JsonPrompts:
         for field, kind in fields.items():
             value: Any = answer.get(field)
             texts = value if isinstance(value, list) else [value] * (kind is str)
-            if not isinstance(value, kind) or not all(isinstance(each, str) for each in texts):
+            if not isinstance(value, kind) or not all(isinstance(concept, str) for concept in texts):
                 raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
-            for each in texts:
-                check_signs(each)
+            for concept in texts:
+                check_signs(concept)
         return {field: answer[field] for field in fields}
 
 

@@ -66,8 +66,8 @@ def make_by_rule(kind: str, captions: Sequence[str], seed: int = 0, *, most: int
     check_known("kind of candidates", [kind], RULE_KINDS)
     if most < 1:
         raise ScoresError(f"most is {most}; expected at least 1 candidate of a caption")
-    made = _make(kind, captions, seed, most)
-    return [_checked(kind, caption, candidates) for caption, candidates in zip(captions, made, strict=True)]
+    unchecked = _make(kind, captions, seed, most)
+    return [_checked(kind, caption, candidates) for caption, candidates in zip(captions, unchecked, strict=True)]
 
 
 def _make(kind: str, captions: Sequence[str], seed: int, most: int) -> list[list[_Made]]:
@@ -88,13 +88,16 @@ def _make(kind: str, captions: Sequence[str], seed: int, most: int) -> list[list
         return [
             [
                 (adapt_articles(text, caption), detail)
-                for text, detail in made
+                for text, detail in results
                 if _directions(text) == _directions(caption)
             ]
-            for made, caption in zip(swapped, captions, strict=True)
+            for results, caption in zip(swapped, captions, strict=True)
         ]
     if kind == "negate":
-        groups = ({each: negations(tagged, each) for each in NEGATIONS} for tagged in all_tagged)
+        groups = (
+            {kind_of_negation: negations(tagged, kind_of_negation) for kind_of_negation in NEGATIONS}
+            for tagged in all_tagged
+        )
         return _draw("{} negated", "negate", groups, captions, seed, most)
     rule, texts = {
         "add_obj": ("an object added", partial(_add_objects, _in_use(OBJECTS, captions))),
@@ -102,12 +105,12 @@ def _make(kind: str, captions: Sequence[str], seed: int, most: int) -> list[list
         "positive_replace": ("a synonym", _paraphrase),
         "positive_swap": ("order around 'and'", _swap_joined),
     }[kind]
-    made = []
+    results = []
     for tagged in all_tagged:
         candidates = list(dict(texts(tagged)).items())
         order = caption_rng(seed, kind, tagged.text).permutation(len(candidates))[:most]
-        made.append([(candidates[place][0], {"rule": rule, **candidates[place][1]}) for place in order.tolist()])
-    return made
+        results.append([(candidates[index][0], {"rule": rule, **candidates[index][1]}) for index in order.tolist()])
+    return results
 
 
 def _draw(
@@ -119,7 +122,10 @@ def _draw(
     most: int,
 ) -> list[list[_Made]]:
     return [
-        [(each.caption, {"rule": rule.format(each.kind)}) for each in choose(texts, caption, purpose, seed, most)]
+        [
+            (negative.caption, {"rule": rule.format(negative.kind)})
+            for negative in choose(texts, caption, purpose, seed, most)
+        ]
         for texts, caption in zip(groups, captions, strict=True)
     ]
 
@@ -148,11 +154,11 @@ def _in_use(lists: Lists, captions: Sequence[str]) -> Lists:
         for at in range(len(words) - length + 1)
     }
     used = {kind: [term for term in terms if term in grams] for kind, terms in lists.items()}
-    return {kind: found if len(found) > 1 else lists[kind] for kind, found in used.items()}
+    return {kind: terms_used if len(terms_used) > 1 else lists[kind] for kind, terms_used in used.items()}
 
 
 def _directions(caption: str) -> list[tuple[int, str]]:
-    return [(place, word) for place, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
+    return [(index, word) for index, word in enumerate(split(caption).lower) if word in _NO_OBJECTS]
 
 
 def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
@@ -161,10 +167,10 @@ def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
     for first, end in tagged.noun_phrases:
         if words[first] not in ("a", "an", "the", "one"):
             continue
-        place = tagged.spans[end - 1][1]
+        insertion = tagged.spans[end - 1][1]
         for term in itertools.chain.from_iterable(terms for terms in lists.values() if words[end - 1] in terms):
             if term not in words:
-                yield f"{tagged.text[:place]} and {article(term)} {term}{tagged.text[place:]}", {"new": term}
+                yield f"{tagged.text[:insertion]} and {article(term)} {term}{tagged.text[insertion:]}", {"new": term}
 
 
 def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
@@ -175,9 +181,9 @@ def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
             continue
         (start, after), following = tagged.spans[first], tagged.spans[first + 1][0]
         for term in itertools.chain.from_iterable(terms for terms in lists.values() if not set(terms) & set(inside)):
-            own = inside[0] if inside[0] == "the" else article(term)
+            determiner = inside[0] if inside[0] == "the" else article(term)
             rest = f"{tagged.text[after:following]}{term} {tagged.text[following:]}"
-            yield tagged.text[:start] + own + rest, {"new": term}
+            yield tagged.text[:start] + determiner + rest, {"new": term}
 
 
 def _paraphrase(tagged: Tagged) -> Iterator[_Made]:
@@ -190,10 +196,10 @@ def _swap_joined(tagged: Tagged) -> Iterator[_Made]:
     adjectives = [(at, at + 1) for at, name in enumerate(tagged.tags) if name == "JJ"]
     for at, word in enumerate(tagged.words):
         for parts in (tagged.noun_phrases, adjectives) if word.lower() == "and" else ():
-            left = next((part for part in parts if part[1] == at), None)
-            right = next((part for part in parts if part[0] == at + 1), None)
-            if left and right and _means_the_same(tagged, left, right, is_adjective=parts is adjectives):
-                yield adapt_articles(exchange(tagged, left, right), tagged.text), {}
+            first = next((phrase for phrase in parts if phrase[1] == at), None)
+            right = next((phrase for phrase in parts if phrase[0] == at + 1), None)
+            if first and right and _means_the_same(tagged, first, right, is_adjective=parts is adjectives):
+                yield adapt_articles(exchange(tagged, first, right), tagged.text), {}
 
 
 def _means_the_same(tagged: Tagged, left: Span, right: Span, *, is_adjective: bool) -> bool:

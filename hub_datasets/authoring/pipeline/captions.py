@@ -56,27 +56,27 @@ def caption_stages(settings: Settings) -> list[Stage]:
     """Return the stages of a benchmark of captions, in their order."""
     work = settings.work
     captions, candidates = work / "captions" / CAPTIONS_FILE, work / "generate" / CANDIDATES_FILE
-    kept, refined = work / "review" / REVIEWED_FILE, work / "refine" / PAIRS_FILE
+    reviewed, refined = work / "review" / REVIEWED_FILE, work / "refine" / PAIRS_FILE
     audits = (work / "audit" / AUDIT_FILE, work / "final-audit" / AUDIT_FILE)
     journal = work / "review" / f"candidates{JOURNAL_SUFFIX}"
     records = tuple(work / name / STAGE_FILE for name in STAGES[:-1])
     built = (settings.folder / MADE_FILE, settings.repository / BUILD_FILE)
 
     def stage(name: str, do: Any, reads: tuple[Path, ...], *names: str, **options: Any) -> Stage:
-        own = {each: getattr(settings, each) for each in names} | options.pop("settings", {})
-        return Stage(work / name, own, reads, partial(do, settings), **options)
+        depends_on = {setting: getattr(settings, setting) for setting in names} | options.pop("settings", {})
+        return Stage(work / name, depends_on, reads, partial(do, settings), **options)
 
     reading = source_settings(settings)
-    given = {"given": reading["content"]} if settings.given else {}
+    content = {"given": reading["content"]} if settings.given else {}
     generating = ("kinds", "rules", "model", "prompts", "each", "seed")
     refining = ("kinds", "scorer", "learned", "grid", "seed", "fewest_pairs")
     building = ("name", "source", "licence", "copy_images", "max_blind_accuracy")
     return [
         stage("captions", _read, (), settings=reading),
-        stage("generate", _generate, (captions,), *generating, settings=given, keeps=True),
+        stage("generate", _generate, (captions,), *generating, settings=content, keeps=True),
         stage("review", _review, (candidates, journal), "asks_people", "annotators", keeps=True),
-        stage("audit", partial(_audit, kept), (kept,), "name", "seed"),
-        stage("refine", _refine, (kept,), *refining),
+        stage("audit", partial(_audit, reviewed), (reviewed,), "name", "seed"),
+        stage("refine", _refine, (reviewed,), *refining),
         stage("final-audit", partial(_audit, refined), (refined,), "name", "seed"),
         stage(
             "build",
@@ -119,15 +119,15 @@ def stage_captions(settings: Settings) -> list[Captioned]:
 def _read(settings: Settings, folder: Path) -> Result:
     """Read the captions, and copy their images; they are named by hashes of their content."""
     images = folder / IMAGES
-    found = read_captions(settings.source, **settings.reading, images=images)
-    without = [each.id for each in found if Path(each.image).parent != images]
+    captions = read_captions(settings.source, **settings.reading, images=images)
+    without = [each.id for each in captions if Path(each.image).parent != images]
     if without:
         raise DataError(
             f"{settings.source}: {len(without):,} captions have no image file, such as {without[0]!r}; a benchmark "
             "needs one for each: name the column (`column: [image=NAME]` in --config), and download images that have "
             "an address"
         )
-    rows = [each._replace(image=Path(each.image).name) for each in found]
+    rows = [each._replace(image=Path(each.image).name) for each in captions]
     write_rows(rows, folder / CAPTIONS_FILE)
     return {"summary": f"{len(rows):,} captions of {len({row.image for row in rows}):,} images"}
 
@@ -167,13 +167,13 @@ def _take(settings: Settings, captions: Sequence[Captioned], folder: Path) -> Re
         if (image.name, pair.positive) in known:
             texts = (str(image), pair.positive, pair.negative)
             candidates.append(Candidate(pair.id, *texts, pair.category, False, settings.public_source))
-    made = Counter(row.kind for row in candidates)
-    for kind in made:
+    counts = Counter(row.kind for row in candidates)
+    for kind in counts:
         if not re.fullmatch(r"\w+", kind):
             raise DataError(f"{kind!r} cannot name a kind of negatives; use letters, digits and _")
     write_rows(candidates, folder / CANDIDATES_FILE)
     summary = f"{len(candidates):,} pairs of {settings.public_source}"
-    return {"summary": summary, "source": settings.public_source, "made": made, "rejected": {}, "by_model": False}
+    return {"summary": summary, "source": settings.public_source, "made": counts, "rejected": {}, "by_model": False}
 
 
 def _review(settings: Settings, folder: Path) -> Result:
@@ -187,7 +187,7 @@ def _review(settings: Settings, folder: Path) -> Result:
     desk.export(folder / REVIEWED_FILE)
     statuses, standing = count_statuses(desk.results()), desk.standing()
     # The card shows this, so annotators stay anonymous.
-    annotators = {f"annotator {place}": len(own) for place, own in enumerate(standing.values(), 1)}
+    annotators = {f"annotator {number}": len(decisions) for number, decisions in enumerate(standing.values(), 1)}
     people = "1 person" if len(annotators) == 1 else f"{len(annotators)} people"
     return {
         "summary": f"{statuses[KEPT]:,} of {len(candidates):,} candidates kept by {people}",
@@ -237,15 +237,15 @@ def _refine(settings: Settings, folder: Path) -> Result:
     sizes = Counter(pair.category for pair in refined.kept)
     kinds = settings.kinds if not settings.given else dict.fromkeys(pair.category for pair in pairs)
     order = [kind for kind in kinds if sizes[kind] >= settings.fewest_pairs]
-    kept = [pair for kind in order for pair in refined.kept if pair.category == kind]
-    if not kept:
+    large_enough = [pair for kind in order for pair in refined.kept if pair.category == kind]
+    if not large_enough:
         raise DataError(
             f"of {len(pairs):,} pairs the refinement keeps {len(refined.kept):,}, and of no kind "
             f"{settings.fewest_pairs} or more; give more captions, fewer learned rounds or a coarser grid"
         )
-    write_pairs(kept, folder / PAIRS_FILE)
+    write_pairs(large_enough, folder / PAIRS_FILE)
     small = {kind: sizes[kind] for kind in dict.fromkeys(pair.category for pair in pairs) if kind not in order}
-    summary = f"{len(kept):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
+    summary = f"{len(large_enough):,} of {len(pairs):,} pairs kept, of {', '.join(order)}"
     return {"summary": summary, "too_small": small}
 
 
@@ -256,8 +256,8 @@ def _build(settings: Settings, folder: Path) -> Result:
         return json.loads((settings.work / path).read_text(encoding="utf-8"))
 
     after = read(f"final-audit/{AUDIT_FILE}")
-    if found := failures(after, settings.max_blind_accuracy):
-        raise AuditFailed("\n".join(found))
+    if problems := failures(after, settings.max_blind_accuracy):
+        raise AuditFailed("\n".join(problems))
     pairs = _read_kept(settings.work / "refine" / PAIRS_FILE)
     records = {"before": read(f"audit/{AUDIT_FILE}"), "after": after, "refinement": read("refine/report.json")}
     results = {name: read(f"{name}/{STAGE_FILE}")["result"] for name in STAGES[:-1]}

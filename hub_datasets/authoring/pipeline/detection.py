@@ -46,15 +46,15 @@ Row = Mapping[str, Any]
 def detection_stages(settings: Settings) -> list[Stage]:
     """Return the stages, in their order."""
     work = settings.work
-    kept = {name: work / name / KEPT_FILE for name in STAGES}
+    results = {name: work / name / KEPT_FILE for name in STAGES}
     review = {"review": settings.review}
     raters = {"raters": settings.raters}
-    own = {"cross": {"image_model": settings.image_model}, "rate": raters, "boxes": raters}
+    options = {"cross": {"image_model": settings.image_model}, "rate": raters, "boxes": raters}
     steps = [
         Stage(
             work / name,
-            review | own.get(name, {}),
-            (kept[before], work / name / f"{name}{JOURNAL_SUFFIX}"),
+            review | options.get(name, {}),
+            (results[before], work / name / f"{name}{JOURNAL_SUFFIX}"),
             partial(_do_step, name, before, settings),
             keeps=True,
         )
@@ -62,7 +62,9 @@ def detection_stages(settings: Settings) -> list[Stage]:
     ]
     reading = source_settings(settings) | review | {"seed": settings.seed}
     first = Stage(work / "images", reading, (), partial(_read, settings))
-    last = Stage(work / "export", {"name": settings.name}, (kept["check"], kept["boxes"]), partial(_export, settings))
+    last = Stage(
+        work / "export", {"name": settings.name}, (results["check"], results["boxes"]), partial(_export, settings)
+    )
     return [first, *steps, last]
 
 
@@ -82,7 +84,7 @@ def _read(settings: Settings, folder: Path) -> Result:
     if not names:
         raise DataError(f"{settings.source} has no images; name a folder with some, or captions with images")
     order = np.random.default_rng(settings.seed).permutation(len(names)).tolist()
-    write_rows((Picture(Path(names[place]).stem, names[place]) for place in order), folder / KEPT_FILE)
+    write_rows((Picture(Path(names[row]).stem, names[row]) for row in order), folder / KEPT_FILE)
     return {"summary": f"{len(names):,} images"}
 
 
@@ -93,13 +95,13 @@ def _do_step(name: str, before: str, settings: Settings, folder: Path) -> Result
     if settings.review:
         items = _phrases_to_draw(rows) if name == "boxes" else map(dict, rows)
         per_item = settings.raters if name in ("rate", "boxes") else None
-        kept = reviewed(settings, name, items, folder / ITEMS_FILE, per_item).results()
+        result = reviewed(settings, name, items, folder / ITEMS_FILE, per_item).results()
     else:
-        kept = _WITHOUT_PEOPLE[name](settings, rows)
-    summary = f"{len(kept):,} rows of {len(rows):,}" + ("" if settings.review else ", not seen by people")
-    if not kept:
+        result = _WITHOUT_PEOPLE[name](settings, rows)
+    summary = f"{len(result):,} rows of {len(rows):,}" + ("" if settings.review else ", not seen by people")
+    if not result:
         raise DataError(f"nothing is left after {name}: {summary}; give more images, or decide again")
-    write_rows(kept, folder / KEPT_FILE)
+    write_rows(result, folder / KEPT_FILE)
     return {"summary": summary}
 
 
@@ -108,22 +110,29 @@ def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
     proposals = [Proposal(**row) for row in rows]
     similar = SimilarImages(Pictures(settings.images), load_embedder(settings.image_model))
     by_image: dict[str, list[Proposal]] = {}
-    for each in proposals:
-        by_image.setdefault(each.image, []).append(each)
-    found, used = list[Group](), set[frozenset[str]]()
-    for own in proposals:
-        true_here = {each.text.lower() for each in by_image[own.image]}
-        for name, _ in similar.nearest(own.image):
-            fitting = [each for each in by_image.get(name, ()) if each.kind == own.kind]
-            if frozenset((own.image, name)) in used or own.text.lower() in {each.text.lower() for each in fitting}:
+    for other_proposal in proposals:
+        by_image.setdefault(other_proposal.image, []).append(other_proposal)
+    groups_made, used = list[Group](), set[frozenset[str]]()
+    for proposal in proposals:
+        true_here = {other_proposal.text.lower() for other_proposal in by_image[proposal.image]}
+        for name, _ in similar.nearest(proposal.image):
+            fitting = [
+                other_proposal for other_proposal in by_image.get(name, ()) if other_proposal.kind == proposal.kind
+            ]
+            if frozenset((proposal.image, name)) in used or proposal.text.lower() in {
+                other_proposal.text.lower() for other_proposal in fitting
+            }:
                 continue
-            groups = [Group(own.id, own.kind, own.image, own.text, name, each.text) for each in fitting]
+            groups = [
+                Group(proposal.id, proposal.kind, proposal.image, proposal.text, name, other_proposal.text)
+                for other_proposal in fitting
+            ]
             group = next((g for g in groups if g.caption_1.lower() not in true_here and not group_problem(g)), None)
             if group is not None:
-                found.append(group)
-                used.add(frozenset((own.image, name)))
+                groups_made.append(group)
+                used.add(frozenset((proposal.image, name)))
                 break
-    return found
+    return groups_made
 
 
 def _sides(rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -140,8 +149,8 @@ def _phrases_to_draw(rows: Sequence[Row]) -> list[dict[str, Any]]:
     sides = _sides(rows)
     spans = noun_phrases([side["caption"] for side in sides])
     return [
-        side | {"phrases": [{"text": side["caption"][start:end], "start": start, "end": end} for start, end in own]}
-        for side, own in zip(sides, spans, strict=True)
+        side | {"phrases": [{"text": side["caption"][start:end], "start": start, "end": end} for start, end in ranges]}
+        for side, ranges in zip(sides, spans, strict=True)
     ]
 
 
@@ -168,10 +177,10 @@ def _export(settings: Settings, folder: Path) -> Result:
     groups = read_records(settings.work / "check" / KEPT_FILE, Group)
     phrases = {row["id"]: row["phrases"] for _, row in read_rows(settings.work / "boxes" / KEPT_FILE)}
     counts = write_tricd(groups, phrases, Pictures(settings.images), folder, settings.name)
-    seen = "" if settings.review else ". Nobody has checked that captions are false of the other images"
+    warning = "" if settings.review else ". Nobody has checked that captions are false of the other images"
     note = {"made_by": "vl-assay new-benchmark --detection", "name": settings.name, "reviewed": settings.review}
     write_text(folder / "made.json", json.dumps(note | counts, indent=1) + "\n")
-    summary = f"{counts['groups']:,} groups with {counts['boxes']:,} boxes in {settings.folder}{seen}"
+    summary = f"{counts['groups']:,} groups with {counts['boxes']:,} boxes in {settings.folder}{warning}"
     return {"summary": summary, **counts}
 
 
@@ -179,9 +188,9 @@ def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
     """Return the positive captions of annotated detection rows, with phrases and boxes (x, y, width, height)."""
     from ...core.examples import load_examples
 
-    found = load_examples(settings.source, task_types=("detection",), data_dir=settings.data_dir)
+    tasks = load_examples(settings.source, task_types=("detection",), data_dir=settings.data_dir)
     rows, limit = [], settings.limit
-    for data in found:
+    for data in tasks:
         positives = (each for each in data.examples if each.positive and all(phrase.boxes for phrase in each.phrases))
         for example in islice(positives, limit and limit - len(rows)):
             name = data.image_names.get(example.images[0]) or "image"

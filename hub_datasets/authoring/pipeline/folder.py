@@ -71,8 +71,8 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
                     archive.writestr(zipfile.ZipInfo(name), (settings.images / name).read_bytes())
         write_text(new / "README.md", _card(settings, source, pairs, records))
         write_card(new / "README.md", records["after"])
-        made = {"schema": "vl-assay/new-benchmark", "version": 1, "source": source, "stages": records["results"]}
-        write_text(new / MADE_FILE, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+        record = {"schema": "vl-assay/new-benchmark", "version": 1, "source": source, "stages": records["results"]}
+        write_text(new / MADE_FILE, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         sha256 = hashlib.sha256((new / PAIRS_FILE).read_bytes()).hexdigest()
         write_text(new / "builder.py", _render("template_builder.txt", sha256=sha256, **names))
         # Last, since a folder with it counts as a benchmark.
@@ -97,10 +97,14 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
     """Return the card, without the audit."""
     import yaml
 
-    made, scorers = records["results"]["generate"], records["after"]["scorers"]
-    found = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
+    generated, scorers = records["results"]["generate"], records["after"]["scorers"]
+    agreements = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
     prompts = PROMPT_SETS[settings.prompts]()
-    steps = dict.fromkeys(step for kind in made["made"] for step in prompts.steps(kind)) if made["by_model"] else ()
+    steps = (
+        dict.fromkeys(step for kind in generated["made"] for step in prompts.steps(kind))
+        if generated["by_model"]
+        else ()
+    )
     metadata = {
         "pretty_name": _title(settings),
         "license": settings.licence or "unknown",
@@ -120,9 +124,9 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
         "licence": settings.licence or "unknown",
         "front_matter": yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
         "counts": _counts(pairs),
-        "rejected": sum(map(Counter, made["rejected"].values()), Counter()),
+        "rejected": sum(map(Counter, generated["rejected"].values()), Counter()),
         "prompts": ", ".join(f"`{step}` ({prompts.prompt(step).temperature:g})" for step in steps),
-        "agreement": agreement_cells(found) if found else [],
+        "agreement": agreement_cells(agreements) if agreements else [],
         "refinement": re.sub("^## ", "### ", refinement, flags=re.MULTILINE),
         "below_chance": [
             name
@@ -153,9 +157,9 @@ def _render(template: str, **context: Any) -> str:
 
 def _counts(pairs: Sequence[Pair]) -> list[tuple[str, int, int, int]]:
     """Return the numbers of rows, images and distinct captions of each kind."""
-    found = []
+    rows = []
     for kind in dict.fromkeys(pair.category for pair in pairs):
-        own = [pair for pair in pairs if pair.category == kind]
-        captions = {caption for pair in own for caption in (pair.positive, pair.negative)}
-        found.append((kind, len(own), len({pair.image for pair in own}), len(captions)))
-    return found
+        of_kind = [pair for pair in pairs if pair.category == kind]
+        captions = {caption for pair in of_kind for caption in (pair.positive, pair.negative)}
+        rows.append((kind, len(of_kind), len({pair.image for pair in of_kind}), len(captions)))
+    return rows

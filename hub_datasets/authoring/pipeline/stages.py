@@ -71,7 +71,7 @@ class Stage:
         ]
         gone = [path.name for path in self.writes if not path.exists()]
         reasons = (("changed", changed), ("missing", gone))
-        return "; ".join(f"{what}: {', '.join(names)}" for what, names in reasons if names)
+        return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in reasons if names)
 
     def run(self) -> Result:
         """Run it, and record its settings and inputs.
@@ -82,10 +82,10 @@ class Stage:
         """
         record = _SCHEMA | self._inputs()
 
-        def run_in(place: Path) -> Result:
-            result = self.do(place)
+        def run_in(folder: Path) -> Result:
+            result = self.do(folder)
             text = json.dumps(record | {"result": result}, indent=1, ensure_ascii=False)
-            write_text(place / STAGE_FILE, text + "\n")
+            write_text(folder / STAGE_FILE, text + "\n")
             return result
 
         if self.keeps:
@@ -139,11 +139,11 @@ def run_stages(stages: Iterable[Stage], say: Callable[[str], None]) -> None:
 
 def states_of(stages: Iterable[Stage]) -> list[tuple[str, str, str]]:
     """Return the name, the state ("done", "later", "next" or "next (why)") and the summary of each stage."""
-    found, is_later = [], False
+    states, is_later = [], False
     for stage in stages:
         why = stage.why()
         state = "later" if is_later else "next" if why else "done"
         reason = f" ({why})" if state == "next" and why != "new" else ""
-        found.append((stage.name, state + reason, stage.result().get("summary", "")))
+        states.append((stage.name, state + reason, stage.result().get("summary", "")))
         is_later = is_later or bool(why)
-    return found
+    return states

@@ -51,8 +51,8 @@ def write_tricd(
     (folder / IMAGES_FOLDER).mkdir(parents=True, exist_ok=True)
     number, phrase_id = 0, 0
     for group in groups:
-        own = [[phrase for phrase in phrases.get(f"{group.id}#{side}", ()) if phrase["boxes"]] for side in (0, 1)]
-        if not all(own):
+        drawn = [[phrase for phrase in phrases.get(f"{group.id}#{side}", ()) if phrase["boxes"]] for side in (0, 1)]
+        if not all(drawn):
             continue
         number += 1
         names, captions = (group.image_0, group.image_1), (group.caption_0, group.caption_1)
@@ -72,7 +72,7 @@ def write_tricd(
                 "height": height,
                 "width": width,
             }
-            for phrase in own[caption]:
+            for phrase in drawn[caption]:
                 phrase_id += 1
                 row["phrases"][str(phrase_id)] = [[phrase["start"], phrase["end"]]]
                 for box in phrase["boxes"] if row["positive"] else ():

@@ -77,10 +77,10 @@ def balance(
     # A random number for each row; the rows with the lowest in a cell are kept.
     digests = (hashlib.blake2b(f"{seed}/{id}".encode(errors="surrogatepass"), digest_size=8).digest() for id in names)
     order = np.lexsort((np.frombuffer(b"".join(digests), np.uint64), pile))
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[pile[order]]
-    kept = place < quota[pile]
-    return kept | (side == 0)
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[pile[order]]
+    is_kept = rank < quota[pile]
+    return is_kept | (side == 0)
 
 
 def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "paper") -> NDArray[np.int64]:

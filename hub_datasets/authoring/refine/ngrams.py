@@ -62,9 +62,9 @@ class NGramModel:
         followers: dict[tuple[str | None, ...], Counter[str | None]] = defaultdict(Counter)
         for caption in captions:
             units = self._padded(caption)
-            for place in range(order - 1, len(units)):
-                for start in range(place - order + 1, place + 1):
-                    followers[units[start:place]][units[place]] += 1
+            for index in range(order - 1, len(units)):
+                for start in range(index - order + 1, index + 1):
+                    followers[units[start:index]][units[index]] += 1
         # The units that followed each history, and how many did.
         self._followers = {history: (counts, counts.total()) for history, counts in followers.items()}
         self._unknown = 1 / (len(followers[()]) + 1)
@@ -85,13 +85,13 @@ class NGramModel:
         return *[_START] * (self.order - 1), *units, _END
 
     def _probabilities(self, units: tuple[str | None, ...]) -> Iterator[float]:
-        for place in range(self.order - 1, len(units)):
+        for index in range(self.order - 1, len(units)):
             probability = self._unknown
-            for start in range(place, place - self.order, -1):
-                if (seen := self._followers.get(units[start:place])) is None:
+            for start in range(index, index - self.order, -1):
+                if (followers := self._followers.get(units[start:index])) is None:
                     break
-                counts, total = seen
-                probability = (counts.get(units[place], 0) + len(counts) * probability) / (total + len(counts))
+                counts, total = followers
+                probability = (counts.get(units[index], 0) + len(counts) * probability) / (total + len(counts))
             yield probability
 
 
@@ -139,6 +139,6 @@ def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Rows, _Rows]]:
     in_order = sorted(first, key=lambda group: hashlib.sha256(first[group].encode()).digest())
     part_of = np.empty(len(first), np.int64)
     part_of[in_order] = np.arange(len(first)) % _FOLDS
-    part = part_of[groups]
+    part_of_row = part_of[groups]
     for number in range(min(_FOLDS, len(first))):
-        yield np.flatnonzero(part == number), np.flatnonzero(part != number)
+        yield np.flatnonzero(part_of_row == number), np.flatnonzero(part_of_row != number)

@@ -140,22 +140,22 @@ def refine(
         raise ScoresError("nothing came to refine on; give at least one scorer, or a round of learned probes")
     columns = _scorer_gaps(pairs, scorers)
     scaled = [scale_gaps(columns[scorer.name], scorer.scale, name=scorer.name) for scorer in scorers]
-    how = _Balancing(pairs, scaled, grid, cells, by_category, seed)
+    balancing = _Balancing(pairs, scaled, grid, cells, by_category, seed)
     groups = group_pairs(pairs).codes
     if learned:
-        rows, gaps, rounds = _refine_in_rounds(how, groups, list(columns), learned, refining, confidence)
+        rows, gaps, rounds = _refine_in_rounds(balancing, groups, list(columns), learned, refining, confidence)
     else:
-        rows, gaps, rounds = how.choose(np.arange(len(pairs))), {}, {}
+        rows, gaps, rounds = balancing.choose(np.arange(len(pairs))), {}, {}
 
     figures = {
         scorer.name: {"scale": scorer.scale}
         | {
-            when: _accuracy(columns[scorer.name][chosen], how.categories(chosen), groups[chosen], confidence)
-            for when, chosen in (("before", np.arange(len(pairs))), ("after", rows))
+            when: _accuracy(columns[scorer.name][subset], balancing.categories(subset), groups[subset], confidence)
+            for when, subset in (("before", np.arange(len(pairs))), ("after", rows))
         }
         for scorer in scorers
     }
-    before, after = Counter(pair.category for pair in pairs), Counter(how.categories(rows))
+    before, after = Counter(pair.category for pair in pairs), Counter(balancing.categories(rows))
     categories = {name: {"pairs": number, "kept": after[name]} for name, number in before.items()}
     counts = {"pairs": len(pairs), "kept": len(rows), "categories": categories}
     settings = {"grid": grid, "cells": cells, "by_category": by_category, "seed": seed, "confidence": confidence}
@@ -184,10 +184,10 @@ def blind_scorers(
         DataError: all pairs are of one image, so that no language model can be trained.
         PredictionsError: see `audit.audit.blind_predictions`.
     """
-    found = [BlindScores(name, *blind_scores(pairs, name), scale or "largest") for name in names]
+    scorers = [BlindScores(name, *blind_scores(pairs, name), scale or "largest") for name in names]
     for name, scores in blind_predictions(predictions, pairs).items():
-        found.append(BlindScores(name, scores[:, 0], scores[:, 1], scale or "none"))
-    return found
+        scorers.append(BlindScores(name, scores[:, 0], scores[:, 1], scale or "none"))
+    return scorers
 
 
 class _Balancing(NamedTuple):
@@ -207,7 +207,7 @@ class _Balancing(NamedTuple):
     def choose(self, rows: NDArray[np.intp], probe: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
         """The rows to keep of these, balanced on all scorers and on the ranked gaps of a probe."""
         columns = [column[rows] for column in self.scaled] + ([] if probe is None else [probe])
-        kept = balance(
+        is_kept = balance(
             np.column_stack(columns),
             [self.pairs[row].id for row in rows],
             groups=self.categories(rows) if self.by_category else None,
@@ -215,16 +215,16 @@ class _Balancing(NamedTuple):
             cells=self.cells,
             seed=self.seed,
         )
-        if not kept.any():
+        if not is_kept.any():
             raise DataError(
                 f"none of {len(rows)} pairs has a counterpart whose gaps are its own with the signs turned; give fewer "
                 "scorers or rounds, more pairs, or a coarser --grid (2 balances signs alone)"
             )
-        return rows[kept]
+        return rows[is_kept]
 
 
 def _refine_in_rounds(
-    how: _Balancing,
+    balancing: _Balancing,
     groups: NDArray[np.intp],
     scorers: Sequence[str],
     most: int,
@@ -234,46 +234,46 @@ def _refine_in_rounds(
     """The rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
     watching = tuple(name for name in WATCHING if name not in refining)
     # Folds depend on the order of the pairs, so this one is fixed.
-    rows = np.array(sorted(range(len(how.pairs)), key=lambda row: how.pairs[row].id))
+    rows = np.array(sorted(range(len(balancing.pairs)), key=lambda row: balancing.pairs[row].id))
     rounds: list[dict[str, Any]] = []
     before: dict[str, NDArray[np.float64]] = {}
     while True:
-        gaps = _probe_gaps([how.pairs[row] for row in rows], (*refining, *watching), how.seed + len(rounds))
+        gaps = _probe_gaps([balancing.pairs[row] for row in rows], (*refining, *watching), balancing.seed + len(rounds))
         before = before or {name: column[np.argsort(rows)] for name, column in gaps.items()}
         probes: dict[str, Any] = {}
         for name, column in gaps.items():
-            found = _accuracy(column, how.categories(rows), groups[rows], confidence)
-            found["accuracy_interval"] = widened(found["accuracy"], found["accuracy_interval"])
-            probes[name] = {key: found[key] for key in ("accuracy", "accuracy_interval", "tie_rate")}
+            probe_gaps = _accuracy(column, balancing.categories(rows), groups[rows], confidence)
+            probe_gaps["accuracy_interval"] = widened(probe_gaps["accuracy"], probe_gaps["accuracy_interval"])
+            probes[name] = {key: probe_gaps[key] for key in ("accuracy", "accuracy_interval", "tie_rate")}
         rounds.append({"pairs": len(rows), "probes": probes, "refined_on": []})
         if scorers and len(rounds) == 1:
             rounds[-1]["refined_on"] = list(scorers)
-            rows = how.choose(rows)
+            rows = balancing.choose(rows)
             continue
         ended = _why_ended(probes, refining, len(rounds) - 1 - bool(scorers), most)
         if ended:
             break
         strongest = max(refining, key=lambda name: probes[name]["accuracy"])
         rounds[-1]["refined_on"] = [f"probe {strongest}"]
-        rows = how.choose(rows, scale_gaps(gaps[strongest], "rank", name=strongest))
+        rows = balancing.choose(rows, scale_gaps(gaps[strongest], "rank", name=strongest))
     record = {"most": most, "grid": LEARNED_GRID, "refining": tuple(refining), "watching": watching}
     order = np.argsort(rows)
-    found = {f"probe {name}": Gaps(before[name], gaps[name][order]) for name in gaps}
-    return rows[order], found, {"learned": {**record, "ended": ended, "rounds": rounds}}
+    probe_gaps = {f"probe {name}": Gaps(before[name], gaps[name][order]) for name in gaps}
+    return rows[order], probe_gaps, {"learned": {**record, "ended": ended, "rounds": rounds}}
 
 
 def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[str, NDArray[np.float64]]:
     """The held-out gaps of each probe."""
     try:
-        found = run_probes(pairs, group_pairs(pairs), seed, names)
-        return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in found}
+        probes = run_probes(pairs, group_pairs(pairs), seed, names)
+        return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in probes}
     except DataError as error:
         raise DataError(f"too few pairs for another round of probes: {error}; or give fewer rounds") from error
 
 
 def _why_ended(probes: Mapping[str, Any], refining: Sequence[str], done: int, most: int) -> str | None:
     """Why no further round is made; None where one is."""
-    better = {name for name, found in probes.items() if found["accuracy_interval"][0] > 0.5}
+    better = {name for name, figures in probes.items() if figures["accuracy_interval"][0] > 0.5}
     if done and set(probes) > set(refining) and not better.difference(refining):
         return "no probe that watches is better than chance"
     if not better.intersection(refining):
@@ -288,11 +288,11 @@ def _accuracy(
     `tie_rate`, `mean_gap`, `n`, and the same by category."""
     values, tied = match_scores(np.column_stack([gaps, np.zeros(len(gaps))]), np.zeros(len(gaps)), "half")
     examples = make_examples({"accuracy": values}, tied, categories=categories, clusters=groups)
-    found = aggregate(examples, confidence=confidence)
+    figures = aggregate(examples, confidence=confidence)
     names, codes = label_codes(categories, len(gaps), "categories")
     for number, name in enumerate(names):
-        found["per_category"][name]["mean_gap"] = float(gaps[codes == number].mean())
-    return {**found, "mean_gap": float(gaps.mean())}
+        figures["per_category"][name]["mean_gap"] = float(gaps[codes == number].mean())
+    return {**figures, "mean_gap": float(gaps.mean())}
 
 
 def _scorer_gaps(pairs: Sequence[Pair], scorers: Sequence[BlindScores]) -> dict[str, NDArray[np.float64]]:

@@ -72,21 +72,29 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
     headings = ["category", "pairs", "kept", "share"]
     tables = [documents.simple_table(headings, rows, title="Pairs", text=text, numbers=True)]
     if record["scorers"]:
-        scales = ", ".join(f"{name} ({found['scale']})" for name, found in record["scorers"].items())
+        scales = ", ".join(f"{name} ({columns['scale']})" for name, columns in record["scorers"].items())
         text = (
             "How often each scorer prefers the positive caption, in percent, with its "
             f"{100 * settings['confidence']:g} % interval over images; a tie counts half. It is 50 after refinement by "
             f"construction, which says nothing of other scorers. Scorers, and how their gaps were scaled: {scales}."
         )
-        found = {f"{name}, {when}": part[when] for name, part in record["scorers"].items() for when in Gaps._fields}
-        by_category = [part["per_category"] for part in found.values()]
+        columns = {
+            f"{name}, {when}": figures[when] for name, figures in record["scorers"].items() for when in Gaps._fields
+        }
+        by_category = [figures["per_category"] for figures in columns.values()]
         rows = [
-            [category, *(accuracy(own[category]) if category in own else "–" for own in by_category)]
+            [
+                category,
+                *(
+                    accuracy(per_category[category]) if category in per_category else "–"
+                    for per_category in by_category
+                ),
+            ]
             for category in record["categories"]
         ]
-        rows.append(["all", *map(accuracy, found.values())])
-        rows.append(["ties, all", *(f"{part['tie_rate']:.1%}" for part in found.values())])
-        headings = ["category", *found]
+        rows.append(["all", *map(accuracy, columns.values())])
+        rows.append(["ties, all", *(f"{figures['tie_rate']:.1%}" for figures in columns.values())])
+        headings = ["category", *columns]
         tables.append(documents.simple_table(headings, rows, title="Blind accuracy", text=text, numbers=True))
     if "learned" in record:
         learned, rounds = record["learned"], record["learned"]["rounds"]
@@ -95,13 +103,13 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
             "interval. Those that refine decide which pairs are removed, by the ranks of their gaps in "
             f"{learned['grid']} cells; those that watch do not. Rounds ended because {learned['ended']}."
         )
-        rows = [["pairs", *(f"{each['pairs']:,}" for each in rounds)]]
+        rows = [["pairs", *(f"{round['pairs']:,}" for round in rounds)]]
         rows += [
-            [f"{words(name)} ({role})", *(accuracy(each["probes"][name]) for each in rounds)]
+            [f"{words(name)} ({role})", *(accuracy(round["probes"][name]) for round in rounds)]
             for key, role in (("refining", "refines"), ("watching", "watches"))
             for name in learned[key]
         ]
-        rows.append(["then refined on", *(", ".join(map(words, each["refined_on"])) or "–" for each in rounds)])
+        rows.append(["then refined on", *(", ".join(map(words, round["refined_on"])) or "–" for round in rounds)])
         headings = ["refinements", *map(str, range(len(rounds)))]
         tables.append(documents.simple_table(headings, rows, title="Learned probes", text=text, numbers=True))
     return tables
@@ -110,12 +118,12 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
 def _verdict(record: Mapping[str, Any]) -> str:
     """Return the number of pairs that are kept, and the scores of the probes before and after."""
     reached = {
-        words(name): [percent(part[when]["accuracy"]) for when in Gaps._fields]
-        for name, part in record["scorers"].items()
+        words(name): [percent(figures[when]["accuracy"]) for when in Gaps._fields]
+        for name, figures in record["scorers"].items()
     }
     changes = ", ".join(f"{name} from {before} to {after} %" for name, (before, after) in reached.items())
-    kept = f"{record['kept']:,} of {record['pairs']:,} pairs are kept"
-    return f"{kept}; blind accuracy: {changes}." if changes else f"{kept}."
+    summary = f"{record['kept']:,} of {record['pairs']:,} pairs are kept"
+    return f"{summary}; blind accuracy: {changes}." if changes else f"{summary}."
 
 
 def _figure(gaps: Mapping[str, Gaps]) -> str:

@@ -40,10 +40,10 @@ def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement
         question: its name.
         votes: the answers of each annotator by item.
     """
-    ids = dict.fromkeys(id for own in votes.values() for id in own)
-    items = [[own[id] for own in votes.values() if id in own] for id in ids]
+    ids = dict.fromkeys(id for answers_of in votes.values() for id in answers_of)
+    items = [[answers_of[id] for answers_of in votes.values() if id in answers_of] for id in ids]
     shared = [answers for answers in items if len(answers) > 1]
-    pairs = [one == other for answers in shared for one, other in combinations(answers, 2)]
+    pairs = [first == second for answers in shared for first, second in combinations(answers, 2)]
     known = sorted({answer for answers in shared for answer in answers})
     counts = [[answers.count(answer) for answer in known] for answers in shared]
     equal = sum(pairs) / len(pairs) if pairs else None
@@ -61,22 +61,22 @@ def nominal_alpha(counts: Sequence[Sequence[int]]) -> float:
     """
     # The library of this name is under the GPL, which a package under Apache-2.0 should not bring along.
     table = np.asarray(counts, float)
-    given = table.sum(axis=1)
-    observed = ((given**2 - (table**2).sum(axis=1)) / (given - 1)).sum()
-    total, answers = given.sum(), table.sum(axis=0)
+    per_item = table.sum(axis=1)
+    observed = ((per_item**2 - (table**2).sum(axis=1)) / (per_item - 1)).sum()
+    total, answers = per_item.sum(), table.sum(axis=0)
     return float(1 - observed * (total - 1) / (total**2 - (answers**2).sum()))
 
 
-def agreement_cells(found: Sequence[Agreement]) -> list[list[str]]:
+def agreement_cells(agreements: Sequence[Agreement]) -> list[list[str]]:
     """Return the header of a table and its rows; a dash stands for a value that is None."""
     rows = [["question", "items", "equal pairs", "Krippendorff's α"]]
-    for row in found:
+    for row in agreements:
         equal = "–" if row.equal is None else f"{100 * row.equal:.1f} %"
         rows.append([row.question, f"{row.items:,}", equal, "–" if row.alpha is None else f"{row.alpha:.3f}"])
     return rows
 
 
-def agreement_parts(found: Sequence[Agreement]) -> list[Part]:
+def agreement_parts(agreements: Sequence[Agreement]) -> list[Part]:
     """Return the agreement as a document: the table, and how to read it."""
-    header, *rows = agreement_cells(found)
+    header, *rows = agreement_cells(agreements)
     return [simple_table(header, rows, numbers=True), " ".join(READING.split())]

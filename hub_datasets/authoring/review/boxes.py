@@ -78,7 +78,10 @@ def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
 
 def choose_boxes(drawn: Sequence[Sequence[Box]]) -> Sequence[Box]:
     """Return the boxes with the highest mean `overlap` with those of the other annotators; of equals the first."""
-    sums = [sum(overlap(boxes, other) for n, other in enumerate(drawn) if n != own) for own, boxes in enumerate(drawn)]
+    sums = [
+        sum(overlap(boxes, boxes_of_other) for n, boxes_of_other in enumerate(drawn) if n != row)
+        for row, boxes in enumerate(drawn)
+    ]
     return drawn[sums.index(max(sums))]
 
 
@@ -90,8 +93,8 @@ def detection_rows(items: Sequence[PhraseItem], standing: Standing, pictures: Pi
     `height` of the image; and `positive`, unless the item has it: whether any phrase has boxes.
     """
     rows, phrase_id = [], 0
-    for _, own in groupby(items, key=lambda item: item.row["id"]):
-        phrases, group = [], list(own)
+    for _, of_caption in groupby(items, key=lambda item: item.row["id"]):
+        phrases, group = [], list(of_caption)
         for item in group:
             phrase_id += 1
             if decisions := decisions_on(item.id, standing):
@@ -112,7 +115,7 @@ def _boxes(decision: Decision) -> Sequence[Box]:
 
 def _report(items: Sequence[PhraseItem], standing: Standing) -> list[Part]:
     drawn = [[_boxes(decision) for decision in decisions_on(item.id, standing)] for item in items]
-    overlaps = [overlap(one, other) for boxes in drawn for one, other in combinations(boxes, 2)]
+    overlaps = [overlap(first, second) for boxes in drawn for first, second in combinations(boxes, 2)]
     if not overlaps:
         return ["No two annotators have drawn for the same phrase, so there is no agreement to report."]
     return [
@@ -128,24 +131,25 @@ def _show(item: PhraseItem) -> Shown:
     return Shown((("Caption, with the phrase to draw boxes for", marked),), (item.row["image"],))
 
 
-def _check_row(row: Mapping[str, Any], place: str) -> None:
+def _check_row(row: Mapping[str, Any], row_name: str) -> None:
     try:
         texts = [row[name] for name in ("id", "image", "caption")]
-        phrases = [(each["text"], each["start"], each["end"]) for each in row["phrases"]]
+        phrases = [(phrase["text"], phrase["start"], phrase["end"]) for phrase in row["phrases"]]
     except (KeyError, TypeError) as error:
         raise DataError(
-            f"{place} is not an item ({error!r}); expected an object with id, image, caption and phrases, each with "
+            f"{row_name} is not an item ({error!r}); expected an object with id, image, caption and phrases, each with "
             "text, start and end"
         ) from error
     if not all(isinstance(text, str) and text for text in texts):
-        raise DataError(f"{place}: expected texts that are not empty as id, image and caption, and got {texts}")
+        raise DataError(f"{row_name}: expected texts that are not empty as id, image and caption, and got {texts}")
     if not phrases:
-        raise DataError(f"{place} has no phrases; list those to draw boxes for")
+        raise DataError(f"{row_name} has no phrases; list those to draw boxes for")
     for text, start, end in phrases:
         is_span = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
         if not is_span or texts[2][start:end] != text:
             raise DataError(
-                f"{place}: the phrase {text!r} differs from the characters {start} to {end} of the caption; count from "
+                f"{row_name}: the phrase {text!r} differs from the characters {start} to {end} of the caption; count "
+                "from "
                 "0, with the end excluded"
             )
 

@@ -45,11 +45,11 @@ def verdict(candidate: str, decisions: Sequence[Decision]) -> tuple[str, str]:
     Returns:
         ``"kept"``, ``"dropped"``, or ``"undecided"`` without any decision; and the text that won.
     """
-    kept = [decision for decision in decisions if decision.answer("decision") in (KEEP, FIX)]
-    if 2 * len(kept) <= len(decisions):
+    approvals = [decision for decision in decisions if decision.answer("decision") in (KEEP, FIX)]
+    if 2 * len(approvals) <= len(decisions):
         return "dropped" if decisions else "undecided", candidate
-    kept.sort(key=lambda decision: decision.time)
-    votes = Counter(decision.answer("text") or candidate for decision in kept)
+    approvals.sort(key=lambda decision: decision.time)
+    votes = Counter(decision.answer("text") or candidate for decision in approvals)
     best = [text for text, count in votes.items() if count == max(votes.values())]
     return KEPT, candidate if candidate in best else best[0]
 
@@ -66,12 +66,12 @@ def judge(
     for candidate in candidates:
         decisions = decisions_on(candidate.id, standing)
         status, text = verdict(candidate.candidate, decisions)
-        told = {
-            each.annotator: {"decision": each.answer("decision"), "time": each.time}
-            | ({"text": each.answer("text")} if each.answer("text") else {})
-            for each in decisions
+        decision_of = {
+            decision.annotator: {"decision": decision.answer("decision"), "time": decision.time}
+            | ({"text": decision.answer("text")} if decision.answer("text") else {})
+            for decision in decisions
         }
-        rows.append({**candidate._asdict(), "status": status, "text": text, "decisions": told})
+        rows.append({**candidate._asdict(), "status": status, "text": text, "decisions": decision_of})
     return rows
 
 
@@ -85,11 +85,16 @@ def agreement(standing: Standing) -> list[Agreement]:
 
     A fixed text counts as kept. Single decisions that somebody made come last, in the order of the page.
     """
-    votes = {who: {id: each.answer("decision") for id, each in own.items()} for who, own in standing.items()}
-    made = {vote for own in votes.values() for vote in own.values()}
+    votes = {
+        who: {id: decision.answer("decision") for id, decision in decided.items()} for who, decided in standing.items()
+    }
+    verdicts = {vote for decided in votes.values() for vote in decided.values()}
     rows = [agree_on("all decisions", votes)]
-    for question, counted in [("keep or not", (KEEP, FIX)), *((each, (each,)) for each in _ORDER if each in made)]:
-        answers = {who: {id: str(vote in counted) for id, vote in own.items()} for who, own in votes.items()}
+    for question, counted in [
+        ("keep or not", (KEEP, FIX)),
+        *((decision, (decision,)) for decision in _ORDER if decision in verdicts),
+    ]:
+        answers = {who: {id: str(vote in counted) for id, vote in decided.items()} for who, decided in votes.items()}
         rows.append(agree_on(question, answers))
     return rows
 

@@ -73,20 +73,22 @@ def draw_comparisons(
     """
     if names[0] == names[1] or TIE in names or sample < 1:
         raise DataError(f"expected two sets and a sample from 1, and got {names[0]!r}, {names[1]!r} and {sample}")
-    generator, found = random.Random(seed), list[Comparison]()
-    for kind, places in joined_pairs(first, second)[0].items():
-        differ = [(first[row], second[other]) for row, other in places if first[row].negative != second[other].negative]
-        for own, other in generator.sample(differ, min(sample, len(differ))):
-            sides = [(own.negative, names[0]), (other.negative, names[1])]
+    generator, comparisons = random.Random(seed), list[Comparison]()
+    for kind, joined in joined_pairs(first, second)[0].items():
+        differ = [
+            (first[row], second[partner]) for row, partner in joined if first[row].negative != second[partner].negative
+        ]
+        for pair, partner in generator.sample(differ, min(sample, len(differ))):
+            sides = [(pair.negative, names[0]), (partner.negative, names[1])]
             generator.shuffle(sides)
             (a, set_a), (b, set_b) = sides
-            found.append(Comparison(f"{own.id}/{other.id}", kind, own.positive, a, b, set_a, set_b))
-    if not found:
+            comparisons.append(Comparison(f"{pair.id}/{partner.id}", kind, pair.positive, a, b, set_a, set_b))
+    if not comparisons:
         raise DataError(
             f"{names[0]} and {names[1]} have no caption in common with different negatives of the same kind"
         )
-    generator.shuffle(found)
-    return found
+    generator.shuffle(comparisons)
+    return comparisons
 
 
 def prepare(
@@ -135,9 +137,14 @@ def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
     rows = []
     for question in QUESTIONS:
         for kind, of_kind in Counter(item.kind for item in items).items():
-            own = [each for each in answers if (each.question, each.kind) == (question, kind)]
-            answered = len({each.id for each in own})
-            counts = [f"{len(own):,}", f"{answered:,}", *_shares(items, own, names), f"{of_kind - answered:,}"]
+            of_question = [answer for answer in answers if (answer.question, answer.kind) == (question, kind)]
+            answered = len({answer.id for answer in of_question})
+            counts = [
+                f"{len(of_question):,}",
+                f"{answered:,}",
+                *_shares(items, of_question, names),
+                f"{of_kind - answered:,}",
+            ]
             rows.append([question, kind, *counts])
     parts: list[Part] = [
         simple_table(["which one", "kind", "answers", "captions", *names, "unanswered"], rows, numbers=True),
@@ -146,9 +153,9 @@ def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
     if len(standing) < 2:
         return [*parts, "Agreement needs two annotators."]
     votes: dict[str, dict[str, dict[str, str]]] = {question: {name: {} for name in standing} for question in QUESTIONS}
-    for each in answers:
-        votes[each.question][each.annotator][each.id] = each.chosen
-    return [*parts, *agreement_parts([agree_on(question, own) for question, own in votes.items()])]
+    for answer in answers:
+        votes[answer.question][answer.annotator][answer.id] = answer.chosen
+    return [*parts, *agreement_parts([agree_on(question, of_question) for question, of_question in votes.items()])]
 
 
 def _shares(items: Sequence[Comparison], answers: Sequence[_Answer], names: Sequence[str]) -> list[str]:
@@ -156,8 +163,8 @@ def _shares(items: Sequence[Comparison], answers: Sequence[_Answer], names: Sequ
     if not answers:
         return ["–"] * len(names)
     row_of = {item.id: row for row, item in enumerate(items)}
-    clusters = np.unique([row_of[each.id] for each in answers], return_inverse=True)[1]
-    columns = [np.array([each.chosen == name for each in answers], np.float64) for name in names]
+    clusters = np.unique([row_of[answer.id] for answer in answers], return_inverse=True)[1]
+    columns = [np.array([answer.chosen == name for answer in answers], np.float64) for name in names]
     intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
     figures = [
         {"mean": float(values.mean()), "interval": bounds} for values, bounds in zip(columns, intervals, strict=True)

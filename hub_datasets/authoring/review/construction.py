@@ -81,26 +81,26 @@ def is_kept(ratings: Sequence[str]) -> bool:
     The paper discards "those with a score lower than 2.5", and asks raters to filter out what is ambiguous or cannot be
     grounded; that decision counts as 0 here.
     """
-    return bool(ratings) and fmean(0 if each == AMBIGUOUS else int(each) for each in ratings) >= LEAST_MEAN
+    return bool(ratings) and fmean(0 if rating == AMBIGUOUS else int(rating) for rating in ratings) >= LEAST_MEAN
 
 
 def read_proposals(path: str | Path) -> list[Proposal]:
     """Read the proposals of a file of JSON lines; raises `DataError`."""
-    found = read_records(path, Proposal)
-    check_known("kind of proposal", [each.kind for each in found], KINDS)
-    return found
+    proposals = read_records(path, Proposal)
+    check_known("kind of proposal", [proposal.kind for proposal in proposals], KINDS)
+    return proposals
 
 
 def _spotted(items: Sequence[Picture], standing: Standing, pictures: Pictures) -> list[Proposal]:
-    found = []
+    proposals = []
     for item in items:
         for decision in decisions_on(item.id, standing)[:1]:
             spots = [(kind, text) for kind in KINDS for text in decision.answer(kind).split("\n") if text]
-            found += [
+            proposals += [
                 Proposal(f"{item.id}/{number}", item.image, text, kind, decision.annotator)
                 for number, (kind, text) in enumerate(spots)
             ]
-    return found
+    return proposals
 
 
 def _check_spots(item: Picture, answers: Answers) -> None:
@@ -109,18 +109,20 @@ def _check_spots(item: Picture, answers: Answers) -> None:
 
 
 def _well_rated(items: Sequence[Proposal], standing: Standing, pictures: Pictures) -> list[Proposal]:
-    return [item for item in items if is_kept([each.answer("rating") for each in decisions_on(item.id, standing)])]
+    return [
+        item for item in items if is_kept([decision.answer("rating") for decision in decisions_on(item.id, standing)])
+    ]
 
 
 def _crossed(items: Sequence[Proposal], standing: Standing, pictures: Pictures) -> list[Group]:
     """Return the pair that was found first for each proposal."""
-    found = []
+    groups = []
     for item in items:
         pairs = [each for each in decisions_on(item.id, standing) if each.answer("decision") == "pair"]
         if pairs:
             first = min(pairs, key=lambda decision: decision.time)
-            found.append(_group(item, pictures.name(item.image), first.answers or {}))
-    return found
+            groups.append(_group(item, pictures.name(item.image), first.answers or {}))
+    return groups
 
 
 def _group(item: Proposal, image: str, answers: Answers) -> Group:
@@ -134,15 +136,15 @@ def _check_cross(item: Proposal, answers: Answers) -> None:
 
 def _checked(items: Sequence[Group], standing: Standing, pictures: Pictures) -> list[Group]:
     """Return the groups that more than half of their annotators keep, with the captions of the first of these."""
-    found = []
+    groups = []
     for item in items:
         decisions = decisions_on(item.id, standing)
-        kept = [each for each in decisions if each.answer("decision") != "drop"]
-        if 2 * len(kept) > len(decisions):
-            first = min(kept, key=lambda decision: decision.time)
+        approvals = [each for each in decisions if each.answer("decision") != "drop"]
+        if 2 * len(approvals) > len(decisions):
+            first = min(approvals, key=lambda decision: decision.time)
             captions = {name: first.answer(name) or getattr(item, name) for name in ("caption_0", "caption_1")}
-            found.append(item._replace(**captions))
-    return found
+            groups.append(item._replace(**captions))
+    return groups
 
 
 def _check_captions(item: Group, answers: Answers) -> None:

@@ -76,11 +76,11 @@ class Desk:
 
     def standing(self) -> Standing:
         """Return the decisions that count, by annotator and item: on texts and images that have not changed since."""
-        found = {
+        current = {
             name: {id: decision for id, decision in decisions.items() if self._shown.get(id) == decision.shown}
             for name, decisions in self.journal.standing().items()
         }
-        return {name: decisions for name, decisions in found.items() if decisions}
+        return {name: decisions for name, decisions in current.items() if decisions}
 
     def missing(self) -> int:
         """Return how many decisions are missing: of each annotator on each item if all decide, else `per_item`."""
@@ -97,7 +97,7 @@ class Desk:
     def report(self) -> list[Part]:
         """Return who decided how much, what comes of it, and how far the annotators agree, as a document."""
         standing = self.standing()
-        people = ", ".join(f"{name} ({len(own):,})" for name, own in standing.items()) or "nobody yet"
+        people = ", ".join(f"{name} ({len(decided_by):,})" for name, decided_by in standing.items()) or "nobody yet"
         decided = sum(bool(decisions_on(item.id, standing)) for item in self.items)
         return [
             f"Decisions by annotator: {people}",
@@ -143,9 +143,9 @@ class Desk:
         if not isinstance(id, str) or id not in self._index_of:
             raise DataError(f"there is no item {id!r}; reload the page")
         index = self._index_of[id]
-        others = [decision.annotator for decision in decisions_on(id, self.standing())]
-        if annotator not in others and self.per_item and len(others) >= self.per_item:
-            raise DataError(f"{' and '.join(others)} decided on this item; go on to the next")
+        annotators = [decision.annotator for decision in decisions_on(id, self.standing())]
+        if annotator not in annotators and self.per_item and len(annotators) >= self.per_item:
+            raise DataError(f"{' and '.join(annotators)} decided on this item; go on to the next")
         if annotator == self.page.author(self.items[index]):
             raise DataError("this item is your own proposal, and others decide on it; go on to the next")
         answers = self._checked(self.items[index], request.get("answers"))
@@ -168,16 +168,16 @@ class Desk:
         """Return the images most similar to the image `name` of the folder."""
         name = self.pictures.name(str(request.get("name")))
         images = [
-            {"name": other, "similarity": similarity, "src": self.pictures.thumbnail(other)}
-            for other, similarity in self._similar.nearest(name)
+            {"name": neighbour, "similarity": similarity, "src": self.pictures.thumbnail(neighbour)}
+            for neighbour, similarity in self._similar.nearest(name)
         ]
         return {"name": name, "src": self.pictures.thumbnail(name), "images": images}
 
     def _annotator(self, request: dict[str, Any]) -> str:
-        given = request.get("annotator")
-        name = given.strip() if isinstance(given, str) else ""
+        text = request.get("annotator")
+        name = text.strip() if isinstance(text, str) else ""
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise DataError(f"expected a name of 1 to {_LONGEST_NAME} printable characters, and got {given!r}")
+            raise DataError(f"expected a name of 1 to {_LONGEST_NAME} printable characters, and got {text!r}")
         if self.annotators:
             check_known("annotator", [name], self.annotators)
         return name
@@ -188,25 +188,25 @@ class Desk:
             raise DataError(f"there are items 0 to {len(self.items) - 1}, not {index!r}")
         return index
 
-    def _choices(self, item: Any, given: Any) -> Answers:
+    def _choices(self, item: Any, answers: Any) -> Answers:
         """Return the chosen options; raise `DataError` or `UnknownNameError`."""
-        if not isinstance(given, dict):
-            raise DataError(f"expected an object of answers, and got {given!r}")
+        if not isinstance(answers, dict):
+            raise DataError(f"expected an object of answers, and got {answers!r}")
         choices = {}
         for question in self.page.questions(item):
             if question.options:
-                choices[question.name] = str(given.get(question.name))
+                choices[question.name] = str(answers.get(question.name))
                 values = [option.value for option in question.options]
                 check_known(f"answer to {question.name!r}", [choices[question.name]], values)
         return choices
 
-    def _checked(self, item: Any, given: Any) -> Answers:
+    def _checked(self, item: Any, request: Any) -> Answers:
         """Return the choices and the fields that they need, valid; raise `DataError` or `UnknownNameError`."""
-        answers = self._choices(item, given)
-        chosen = {*answers.values()}
+        answers = self._choices(item, request)
+        values = {*answers.values()}
         for question in self.page.questions(item):
-            if chosen & {*question.needed_for}:
-                answers[question.name] = self._field(item, question, given.get(question.name))
+            if values & {*question.needed_for}:
+                answers[question.name] = self._field(item, question, request.get(question.name))
         self.page.check(item, answers)
         return answers
 
@@ -225,10 +225,10 @@ class Desk:
         lines = [" ".join(lines)] if question.lines == 1 else [line for line in lines if line]
         text = "\n".join(lines)
         if len(text) > _LONGEST_TEXT or len(lines) > question.lines or (question.lines == 1 and not text.strip()):
-            found = f"{len(text):,} characters in {len(lines):,} lines" if text.strip() else "none"
+            received = f"{len(text):,} characters in {len(lines):,} lines" if text.strip() else "none"
             raise DataError(
                 f"{question.title}: expected a text of up to {_LONGEST_TEXT:,} characters in {question.lines} lines, "
-                f"and got {found}"
+                f"and got {received}"
             )
         return text.strip()
 
@@ -244,8 +244,8 @@ class Desk:
         self._on_screen.pop(annotator, None)
         shown = list(self._on_screen.values())
         for index in (*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))):
-            others = len(decisions_on(self.items[index].id, standing)) + shown.count(index)
-            is_free = not self.per_item or others < self.per_item
+            taken = len(decisions_on(self.items[index].id, standing)) + shown.count(index)
+            is_free = not self.per_item or taken < self.per_item
             if is_free and self._is_open(annotator, index, standing):
                 self._on_screen[annotator] = index
                 return self._view(annotator, index)
@@ -255,9 +255,9 @@ class Desk:
     def _view(self, annotator: str, index: int) -> dict[str, Any]:
         standing, item = self.standing(), self.items[index]
         shown = self.page.show(item)
-        is_open = [self._is_open(annotator, each, standing) for each in range(len(self.items))]
-        own = standing.get(annotator, {}).get(item.id)
-        answers = (own.answers if own else None) or {}
+        is_open = [self._is_open(annotator, number, standing) for number in range(len(self.items))]
+        decision = standing.get(annotator, {}).get(item.id)
+        answers = (decision.answers if decision else None) or {}
         questions = [
             asdict(question) | {"value": answers.get(question.name, question.start)}
             for question in self.page.questions(item)

@@ -84,11 +84,11 @@ class DecisionJournal:
     def _history(self) -> dict[str, list[Decision]]:
         history: dict[str, list[Decision]] = {}
         for decision in self._journal.entries():
-            own = history.setdefault(decision.annotator, [])
+            standing = history.setdefault(decision.annotator, [])
             if decision.answers is not None:
-                own.append(decision)
-            elif own:
-                own.pop()
+                standing.append(decision)
+            elif standing:
+                standing.pop()
         return history
 
 

@@ -53,8 +53,8 @@ class Pictures:
 
     def names(self) -> list[str]:
         """Return the names of all images below the folder, sorted, without hidden ones."""
-        found = (path for path in list_files(self.folder, "**/*") if path.suffix.lower() in SUFFIXES)
-        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+        paths = (path for path in list_files(self.folder, "**/*") if path.suffix.lower() in SUFFIXES)
+        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
 
     def load(self, image: str) -> Image.Image:
         """Load an image as models see it, see ``core.images``; raise `DataError` if it is missing or invalid."""

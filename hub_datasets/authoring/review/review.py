@@ -96,11 +96,11 @@ def check_images(desk: Desk) -> str:
     if not missing:
         return ""
     first, reason = next(iter(missing.items()))
-    found = f"{len(missing):,} of {len(desk.items):,} items have no image that can be shown; of {first}: {reason}"
+    summary = f"{len(missing):,} of {len(desk.items):,} items have no image that can be shown; of {first}: {reason}"
     if len(missing) < len(desk.items):
-        return found
+        return summary
     raise DataError(
-        f"{found}. Name the folder that has them with --images, let `vl-assay generate` copy them (without `images: "
+        f"{summary}. Name the folder that has them with --images, let `vl-assay generate` copy them (without `images: "
         "false`), or give --no-images to judge captions alone"
     )
 

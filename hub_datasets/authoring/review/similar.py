@@ -145,16 +145,16 @@ def load_embedder(checkpoint: str) -> Embedder:
     def embed(images: Sequence[Image.Image]) -> NDArray[np.float32]:
         with torch.inference_mode():
             states = model(**processor(images=list(images), return_tensors="pt")).last_hidden_state
-        places = states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
-        return places.numpy().astype(np.float32)
+        pooled = states.flatten(2).mean(2) if states.ndim == 4 else states.mean(1)
+        return pooled.numpy().astype(np.float32)
 
     return embed
 
 
 def _histogram(image: Image.Image) -> NDArray[np.float32]:
     small = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), np.float32)
-    place = np.arange(_SIDE) * _CELLS // _SIDE
-    cell = place[:, None] * _CELLS + place[None, :]
+    cell_of_line = np.arange(_SIDE) * _CELLS // _SIDE
+    cell = cell_of_line[:, None] * _CELLS + cell_of_line[None, :]
     down, across = np.gradient(small.mean(axis=2))
     direction = ((np.arctan2(down, across) / (2 * np.pi) + 0.5) * _DIRECTIONS).astype(np.intp) % _DIRECTIONS
     parts = [
@@ -162,14 +162,14 @@ def _histogram(image: Image.Image) -> NDArray[np.float32]:
         _counts(cell * _DIRECTIONS + direction, _CELLS**2 * _DIRECTIONS, np.hypot(down, across)),
     ]
     # An image without edges has no gradients to divide by.
-    return np.concatenate([np.sqrt(part / (np.sum(part) or 1.0)) for part in parts]).astype(np.float32)
+    return np.concatenate([np.sqrt(counts / (np.sum(counts) or 1.0)) for counts in parts]).astype(np.float32)
 
 
 def _colours(pixels: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
     """The eight nearest colour levels of each pixel with its shares in them, so that brightness changes little."""
-    place = np.clip(pixels * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
-    below = np.minimum(place.astype(np.intp), _LEVELS - 2)
-    rest = place - below
+    position = np.clip(pixels * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
+    below = np.minimum(position.astype(np.intp), _LEVELS - 2)
+    rest = position - below
     for upper in product((0, 1), repeat=3):
         level = below + np.array(upper)
         share = np.where(upper, rest, 1 - rest).prod(axis=2)

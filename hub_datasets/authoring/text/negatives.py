@@ -61,14 +61,14 @@ def swaps(tagged: Tagged, kind: str) -> list[str]:
     ['A yak petting a big child.']
     """
     words = [word.lower() for word in tagged.words]
-    found: dict[str, str] = {}
+    exchanges: dict[str, str] = {}
     for first, second in itertools.combinations(_elements(tagged, kind), 2):
         pairs = list(itertools.zip_longest(words[slice(*first)], words[slice(*second)]))
         if first[1] <= second[0] and sum(a != b for a, b in pairs) > (kind == "noun_phrase"):
             text = exchange(tagged, first, second)
-            found.setdefault(text.lower(), text)
-    found.pop(tagged.text.lower(), None)
-    return list(found.values())
+            exchanges.setdefault(text.lower(), text)
+    exchanges.pop(tagged.text.lower(), None)
+    return list(exchanges.values())
 
 
 def negclip_negatives(
@@ -158,11 +158,11 @@ def negations(tagged: Tagged, kind: str) -> list[str]:
         return ["There is no " + text[match.end() :]] if match else []
     if kind == "object":
         articles = [first for first, _ in tagged.noun_phrases if first and words[first] in ("a", "an", "the")]
-        return [text[: tagged.spans[place][0]] + "no" + text[tagged.spans[place][1] :] for place in articles]
+        return [text[: tagged.spans[index][0]] + "no" + text[tagged.spans[index][1] :] for index in articles]
     starts = [
-        tagged.spans[place][0]
-        for place, (before, name) in enumerate(itertools.pairwise(tagged.tags), 1)
-        if name == "VBG" or (name == "IN" and before.startswith("NN") and words[place] != "of")
+        tagged.spans[index][0]
+        for index, (before, name) in enumerate(itertools.pairwise(tagged.tags), 1)
+        if name == "VBG" or (name == "IN" and before.startswith("NN") and words[index] != "of")
     ]
     return [text[:start] + "not " + text[start:] for start in starts]
 
@@ -172,15 +172,15 @@ def choose(groups: Mapping[str, Sequence[str]], caption: str, purpose: str, seed
 
     The draw depends on the caption, the purpose and the seed alone.
     """
-    chosen: dict[str, Negative] = {}
+    negatives: dict[str, Negative] = {}
     rng = caption_rng(seed, purpose, caption)
     for kind, texts in groups.items():
-        fresh = [text for text in texts if text.lower() not in chosen]
+        fresh = [text for text in texts if text.lower() not in negatives]
         if fresh:
             text = fresh[int(rng.integers(len(fresh)))]
-            chosen[text.lower()] = Negative(kind, text)
-    kept = sorted(rng.permutation(len(chosen))[:most].tolist())
-    return [list(chosen.values())[place] for place in kept]
+            negatives[text.lower()] = Negative(kind, text)
+    drawn = sorted(rng.permutation(len(negatives))[:most].tolist())
+    return [list(negatives.values())[index] for index in drawn]
 
 
 def exchange(tagged: Tagged, first: Span, second: Span) -> str:
@@ -210,7 +210,7 @@ def _elements(tagged: Tagged, kind: str) -> list[Span]:
     """Return the ranges of tokens of a kind, from left to right."""
     check_known("kind of element", [kind], KINDS)
     if kind in _TAGS:
-        return [(place, place + 1) for place, name in enumerate(tagged.tags) if name in _TAGS[kind]]
+        return [(index, index + 1) for index, name in enumerate(tagged.tags) if name in _TAGS[kind]]
     if kind == "noun_phrase":
         return [phrase for phrase in tagged.noun_phrases if phrase[1] - phrase[0] >= _MIN_PHRASE]
     return tagged.verb_phrases

@@ -228,23 +228,25 @@ def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
         tokens = tagged.words
     else:
         tokens = tagged.text.split() if name == "shuffle_all_words" else _nltk_tokenizer()(tagged.text)
-    return _Parts(tokens, list(tagged.tags), lambda chosen: clean_caption(" ".join(chosen), "tokens", max_words))
+    return _Parts(
+        tokens, list(tagged.tags), lambda tokens_in_order: clean_caption(" ".join(tokens_in_order), "tokens", max_words)
+    )
 
 
 def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:
     """Return words, each with the tag of its last token but clitics: for "half-pipe" and "pipe's", that of pipe."""
-    words, tags, place = [], [], 0
+    words, tags, index = [], [], 0
     for match in _WORD.finditer(tagged.text):
         kind = ""
-        while place < len(tagged.spans) and tagged.spans[place][0] < match.end():
-            start, end = tagged.spans[place]
-            part = tagged.text[start:end].lower()
-            if part[0] not in "'’-" and part not in ("n't", "n’t"):
-                kind = tagged.tags[place]
-            place += 1
+        while index < len(tagged.spans) and tagged.spans[index][0] < match.end():
+            start, end = tagged.spans[index]
+            token = tagged.text[start:end].lower()
+            if token[0] not in "'’-" and token not in ("n't", "n’t"):
+                kind = tagged.tags[index]
+            index += 1
         words.append(match.group())
         tags.append(kind)
-    return _Parts(words, tags, lambda chosen: " ".join(chosen[:max_words]).lower())
+    return _Parts(words, tags, lambda words_in_order: " ".join(words_in_order[:max_words]).lower())
 
 
 def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identity: bool) -> str | None:
@@ -255,8 +257,8 @@ def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identi
 
     def result(order: Mapping[int, int]) -> str:
         """Return the text with some runs replaced by others."""
-        places = (place for run in range(len(runs)) for place in runs[order.get(run, run)])
-        return parts.finish([parts.units[place] for place in places])
+        units_in_order = (unit for run in range(len(runs)) for unit in runs[order.get(run, run)])
+        return parts.finish([parts.units[unit] for unit in units_in_order])
 
     def draw() -> str:
         permuted = [zip(block, rng.permutation(block).tolist(), strict=True) for block in blocks]
@@ -266,7 +268,7 @@ def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identi
     if allow_identity or text != unchanged:
         return text
     # If no exchange of two runs changes the text, no permutation does.
-    words = [[parts.units[place].lower() for place in run] for run in runs]
+    words = [[parts.units[unit].lower() for unit in run] for run in runs]
     exchanges = (pair for block in blocks for pair in itertools.combinations(block, 2))
     if all(words[a] == words[b] or result({a: b, b: a}) == unchanged for a, b in exchanges):
         return None
@@ -277,16 +279,16 @@ def _perturb_one(name: str, parts: _Parts, seed: int, caption: str, allow_identi
 
 def _blocks(name: str, parts: _Parts) -> tuple[list[list[int]], list[list[int]]]:
     """Return the runs of units that stay together, and the lists of runs that are permuted with one another."""
-    places = list(range(len(parts.units)))
-    trigrams = [places[start : start + 3] for start in places[::3]]
+    indices = list(range(len(parts.units)))
+    trigrams = [indices[start : start + 3] for start in indices[::3]]
     if name == "shuffle_trigrams":
         return trigrams, [list(range(len(trigrams)))]
     if name == "shuffle_all_words":
-        blocks = [places]
+        blocks = [indices]
     elif name == "shuffle_within_trigrams":
         blocks = trigrams
     else:
-        blocks = [[place for place in places if parts.tags[place].startswith(kind)] for kind in ("NN", "JJ")]
+        blocks = [[index for index in indices if parts.tags[index].startswith(kind)] for kind in ("NN", "JJ")]
         if name != "shuffle_nouns_and_adjectives":
-            blocks = [sorted(set(places).difference(*blocks))]
-    return [[place] for place in places], blocks
+            blocks = [sorted(set(indices).difference(*blocks))]
+    return [[index] for index in indices], blocks

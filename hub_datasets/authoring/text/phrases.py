@@ -41,9 +41,9 @@ def differing_parts(caption: str, other: str) -> int:
     >>> differing_parts("dog drinking a beer", "dog holding a remote")
     2
     """
-    parts, others = (_parts(tagged) for tagged in tag([caption, other], "textblob"))
-    first, last = count_shared(parts, others)
-    return min(3, max(len(parts), len(others)) - first - last)
+    parts, other_parts = (_parts(tagged) for tagged in tag([caption, other], "textblob"))
+    first, last = count_shared(parts, other_parts)
+    return min(3, max(len(parts), len(other_parts)) - first - last)
 
 
 def _phrases(tagged: Tagged) -> list[Span]:

@@ -77,7 +77,7 @@ def caption_question(caption: str) -> str:
 def _sentence_question(text: str) -> str | None:
     """The question of one or two sentences, None for a noun phrase."""
     for match in re.finditer(_JOINED, text):
-        first, second = (_clause_question(part) for part in (text[: match.start()], text[match.end() :]))
+        first, second = (_clause_question(clause) for clause in (text[: match.start()], text[match.end() :]))
         if first and second:
             return f"{first}{'' if match[0].startswith((',', ';')) else ' '}{match[0]} {second}"
     for match in re.finditer(_SUBORDINATE, text):
@@ -104,33 +104,33 @@ def _clause_question(text: str) -> str | None:
         return f"{words[verb].lower()} {subject}{rest}"
     help_verb = "does" if tagged.tags[verb] == "VBZ" else "do"
     # Further verbs of the same subject: the dog sits and barks.
-    for place in range(len(words) - 1, verb, -1):
-        if tagged.tags[place] == "VBZ" and words[place - 1].lower() in ("and", "or", "then"):
-            first, last = (number - end for number in tagged.spans[place])
-            rest = rest[:first] + engine().plural_verb(words[place]) + rest[last:]
+    for index in range(len(words) - 1, verb, -1):
+        if tagged.tags[index] == "VBZ" and words[index - 1].lower() in ("and", "or", "then"):
+            first, last = (number - end for number in tagged.spans[index])
+            rest = rest[:first] + engine().plural_verb(words[index]) + rest[last:]
     return f"{help_verb} {subject} {engine().plural_verb(words[verb].lower())}{rest}"
 
 
 def _first_verb(tagged: Tagged) -> int | None:
     """The first verb in the present that follows a noun phrase, before any participle: "a dog sits"."""
     ends = {end for _, end in tagged.noun_phrases}
-    for place, name in enumerate(tagged.tags):
-        if name in ("VBG", "VBN", "VBD", "WP", "WDT") or tagged.words[place].lower() in ("that", "which", "who"):
+    for index, name in enumerate(tagged.tags):
+        if name in ("VBG", "VBN", "VBD", "WP", "WDT") or tagged.words[index].lower() in ("that", "which", "who"):
             return None
         # TextBlob tags the verb of a plural as a base form.
-        is_plural = tagged.tags[place - 1].startswith("NNS") or "and" in tagged.words[:place]
-        if place in ends and (name in _FINITE or (name == "VB" and is_plural)):
-            return place
+        is_plural = tagged.tags[index - 1].startswith("NNS") or "and" in tagged.words[:index]
+        if index in ends and (name in _FINITE or (name == "VB" and is_plural)):
+            return index
     return None
 
 
 def _head(words: list[str]) -> str:
     """The last word of the noun phrase that the caption starts with: what comes before a preposition or a verb."""
-    for place in range(1, len(words)):
-        word, following = words[place], words[place + 1 : place + 2]
+    for index in range(1, len(words)):
+        word, following = words[index], words[index + 1 : index + 2]
         is_participle = word.endswith("ing") or (word.endswith("ed") and (not following or following[0] in _BREAKS))
         if word in _BREAKS or is_participle:
-            return words[place - 1]
+            return words[index - 1]
     return words[-1]
 
 

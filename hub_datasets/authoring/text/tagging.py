@@ -198,8 +198,8 @@ _NOUN_PHRASE = re.compile("D*(?:J|H|R(?=[JE])|E(?=[NJH])|(?<=[DJ])G(?=[NJ])|(?<=
 
 def _noun_phrases(text: str, spans: Sequence[Span], tags: Sequence[str]) -> tuple[Span, ...]:
     letters = ""
-    for place, ((start, end), tag) in enumerate(zip(spans, tags, strict=True)):
-        hyphen = text[start:end] == "-" and place > 0 and spans[place - 1][1] == start
+    for index, ((start, end), tag) in enumerate(zip(spans, tags, strict=True)):
+        hyphen = text[start:end] == "-" and index > 0 and spans[index - 1][1] == start
         # In "snow covered trees" a participle stands between nouns, whatever its tag.
         participle = tag == "JJ" and text[start:end].endswith("ed") and letters.endswith("N")
         letters += "H" if hyphen else "E" if participle else _LETTERS.get(tag, " ")

@@ -57,12 +57,12 @@ def _load_engine() -> Any:
         import inflect
     except ImportError as error:
         raise ModelError("forms of words need inflect: pip install 'vl-assay[authoring]'") from error
-    made = inflect.engine()
+    inflections = inflect.engine()
     for word in ("suvs?", "lcd", "mp3s?", "xbox"):
-        made.defan(word)
+        inflections.defan(word)
     for verb in ("lie", "die", "tie"):
-        made.defverb(verb, verb, verb, verb, f"{verb}s", verb)
-    return made
+        inflections.defverb(verb, verb, verb, verb, f"{verb}s", verb)
+    return inflections
 
 
 @functools.cache
