@@ -33,6 +33,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from ...hub_datasets.authoring.audit.blind import shipped_levels
 from ...hub_datasets.core.benchmarks import get_task, parts_of
 from ...metrics.common.errors import StorageError, SubmissionError, UnknownNameError
 from ...metrics.common.storage import json_hash
@@ -152,10 +153,17 @@ def results_version(tasks: tuple[tuple[str, str], ...]) -> str:
     """Return 12 hexadecimal digits that change when the results of the tasks (benchmark, task) have to be recomputed.
 
     They are a hash of `ESTIMATION_VERSION`, of the version and the settings of each metric of the tasks and of their
-    parts, and of the ids of the parts. Comments, layout and other benchmarks do not change it.
+    parts, of the ids of the parts, and of the blind levels beside the benchmark's card. Comments, layout and other
+    benchmarks do not change it.
     """
     arithmetic = [
-        [benchmark, part.name, sorted(part.ids), {metric: [get_spec(metric).version, part.metrics[metric]]}]
+        [
+            benchmark,
+            part.name,
+            sorted(part.ids),
+            {metric: [get_spec(metric).version, part.metrics[metric]]},
+            shipped_levels(benchmark).get(part.name),
+        ]
         for benchmark, task in tasks
         for part in _with_parts(benchmark, task)
         for metric in part.metrics

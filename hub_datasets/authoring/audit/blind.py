@@ -62,7 +62,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 def _known(data: TaskData) -> dict[str, Any] | None:
     """The levels that come with the package for these examples, for those they are a part of, or for their category."""
-    shipped = _read(_FOLDER / data.benchmark / BLIND_FILE).get(data.task.name)
+    shipped = shipped_levels(data.benchmark).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
     if shipped["options"] != data.options:
@@ -84,8 +84,13 @@ def _known(data: TaskData) -> dict[str, Any] | None:
 
 def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The levels of a task that come with the package, by metric; empty if it was not audited with these options."""
-    shipped = _read(_FOLDER / benchmark / BLIND_FILE).get(task)
+    shipped = shipped_levels(benchmark).get(task)
     return shipped["metrics"] if shipped and shipped["options"] == options else {}
+
+
+def shipped_levels(benchmark: str) -> dict[str, Any]:
+    """The levels that come with the package, by task, each with its `options`, `key` and `metrics`."""
+    return _read(_FOLDER / benchmark / BLIND_FILE)
 
 
 @cache
