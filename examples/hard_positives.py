@@ -32,7 +32,7 @@ from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.demo_clip_web.captions import in_common_words, web_captions, with_synonym_of_difference
-from vl_assay.model_wrappers.demo_clip_web.train import Recipe, train
+from vl_assay.model_wrappers.demo_clip_web.train import DemoClipWebRecipe, train
 from vl_assay.model_wrappers.finetune.data.captions import Sample, SceneImages
 from vl_assay.model_wrappers.finetune.data.hard_negatives import add_hard_captions
 from vl_assay.model_wrappers.finetune.data.training_set import TrainingSet
@@ -70,7 +70,7 @@ def make_examples(scenes: int) -> tuple[list[str], list[list[str]]]:
         else:
             positive = with_synonym_of_difference(caption, negative)
             phrases = [
-                reduce(language.Phrase.with_word, {*new.adjectives, new.noun} - {*old.adjectives, old.noun}, common)
+                reduce(language.NounPhrase.with_word, {*new.adjectives, new.noun} - {*old.adjectives, old.noun}, common)
                 for common, old, new in zip(caption.phrases, drawn.phrases, false.phrases, strict=True)
             ]
             relation = caption.relation if drawn.relation == false.relation else false.relation
@@ -121,8 +121,10 @@ def train_and_score(name: str, seed: int, out: Path, captions: int, scenes: int,
         finetune(BASE, data, folder, recipe, config=TrainingConfig(micro_batch=32, workers=1), progress=False)
     elif name in CURVE and not (folder / "model.safetensors").exists():
         # The seed is also that of the scenes; no other model is trained on these.
-        warmup = min(Recipe.warmup, curve_steps // 2)
-        recipe = Recipe(curve_steps, max(64, 6 * curve_steps), group=CURVE[name], warmup=warmup, seed=100 + seed)
+        warmup = min(DemoClipWebRecipe.warmup, curve_steps // 2)
+        recipe = DemoClipWebRecipe(
+            curve_steps, max(64, 6 * curve_steps), group=CURVE[name], warmup=warmup, seed=100 + seed
+        )
         for part in reversed(train(recipe, quiet=True)):  # the weights last: they show that the training ended
             part.save_pretrained(folder)
     return score_examples(load_model(BASE if name == BASE else str(folder)), scenes)

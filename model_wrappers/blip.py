@@ -49,7 +49,7 @@ SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc"), **CAN
 _ARO_TOKENS = 35
 
 
-class Seen(NamedTuple):
+class BlipStates(NamedTuple):
     """Hidden states (n, patches, d) of the vision tower and embeddings (n, e), of length 1, of the contrastive head."""
 
     states: torch.Tensor
@@ -83,13 +83,13 @@ class BlipMatching(RerankingModel):
         """The contrastive head."""
         return self._as(BlipContrastive, self._model, self.max_tokens)
 
-    def see(self, model: Any, images: Sequence[np.ndarray]) -> Seen:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> BlipStates:
         """Return both towers of the image side."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
-        return Seen(states, unit(model.vision_proj(states[:, 0])))
+        return BlipStates(states, unit(model.vision_proj(states[:, 0])))
 
     def fuse(
-        self, model: Any, features: Seen, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self, model: Any, features: BlipStates, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return scores (n,) of the chosen head; see the module."""
         first = ids

@@ -42,7 +42,7 @@ class _Prompt(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-class _Output(NamedTuple):
+class _GroundingOutput(NamedTuple):
     """Boxes (n, 4), and their scores for each token of a prompt, (n, tokens)."""
 
     boxes: np.ndarray
@@ -61,13 +61,13 @@ class GroundingDino(TextDetector):
         """Return the pixels: this model fuses image and text from its encoder on."""
         return [self.batch_pixels(images, self._model)]
 
-    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_GroundingOutput]:
         """Return the output for each pair of image and text."""
         prompts = [self._prompt(text) for text in texts]
         ids, mask = self.batch_tokens([prompt.ids for prompt in prompts], self._model)
         output = self._model(pixel_values=features[0], input_ids=ids, attention_mask=mask)
         boxes = output.pred_boxes.float().cpu().numpy()
-        yield from map(_Output, boxes, probabilities(output.logits.float().cpu().numpy()), prompts)
+        yield from map(_GroundingOutput, boxes, probabilities(output.logits.float().cpu().numpy()), prompts)
 
     def _prompt(self, text: str) -> _Prompt:
         """Return the text with a full stop at its end, as in training: without it, how a text is padded
@@ -77,7 +77,7 @@ class GroundingDino(TextDetector):
         spans = [(int(first), int(last)) for first, last in tokens["offset_mapping"]]
         return _Prompt(cut_tokens(tokens["input_ids"], self.max_tokens), spans[: self.max_tokens - 1])
 
-    def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: _GroundingOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # [CLS] and [SEP] have no characters.

@@ -33,7 +33,7 @@ from transformers.models.detr.modeling_detr import DetrDecoder, DetrEncoder, Det
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, TextDetector, best_boxes, read_limits
-from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
+from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import Checkpoint, cut_tokens, pad_right
 
 MODEL_TYPES = ()
@@ -135,7 +135,7 @@ class Mdetr(nn.Module):
         return last(second(first(hidden).relu()).relu()).sigmoid(), self.class_embed(hidden)
 
 
-class _Output(NamedTuple):
+class _MdetrOutput(NamedTuple):
     """Boxes (n, 4), in shares of the image, and their probabilities (n, places) of tokens and no object."""
 
     boxes: np.ndarray
@@ -149,14 +149,14 @@ class MdetrDetector(TextDetector):
         """Return the projected map of the backbone."""
         return [self._model.see(self.batch_pixels(images, self._model))]
 
-    def read(self, features: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_MdetrOutput]:
         """Return the output for each pair of a map and a text."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in self.prepare_captions(texts)]
         boxes, logits = self._model(features[0], *pad_right(cut, self._tokenizer.pad_token_id, features[0].device))
         distributions = softmax(logits.cpu().double().numpy(), axis=-1)
-        yield from map(_Output, boxes.float().cpu().numpy(), distributions)
+        yield from map(_MdetrOutput, boxes.float().cpu().numpy(), distributions)
 
-    def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: _MdetrOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # The last place is no object, and the last token that is read is the end.
@@ -179,7 +179,7 @@ def needed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {key: value for key, value in tensors.items() if not _UNUSED.match(key)}
 
 
-def origin(name: str) -> Origin:
+def origin(name: str) -> TensorOrigin:
     """Return the tensor of the authors' file for a weight of `Mdetr`."""
     return renamed(name, _NAMES, r"^(?:en|de)coder\..*_attn\.([qkv])_proj")
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..hub_datasets.toy_scenes.language import MEANING, Phrase, applies, parse
+from ..hub_datasets.toy_scenes.language import MEANING, NounPhrase, applies, parse
 from ..hub_datasets.toy_scenes.render import box, read_scene
 from ..hub_datasets.toy_scenes.world import Scene
 from ..metrics.common.errors import ModelError, check_known
@@ -208,7 +208,7 @@ def load(checkpoint: str, options: LoadOptions) -> Mock:
     return Mock(checkpoint, _MOCKS[checkpoint])
 
 
-def _phrases(text: str) -> tuple[Phrase, ...]:
+def _phrases(text: str) -> tuple[NounPhrase, ...]:
     """The phrase that a text is; none if it is something else."""
     statement = parse(f"{text} and {text}")
     return statement.phrases[:1] if statement else ()

@@ -34,7 +34,7 @@ SETTINGS = {"context": ("phrase", "caption"), **LIMITS}
 _OVERLAP = 0.5
 
 
-class _Output(NamedTuple):
+class _OmDetOutput(NamedTuple):
     """Boxes (n, 4), in shares of the image, and their scores (n,)."""
 
     boxes: np.ndarray
@@ -52,7 +52,7 @@ class OmDetTurbo(TextDetector):
         pixels = self.batch_pixels(images, self._model)
         return self._model.encoder(self._model.vision_backbone(pixels), return_dict=True).extracted_states
 
-    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_Output]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_OmDetOutput]:
         """Return the boxes for each image and class, and their scores."""
         classes = self.batch_tokens(self.prepare_captions(texts), self._model)
         tasks = self.batch_tokens(self.prepare_captions([f"Detect {text}." for text in texts]), self._model)
@@ -61,9 +61,9 @@ class OmDetTurbo(TextDetector):
             features, *self._model.get_language_embedding(*classes, *tasks, ones), return_dict=True
         )
         boxes = output.decoder_coords[-1].float().cpu().numpy()
-        yield from map(_Output, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
+        yield from map(_OmDetOutput, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
 
-    def find(self, query: PhraseQuery, output: _Output, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: _OmDetOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, without those that overlap a better one."""
         centres, halves = output.boxes[:, :2], output.boxes[:, 2:] / 2
         corners = np.concatenate([centres - halves, centres + halves], axis=1)

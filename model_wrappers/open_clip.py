@@ -155,7 +155,7 @@ class OpenClip(DualEncoderMixin):
         return pad_to(captions, self._pad, self.max_tokens)
 
 
-class Source(NamedTuple):
+class WeightsSource(NamedTuple):
     """A model's name in `open_clip`, and a tag, or a file of weights with its row of the published ones, or neither."""
 
     model: str
@@ -217,7 +217,7 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     return loaded
 
 
-def find_source(library: Any, checkpoint: str, given: str) -> Source:
+def find_source(library: Any, checkpoint: str, given: str) -> WeightsSource:
     """Return the source that a checkpoint's name and the setting ``pretrained`` describe.
 
     Raises:
@@ -227,7 +227,7 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
     if checkpoint.startswith(_SCHEMES):
         if given:
             raise ModelError(f"{checkpoint} includes its weights: leave out pretrained={given}")
-        return Source(checkpoint)
+        return WeightsSource(checkpoint)
     models, row = library.list_models(), published_checkpoints().get(checkpoint)
     if row and not (given and row.files):
         raise ModelError(_how_to_get(row))
@@ -253,10 +253,10 @@ def find_source(library: Any, checkpoint: str, given: str) -> Source:
         file = Path(given).expanduser()
         if not file.is_file():
             raise ModelError(f"no file of weights at pretrained={given}")
-        return Source(name, file=file, published=row or find_published(file))
+        return WeightsSource(name, file=file, published=row or find_published(file))
     if not library.get_pretrained_cfg(name, tag):
         raise UnknownNameError(f"weights of {name}", tag, tags)
-    return Source(name, tag=tag)
+    return WeightsSource(name, tag=tag)
 
 
 def _how_to_get(row: Published) -> str:
@@ -268,7 +268,7 @@ def _how_to_get(row: Published) -> str:
     return f"download the weights of {row.title} ({row.weights}), and add the setting pretrained=FILE"
 
 
-def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...]]:
+def _create(library: Any, source: WeightsSource) -> tuple[Any, Any, Any, tuple[str, ...]]:
     """Return model in float32 on the CPU, tokenizer, transform of images, and what was changed in a file of weights."""
     with loading_errors(source.shown, "open_clip"), warnings.catch_warnings():
         _check_source(source)
@@ -280,7 +280,7 @@ def _create(library: Any, source: Source) -> tuple[Any, Any, Any, tuple[str, ...
         return model, library.get_tokenizer(source.model), preprocess, changes
 
 
-def _check_source(source: Source) -> None:
+def _check_source(source: WeightsSource) -> None:
     """Raise `ModelError` if a folder leads elsewhere, or a configuration holds more than the library needs."""
     scheme, _, path = source.model.partition(":")
     if scheme == "local-dir":
@@ -291,7 +291,7 @@ def _check_source(source: Source) -> None:
 
 
 @contextmanager
-def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, tuple[str, ...]]]:
+def _plain_weights(library: Any, source: WeightsSource) -> Iterator[tuple[str | None, tuple[str, ...]]]:
     """Yield a file that the library loads, if the source has one, and the changes made to the weights of the source."""
     if source.file is None or source.file.suffix in _ARRAYS:
         if source.file:
@@ -308,7 +308,7 @@ def _plain_weights(library: Any, source: Source) -> Iterator[tuple[str | None, t
         yield str(file), weights.changes
 
 
-def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
+def _as_scored(library: Any, source: WeightsSource, weights: Weights) -> Weights:
     """Return the weights as their authors score them, with as many positions of captions as the model has."""
     length = library.get_model_config(source.model)["text_cfg"].get("context_length", 77)
     share = source.published.openai_share if source.published else ""
@@ -327,7 +327,7 @@ def _as_scored(library: Any, source: Source, weights: Weights) -> Weights:
     return weights
 
 
-def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
+def _activation(library: Any, model: Any, source: WeightsSource) -> dict[str, str]:
     """Return the model's activation, and whether its weights were trained with another one; warn if that may be."""
     quick = any(type(module).__name__ == "QuickGELU" for module in model.modules())
     trained: bool | None = quick
@@ -358,7 +358,7 @@ def _activation(library: Any, model: Any, source: Source) -> dict[str, str]:
     return {"activation": names[quick], "activation_mismatch": mismatch}
 
 
-def _fingerprint(model: Any, source: Source) -> str:
+def _fingerprint(model: Any, source: WeightsSource) -> str:
     """Return a hash over all weights as loaded, in float32, and over the files of a local folder (its tokenizer)."""
     digest = hashlib.sha256()
     if source.model.startswith("local-dir:"):

@@ -29,13 +29,13 @@ from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import Checkpoint, TextScorerModel, wide
 
 
-class Encoder(T5EncoderModel):
+class VeraEncoder(T5EncoderModel):
     """A `T5EncoderModel` that reports a decoder in the file instead of passing over it: Vera's has none."""
 
     _keys_to_ignore_on_load_unexpected = None
 
 
-_CLASSES = {"t5": Encoder}
+_CLASSES = {"t5": VeraEncoder}
 MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("liujch1998/vera",)
 SETTINGS = {"score": ("probability", "logit")}

@@ -49,11 +49,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.generative import Seen, choose_forward, decoder_start
+from .loading.generative import ImageInputs, choose_forward, decoder_start
 from .loading.generative_model import GenerativeModel
 from .loading.image_prompts import ImagePrompts, load_processor
 from .loading.placement import PLACEMENT, placement_arguments
-from .loading.prompts import QUESTION, TEMPLATES, Prompt, common_start, spellings
+from .loading.prompts import QUESTION, TEMPLATES, ChatPrompt, common_start, spellings
 from .loading.torch_models import log_likelihoods
 
 MODEL_TYPES = (
@@ -95,7 +95,12 @@ class VqaScore(GenerativeModel):
         return self._caption.tokens("", caption)
 
     def match(
-        self, features: Sequence[Seen], images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
+        self,
+        features: Sequence[ImageInputs],
+        images: Sequence[int],
+        captions: Sequence[Sequence[int]],
+        *,
+        exact: bool = False,
     ) -> np.ndarray:
         """Scores (n,), float64: log-odds of "Yes", or the caption's mean log-probability; higher matches better."""
         if not captions:
@@ -108,7 +113,7 @@ class VqaScore(GenerativeModel):
         masked[:, self._yes] = -torch.inf
         return (logits[:, self._yes].logsumexp(-1) - masked.logsumexp(-1)).numpy(force=True)
 
-    def _likelihoods(self, features: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
+    def _likelihoods(self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
         """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
         logs, counts = self._log_probabilities(features, texts, exact)
         alpha = float(self.info.settings["alpha"])
@@ -129,7 +134,7 @@ class VqaScore(GenerativeModel):
         return np.array([known[(exact, *ids)] for ids in texts])
 
     def _log_probabilities(
-        self, features: Sequence[Seen], texts: Sequence[Sequence[int]], exact: bool
+        self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log-probabilities (n,), float64, of the tokens after the prompt, and their numbers (n,)."""
         prompt = self._caption.tokens("")
@@ -164,7 +169,7 @@ class ChoiceScore(GenerativeModel):
 
     def choose(
         self,
-        features: Sequence[Seen],
+        features: Sequence[ImageInputs],
         images: Sequence[int],
         choices: Sequence[Sequence[Sequence[int]]],
         *,
@@ -218,7 +223,7 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     processor = load_processor(files, config)
     keeps_end = bool(decoder_start(model))
     caption, question = (
-        Prompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
+        ChatPrompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
     prompts = ImagePrompts(processor, question, checkpoint, model)
     pad, is_shared = processor.tokenizer.pad_token_id or 0, settings["placement"] == "tensor"

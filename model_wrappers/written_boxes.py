@@ -38,9 +38,9 @@ from .engine.arithmetic import full_float32
 from .engine.protocol import Detections, LoadOptions, ModelInfo, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.detectors import LIMITS, best_boxes, read_limits
-from .loading.generative import Forward, Row, decoder_start
+from .loading.generative import Forward, PromptRow, decoder_start
 from .loading.image_prompts import ImagePrompts, Prepared, load_processor
-from .loading.prompts import Prompt
+from .loading.prompts import ChatPrompt
 from .loading.torch_models import TorchModel
 
 MOST_TOKENS = 512
@@ -103,7 +103,7 @@ class WrittenBoxes(TorchModel):
     """A generative model as a detector of phrases."""
 
     def __init__(
-        self, model: Any, processor: Any, prompts: ImagePrompts, prompt: Prompt, form: Format, info: ModelInfo
+        self, model: Any, processor: Any, prompts: ImagePrompts, prompt: ChatPrompt, form: Format, info: ModelInfo
     ) -> None:
         super().__init__(model, info)
         self._tokenizer, self._patch = processor.tokenizer, getattr(processor.image_processor, "patch_size", 1)
@@ -150,7 +150,7 @@ class WrittenBoxes(TorchModel):
             ModelError: the phrase holds the token that stands for an image.
         """
         ids = self._prompts.checked(self._prompt.tokens(phrase), phrase)
-        row = Row(self._forward.see(self._model, image), *self._prompts.with_image(image, ids), [])
+        row = PromptRow(self._forward.see(self._model, image), *self._prompts.with_image(image, ids), [])
         # The checkpoint's other generation settings hold, such as tokens that it never writes.
         settings = copy.deepcopy(self._model.generation_config)
         changes = {"max_new_tokens": MOST_TOKENS, "temperature": None, "top_p": None, "top_k": None}
@@ -184,7 +184,7 @@ def load(checkpoint: str, options: LoadOptions) -> WrittenBoxes:
     form = FORMATS[config.model_type]
     model = files.model(AutoModelForImageTextToText)
     processor = load_processor(files, config)
-    prompt = Prompt(processor, form.template, checkpoint, keeps_end=bool(decoder_start(model)))
+    prompt = ChatPrompt(processor, form.template, checkpoint, keeps_end=bool(decoder_start(model)))
     prompts = ImagePrompts(processor, prompt, checkpoint, model)
     preprocessing = image_preprocessing(processor.image_processor) | {"prompt": prompt.text}
     return WrittenBoxes(model, processor, prompts, prompt, form, files.info(model, settings, preprocessing))

@@ -39,7 +39,7 @@ from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
 from .loading.blip_layers import image_reader
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.released import Origin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
+from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
     CANDIDATES,
     Checkpoint,
@@ -121,7 +121,7 @@ class Xvlm(nn.Module):
         return self.text(inputs_embeds=words, attention_mask=mask).last_hidden_state
 
 
-class Seen(NamedTuple):
+class XvlmStates(NamedTuple):
     """States (n, 1 + patches, d) of images, and their contrastive embeddings (n, e), of length 1."""
 
     states: Tensor
@@ -169,12 +169,12 @@ class XvlmMatching(XvlmReader, RerankingModel):
         """The contrastive head."""
         return self._as(XvlmContrastive, self._model, self.max_tokens)
 
-    def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> Seen:
+    def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> XvlmStates:
         """Return the image side of both heads."""
         states = model.see(self.batch_pixels(images, model))
-        return Seen(states, unit(model.vision_proj(states[:, 0])))
+        return XvlmStates(states, unit(model.vision_proj(states[:, 0])))
 
-    def fuse(self, model: Xvlm, features: Seen, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    def fuse(self, model: Xvlm, features: XvlmStates, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Return scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
@@ -193,7 +193,7 @@ def pre_caption(caption: str) -> str:
     return " ".join(text.split(" ")[:_MAX_WORDS])
 
 
-def origin(name: str, text_layers: int) -> Origin:
+def origin(name: str, text_layers: int) -> TensorOrigin:
     """Return the tensor of the authors' file, in the fine-tuned layout, for a weight of `Xvlm`.
 
     Args:
@@ -202,7 +202,7 @@ def origin(name: str, text_layers: int) -> Origin:
     """
     if name.startswith("fusion."):
         _, layer, rest = name.split(".", 2)
-        return Origin(f"text_encoder.encoder.layer.{int(layer) + text_layers}.{rest}")
+        return TensorOrigin(f"text_encoder.encoder.layer.{int(layer) + text_layers}.{rest}")
     return renamed(name, _NAMES, r"^vision\..*\.attention\.([qkv])_proj")
 
 

@@ -92,6 +92,15 @@ def test_folders_import_each_other_in_one_direction(package):
     assert_no_circles(folders)
 
 
+def test_a_class_name_means_one_thing():
+    places = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
 def test_private_modules_are_imported_in_their_own_folder_only():
     def is_foreign(name, target):
         parts = target.split(".")

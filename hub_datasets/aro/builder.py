@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..authoring.text.shuffles import SHUFFLES
-from ..retrieval.karpathy import SOURCES, KarpathyBuilder, ShuffleConfig, Source, perturb
+from ..retrieval.karpathy import SOURCES, CaptionRelease, KarpathyBuilder, ShuffleConfig, perturb
 from ..sources.builders import Images, ReleasedRows, Rows, make_configs
 from ..sources.columns import columns
 from ..sources.crops import crop, crop_name
@@ -72,7 +72,7 @@ class ARO(KarpathyBuilder, ReleasedRows):
         return self.config.name.endswith("_order")
 
     @property
-    def _source(self) -> Source:
+    def _source(self) -> CaptionRelease:
         return SOURCES[self.config.name.removesuffix("_order")]
 
     @property

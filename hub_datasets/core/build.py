@@ -132,7 +132,7 @@ def build_with(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BuildOutcome:
     """The result of `build_all` for one benchmark.
 
     Args:
@@ -156,7 +156,7 @@ class Outcome:
 
 def build_all(
     out: str | Path, *, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[BuildOutcome]:
     """Build every benchmark whose sources are available into a folder of its name in `out`.
 
     An error in one configuration does not stop the others. An earlier folder is replaced by the configurations that
@@ -185,7 +185,7 @@ def build_all(
             build(name, folder, data_dir=sources, options=applicable, on_error=errors.__setitem__)
         except Exception as error:
             errors = {config: errors.get(config, error) for config in configs}
-        yield Outcome(name, folder, tuple(config for config in configs if config not in errors), errors)
+        yield BuildOutcome(name, folder, tuple(config for config in configs if config not in errors), errors)
 
 
 def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:

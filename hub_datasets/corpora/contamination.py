@@ -20,7 +20,7 @@ from ...metrics.common.errors import ScoresError
 from ...metrics.common.wording import words
 from ..core.examples import Example, TaskData
 from ..core.image_keys import content_key
-from .shards import Outcome, Row, Step
+from .shards import Row, ShardOutcome, Step
 
 KINDS = _IMAGE, _SAME, _SIMILAR = "image_exact", "caption_exact", "caption_near"
 _SLACK = 1e-9  # rounding must not lose a text whose Jaccard index is the threshold
@@ -112,7 +112,7 @@ def _search(
                 yield {"kind": _IMAGE, "item": key, "row": row, "similarity": 1.0}
 
 
-def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
     """Return the examples that the training set contains, by the outputs of `search_step`.
 
     Returns:

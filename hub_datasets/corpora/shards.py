@@ -51,7 +51,7 @@ class Step(NamedTuple):
     image: str | None = None
 
 
-class Outcome(NamedTuple):
+class ShardOutcome(NamedTuple):
     """The output file of a shard and its counts, or the `problem` with it; `is_kept` if an earlier run wrote it."""
 
     shard: str
@@ -169,7 +169,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tuple[str, str, tarfile.TarIn
 
 def run(
     shards: Mapping[str, str], step: Step, out: Path, *, workers: int = 1, on_ray: bool = False
-) -> Iterator[Outcome]:
+) -> Iterator[ShardOutcome]:
     """Write the output of each shard to ``out/shards``, and yield the outcomes as they come.
 
     Args:
@@ -202,7 +202,7 @@ def run(
         pool.shutdown(cancel_futures=True)
 
 
-def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> Outcome:
+def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> ShardOutcome:
     """Write the output of a path and its version, complete or not at all; raise `StorageError` if that fails.
 
     An output is kept if its metadata record the same shard, settings and version of this package.
@@ -218,7 +218,7 @@ def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> Outcome:
     with suppress(OSError, KeyError, ValueError, pa.ArrowException):  # missing, damaged, or another program's file
         record = json.loads((pq.read_metadata(file).metadata or {})[_METADATA_KEY])
         if record["identity"] == identity:
-            return Outcome(path, file, record["counts"], is_kept=True)
+            return ShardOutcome(path, file, record["counts"], is_kept=True)
     try:
         with replacing(file) as target, pq.ParquetWriter(target, step.schema, compression="zstd") as writer:
             rows = step.process(read_rows(path, step.caption, step.image), counts)
@@ -229,5 +229,5 @@ def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> Outcome:
         raise
     except Exception as error:  # whatever one row triggers must not stop the other shards
         reason = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
-        return Outcome(path, file, {}, problem=reason)
-    return Outcome(path, file, counts)
+        return ShardOutcome(path, file, {}, problem=reason)
+    return ShardOutcome(path, file, counts)

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .lexicon import COMPOUNDS, LEXICON, Entry
+from .lexicon import COMPOUNDS, LEXICON, LexiconEntry
 
 
-class Origin(NamedTuple):
+class LexiconOrigin(NamedTuple):
     """The line of the lexicon that turns a caption into its hard positive, and the indices where it was replaced."""
 
-    entry: Entry
+    entry: LexiconEntry
     replaced: str
     starts: tuple[int, ...]
 
 
-def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON) -> Origin | None:
+def find_origin(caption: str, positive: str, lexicon: Iterable[LexiconEntry] = LEXICON) -> LexiconOrigin | None:
     """Find the line of the lexicon that yields a released hard positive.
 
     The release replaced substrings: inside other words, and several times in a caption. So any subset of the
@@ -40,11 +40,11 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[Entry] = LEXICON)
         for original in entry.originals:
             starts = _replaced_places(caption, positive, original, entry.synonym)
             if starts:
-                return Origin(entry, original, starts)
+                return LexiconOrigin(entry, original, starts)
     return None
 
 
-def find_defects(caption: str, positive: str, negative: str, origin: Origin | None = None) -> list[str]:
+def find_defects(caption: str, positive: str, negative: str, origin: LexiconOrigin | None = None) -> list[str]:
     """The defects of one row, except repetitions, which need all rows.
 
     Captions are compared without their outer white space.
@@ -89,14 +89,14 @@ def _replaced_places(caption: str, positive: str, original: str, synonym: str) -
     return reached.get(len(positive) - len(pieces[-1]), ()) if positive.endswith(pieces[-1]) else ()
 
 
-def _cuts_words(caption: str, origin: Origin) -> bool:
+def _cuts_words(caption: str, origin: LexiconOrigin) -> bool:
     def is_inner(place: int) -> bool:
         return place - 1 >= 0 and place < len(caption) and caption[place - 1].isalnum() and caption[place].isalnum()
 
     return any(is_inner(start) or is_inner(start + len(origin.replaced)) for start in origin.starts)
 
 
-def _cuts_compounds(caption: str, origin: Origin) -> bool:
+def _cuts_compounds(caption: str, origin: LexiconOrigin) -> bool:
     compounds = "|".join(re.escape(compound) for compound in COMPOUNDS)
     spans = [match.span() for match in re.finditer(rf"\b(?:{compounds})\b", caption)]
     ends = [(start, start + len(origin.replaced)) for start in origin.starts]

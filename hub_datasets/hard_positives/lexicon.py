@@ -11,7 +11,7 @@ from typing import NamedTuple
 COMPOUNDS = ("in front of", "in back of", "in between")
 
 
-class Entry(NamedTuple):
+class LexiconEntry(NamedTuple):
     """A line of the lexicon: words, their synonym, and the paper's number of released rows."""
 
     kind: str
@@ -23,6 +23,6 @@ class Entry(NamedTuple):
 # Table 4 (relations), Tables 5 and 6 (attributes). The example of "riding on" replaces "riding" alone.
 with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _file:
     LEXICON = tuple(
-        Entry(kind, tuple(originals.split("|")), synonym, int(frequency))
+        LexiconEntry(kind, tuple(originals.split("|")), synonym, int(frequency))
         for kind, originals, synonym, frequency in islice(csv.reader(_file), 1, None)
     )

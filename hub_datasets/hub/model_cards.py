@@ -5,7 +5,7 @@
 question a row: the accuracy, which is what the task's scorer measures there; the notes have the rest. Other scores,
 such as those of groups and boxes, would be refused, or ranked among what they are not.
 
-Both have the date of the predictions, the revision of a dataset that was downloaded from the Hub, and a `Source`. The
+Both have the date of the predictions, a `ResultsSource`, and the revision of a dataset that came from the Hub. The
 Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
 
 Entries written by this module are recognised by the name of their source; all others are kept. The front matter is
@@ -47,7 +47,7 @@ _HUB_TASKS = {
 _ROUNDING = 1e-9
 
 
-class Source(NamedTuple):
+class ResultsSource(NamedTuple):
     """Who reports results, and where others find the predictions.
 
     Args:
@@ -65,7 +65,7 @@ class Source(NamedTuple):
         return f"https://huggingface.co/datasets/{path}"
 
 
-_UNKNOWN = Source()
+_UNKNOWN = ResultsSource()
 
 
 def predictions_path(sha256: str) -> str:
@@ -98,7 +98,7 @@ def _refuse_several(names: Iterable[str]) -> None:
 
 
 def write_model_card(
-    path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: Source = _UNKNOWN
+    path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[Path]:
     """Write the results of a model into its repository; the same results again change nothing.
 
@@ -139,7 +139,9 @@ def write_model_card(
     return list(changed)
 
 
-def eval_results(group: Sequence[Result], dataset_owner: str = OWNER, source: Source = _UNKNOWN) -> list[EvalResult]:
+def eval_results(
+    group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
+) -> list[EvalResult]:
     """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
@@ -176,7 +178,7 @@ def eval_results(group: Sequence[Result], dataset_owner: str = OWNER, source: So
 
 
 def eval_result_entries(
-    group: Sequence[Result], dataset_owner: str = OWNER, source: Source = _UNKNOWN
+    group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[EvalResultEntry]:
     """The entries of ``.eval_results`` for the results of one file: of all configurations, and of each of several.
 
@@ -239,7 +241,9 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
     return list(groups.values())
 
 
-def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: Source) -> bytes:
+def _with_model_index(
+    card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: ResultsSource
+) -> bytes:
     """The content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 

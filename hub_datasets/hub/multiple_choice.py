@@ -99,7 +99,7 @@ def _refuse_to_overwrite(out: Path) -> None:
         raise StorageError(f"{out} would be replaced, and {other} was not written by an export; name another folder")
 
 
-class Question(NamedTuple):
+class ChoiceQuestion(NamedTuple):
     """A question about an image of an example.
 
     Args:
@@ -114,7 +114,7 @@ class Question(NamedTuple):
     row: dict[str, Any]
 
 
-def questions(task: TaskData) -> Iterator[Question]:
+def questions(task: TaskData) -> Iterator[ChoiceQuestion]:
     """The questions of a task, in the order of its examples."""
     for example in task.examples:
         for number in range(len(example.images)):
@@ -128,7 +128,7 @@ def questions(task: TaskData) -> Iterator[Question]:
             order = sorted(range(len(texts)), key=lambda i, own=own, texts=texts: _draw(own, texts[i], i))
             row = {"id": own, "category": example.category, "question": question}
             row |= {"choices": [texts[i] for i in order], "target": ascii_uppercase[order.index(right)]}
-            yield Question(example, number, order, row)
+            yield ChoiceQuestion(example, number, order, row)
 
 
 def _draw(own: str, text: str, number: int) -> bytes:

@@ -23,7 +23,7 @@ from ...metrics.common.errors import DataError
 from ...metrics.records.predictions import file_hash
 from ...metrics.records.results import Result
 from .calls import call_hub
-from .model_cards import FOLDER, OWNER, Source, predictions_path, write_model_card
+from .model_cards import FOLDER, OWNER, ResultsSource, predictions_path, write_model_card
 from .publish import check_repo_name
 
 TITLE = "Add evaluation results by VL-Assay"
@@ -36,7 +36,7 @@ _MOST_PULLS = 20  # of other users, with our title, that are looked at
 _REPORTER = re.compile(rb"^[ -]*(?:user|url): .*\n", re.MULTILINE)
 
 
-class Proposal(NamedTuple):
+class PullRequest(NamedTuple):
     """The change of a pull request: files of the model at a commit, and as they would be."""
 
     commit: str
@@ -85,7 +85,7 @@ def preview(
             user = api.whoami(cache=True)["name"]
         except LocalTokenNotFoundError:
             user = ""
-        return _prepare(results, repo, dataset_owner, Source(user, predictions_repo), api).diff()
+        return _prepare(results, repo, dataset_owner, ResultsSource(user, predictions_repo), api).diff()
 
     return call_hub(attempt, f"read {repo}", repo)
 
@@ -126,7 +126,7 @@ def propose(
     _check_names(repo, predictions_repo)
 
     def attempt() -> str:
-        source = Source(api.whoami(cache=True)["name"], predictions_repo)
+        source = ResultsSource(api.whoami(cache=True)["name"], predictions_repo)
         prepare = partial(_prepare, results, repo, dataset_owner, source, api)
         if not (proposal := prepare()).changed:
             return ""
@@ -150,8 +150,8 @@ def _check_names(repo: str, predictions_repo: str) -> None:
 
 
 def _prepare(
-    results: Sequence[Result], repo: str, dataset_owner: str, source: Source, api: Any, branch: str | None = None
-) -> Proposal:
+    results: Sequence[Result], repo: str, dataset_owner: str, source: ResultsSource, api: Any, branch: str | None = None
+) -> PullRequest:
     """Return the change to the newest commit of a model, or of a branch of it."""
     commit = _head(repo, branch, api)
     names = api.list_repo_files(repo, revision=commit)
@@ -166,7 +166,7 @@ def _prepare(
         write_model_card(folder / "README.md", results, dataset_owner=dataset_owner, source=source)
         files = [path for path in folder.rglob("*") if path.is_file()]
         after = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-    return Proposal(commit, before, after)
+    return PullRequest(commit, before, after)
 
 
 def _head(repo: str, branch: str | None, api: Any) -> str:
@@ -189,7 +189,7 @@ def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
     return own, [pull for pull in ours if pull.author != user]
 
 
-def _reported(pulls: Sequence[Any], prepare: Callable[[str], Proposal]) -> str:
+def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> str:
     """The address of the first of others' pull requests that has the results; empty if none has them."""
     for pull in pulls[:_MOST_PULLS]:
         with suppress(DataError):  # its card cannot be read
@@ -198,7 +198,7 @@ def _reported(pulls: Sequence[Any], prepare: Callable[[str], Proposal]) -> str:
     return ""
 
 
-def _commit(proposal: Proposal, repo: str, pull: Any, api: Any) -> str:
+def _commit(proposal: PullRequest, repo: str, pull: Any, api: Any) -> str:
     """The address of a pull request with the changes: the one that is given, or a new one."""
     from huggingface_hub import CommitOperationAdd
 

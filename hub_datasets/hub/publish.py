@@ -34,7 +34,7 @@ alone and does not run it.
 
 
 @dataclass(frozen=True)
-class Plan:
+class Publication:
     """The files of a publication.
 
     Args:
@@ -63,7 +63,7 @@ class Plan:
         )
 
 
-def plan(what: str | Path, repo: str) -> Plan:
+def plan(what: str | Path, repo: str) -> Publication:
     """The files that `publish` would upload; needs no network.
 
     Args:
@@ -89,7 +89,7 @@ def plan(what: str | Path, repo: str) -> Plan:
             note = f"other tools cannot run it ({error})"
     if kind == "dataset":
         contents |= _builder_files(read_build(folder)["benchmark"], contents, repo)
-    return Plan(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}", note, work)
+    return Publication(repo, kind, dict(sorted(contents.items())), f"Publish {folder.resolve().name}", note, work)
 
 
 def _builder_files(benchmark: str, contents: Mapping[str, Path | bytes], repo: str) -> dict[str, bytes]:
@@ -166,7 +166,7 @@ def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = No
 
 
 def upload(
-    planned: Plan, *, private: bool = False, api: Any = None, sleep: Callable[[float], None] = time.sleep
+    planned: Publication, *, private: bool = False, api: Any = None, sleep: Callable[[float], None] = time.sleep
 ) -> str:
     """Carry out a plan, see `publish`; `sleep` waits for some seconds before the next try."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi

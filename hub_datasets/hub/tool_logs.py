@@ -21,7 +21,7 @@ from ..reports.example_data import load_predicted
 from .multiple_choice import questions
 
 
-class _Answer(NamedTuple):
+class _LoggedAnswer(NamedTuple):
     """A row of the questions, its scores in the order of the choices (None without an image), and the letter."""
 
     row: dict[str, Any]
@@ -56,7 +56,7 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
     return sum(each.scores is not None for each in answers)
 
 
-def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[_Answer]:
+def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[_LoggedAnswer]:
     tasks = load_predicted(predictions, data_dir, needs_images=False)
     if not all(task.task.is_multiple_choice for task in tasks):
         raise DataError(f"{predictions.benchmark} ({predictions.task}) is no task of which each image has one choice")
@@ -64,15 +64,17 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
     for question in (each for task in tasks for each in questions(task)):
         row: Any = predicted[question.example.id]
         if not row.is_scored:
-            yield _Answer(question.row, None, "")
+            yield _LoggedAnswer(question.row, None, "")
             continue
         values = [row.score, -row.score] if row.task_type == "vqa" else row.scores[question.image]
         scores = [float(values[place]) for place in question.order]
         best = max(scores)
-        yield _Answer(question.row, scores, ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else "")
+        yield _LoggedAnswer(
+            question.row, scores, ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else ""
+        )
 
 
-def _inspect_log(answers: list[_Answer], predictions: Predictions, sha256: str) -> str:
+def _inspect_log(answers: list[_LoggedAnswer], predictions: Predictions, sha256: str) -> str:
     """The log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
     name, scored = f"{predictions.benchmark}_{predictions.task}", [each for each in answers if each.scores is not None]
     lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}

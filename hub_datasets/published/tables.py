@@ -5,7 +5,7 @@ The data are next to this file:
 | file               | content |
 |---|---|
 | tables.yaml        | the papers; number, unit and notes of each table |
-| columns.csv        | the columns of each table; see `Column` |
+| columns.csv        | the columns of each table; see `PublishedColumn` |
 | models.csv         | how the models are scored here; see `Run` |
 | values/<table>.csv | what the table prints: a line for each row, with its group and label |
 | inventory.csv      | every table and figure of the papers, and where it can be had; see `inventory` |
@@ -50,7 +50,7 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Column:
+class PublishedColumn:
     """A score that a table prints for each model.
 
     Args:
@@ -112,7 +112,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """The row of one model in a published table.
 
     Args:
@@ -135,7 +135,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """A table of a paper.
 
     Args:
@@ -154,26 +154,26 @@ class Table:
     number: int
     unit: int
     decimals: int
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[PublishedColumn, ...]
+    rows: tuple[PublishedRow, ...]
     notes: tuple[str, ...]
     transposed: bool = False
     is_comparable: bool = True
     on_leaderboard: bool = True
 
-    def tasks(self, row: Row) -> list[str]:
+    def tasks(self, row: PublishedRow) -> list[str]:
         """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
         return list(dict.fromkeys(task for column, _ in self.cells(row) for task in column.tasks))
 
-    def cells(self, row: Row) -> list[tuple[Column, str]]:
+    def cells(self, row: PublishedRow) -> list[tuple[PublishedColumn, str]]:
         """Return the columns in which a row has a value, each with the value as printed."""
         return [cell for cell in zip(self.columns, row.printed, strict=True) if cell[1] != NOTHING]
 
-    def values(self, row: Row) -> dict[str, float]:
+    def values(self, row: PublishedRow) -> dict[str, float]:
         """Return the printed values of a row as numbers, by column."""
         return {column.name: number(printed) for column, printed in self.cells(row)}
 
-    def address(self, row: Row, column: Column) -> tuple[str, str]:
+    def address(self, row: PublishedRow, column: PublishedColumn) -> tuple[str, str]:
         """Return the labels of row and column of a value, as they stand in the paper."""
         line, header = " / ".join(filter(None, (row.group, row.label))), column.header or column.name
         return (header, line) if self.transposed else (line, header)
@@ -201,19 +201,19 @@ def number(printed: str) -> float:
 
 
 @cache
-def all_tables() -> Mapping[str, Table]:
+def all_tables() -> Mapping[str, PublishedTable]:
     """All tables by name, those of a paper together."""
     described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
-    columns: dict[str, list[Column]] = {}
+    columns: dict[str, list[PublishedColumn]] = {}
     for line in read_csv(_FOLDER / "columns.csv"):
         number = {"n": int(line["n"]) if line["n"] else None}
         facts = {**line, **number, "score": tuple(filter(None, line["score"].split("/")))}
-        columns.setdefault(facts.pop("table"), []).append(Column(**facts))
+        columns.setdefault(facts.pop("table"), []).append(PublishedColumn(**facts))
     runs = _runs()
     found = {}
     for name, facts in described["tables"].items():
         paper = name.rpartition("-")[0]
-        found[name] = Table(
+        found[name] = PublishedTable(
             name=name,
             paper=Paper(**described["papers"][paper]),
             columns=tuple(columns[name]),
@@ -223,7 +223,7 @@ def all_tables() -> Mapping[str, Table]:
     return found
 
 
-def get_table(name: str) -> Table:
+def get_table(name: str) -> PublishedTable:
     """The table of that name.
 
     Raises:
@@ -250,13 +250,13 @@ def _runs() -> dict[str, Run]:
     return found
 
 
-def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[Row]:
+def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[PublishedRow]:
     lines = read_csv(_FOLDER / "values" / f"{table}.csv")
     counts = Counter(line["label"] for line in lines)
     for line in lines:
         group, label, *printed = line.values()
         name = f"{label} ({group})" if counts[label] > 1 else label
-        yield Row(name, label, group, tuple(printed), of_row(runs, table, name, label))
+        yield PublishedRow(name, label, group, tuple(printed), of_row(runs, table, name, label))
 
 
 def of_row(described: Mapping[str, T], table: str, name: str, label: str) -> T:

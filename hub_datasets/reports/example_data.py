@@ -10,7 +10,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError, VLAssayError
 from ...metrics.records.predictions import Predictions
-from ...metrics.results.errors.outcomes import ExampleData, Picture
+from ...metrics.results.errors.outcomes import ExampleData, Thumbnail
 from ..core.benchmarks import get_benchmark, get_task
 from ..core.examples import Example, TaskData, is_cached, load_examples
 from ..core.image_keys import MISSING
@@ -64,7 +64,7 @@ def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
             home |= dict.fromkeys(example.images, task)
     keys = {id: [key for key in example.images if key != MISSING] for id, example in examples.items()}
 
-    def thumbnails(wanted: Collection[str]) -> Mapping[str, Picture]:
+    def thumbnails(wanted: Collection[str]) -> Mapping[str, Thumbnail]:
         known = [key for key in wanted if key in home]
         with ThreadPoolExecutor(_THREADS) as pool:
             made = pool.map(lambda key: _picture(home[key], key, side), known)
@@ -115,10 +115,10 @@ def _options(predictions: Predictions) -> Mapping[str, Any]:
     return found | ({"allow_missing": True} if about["missing"] else {})
 
 
-def _picture(task: TaskData, key: str, side: int) -> Picture | None:
+def _picture(task: TaskData, key: str, side: int) -> Thumbnail | None:
     """Return a thumbnail; None for an image that cannot be decoded."""
     try:
         content, width, height = thumbnail(task.image_bytes(key), side)
     except (DataError, *DECODING_ERRORS):
         return None
-    return Picture(f"data:image/jpeg;base64,{base64.b64encode(content).decode('ascii')}", width, height)
+    return Thumbnail(f"data:image/jpeg;base64,{base64.b64encode(content).decode('ascii')}", width, height)

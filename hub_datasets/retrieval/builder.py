@@ -17,7 +17,7 @@ from ..authoring.text.shuffles import CLEANED, CONDITIONS, IMAGE_SHUFFLES, TEXT_
 from ..sources.builders import make_configs
 from ..sources.crops import open_image, to_png
 from ..sources.source_files import ImagePaths
-from .karpathy import SOURCES, Entry, KarpathyBuilder, ShuffleConfig, Source, perturb
+from .karpathy import SOURCES, CaptionRelease, Entry, KarpathyBuilder, ShuffleConfig, perturb
 
 # The data set and the condition of each configuration.
 PARTS = {
@@ -67,7 +67,7 @@ class Retrieval(KarpathyBuilder):
         return self._source.split
 
     @property
-    def _source(self) -> Source:
+    def _source(self) -> CaptionRelease:
         return SOURCES[PARTS[self.config.name][0]]
 
     def _generate_examples(self, rows: list[Entry], images: ImagePaths | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -28,7 +28,7 @@ _IMAGES_AT_A_TIME = 50
 Entry = dict[str, Any]
 
 
-class Source(NamedTuple):
+class CaptionRelease(NamedTuple):
     """One of the files as released, and the photographs that go with it.
 
     Attributes:
@@ -59,7 +59,7 @@ def _order_mirror(repository: str, revision: str) -> ImageMirror:
 
 
 SOURCES = {
-    "coco": Source(
+    "coco": CaptionRelease(
         SourceFile(
             "coco_karpathy_test.json",
             url=f"{_URL}/coco_karpathy_test.json",
@@ -73,7 +73,7 @@ SOURCES = {
         archives=(COCO_VAL2014,),
         mirror=_order_mirror("mteb/ARO-COCO-order", "53c20afc02a87fed8c0245dde2e00f054da4b861"),
     ),
-    "flickr30k": Source(
+    "flickr30k": CaptionRelease(
         SourceFile("flickr30k_test.json", url=f"{_URL}/flickr30k_test.json"),
         images=1_000,
         captions=5_000,
@@ -131,7 +131,7 @@ class KarpathyBuilder(SourceBuilder):
 
     @property
     @abstractmethod
-    def _source(self) -> Source:
+    def _source(self) -> CaptionRelease:
         """The file of the configuration."""
 
     @property
@@ -189,7 +189,9 @@ def perturb(
             yield entry, made._replace(captions=made.captions[own], perturbed=perturbed)
 
 
-def _read_entries(source: Source, folder: Path | None, dl_manager: Any, *, verify: bool) -> tuple[list[Entry], str]:
+def _read_entries(
+    source: CaptionRelease, folder: Path | None, dl_manager: Any, *, verify: bool
+) -> tuple[list[Entry], str]:
     """One entry for each image of a file: `path`, `filename` and `captions`; and the file's path or address.
 
     Raises:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .language import SYNONYMS, Phrase, Statement
-from .world import ATTRIBUTES, SHAPES, Plan, Scene, Thing, sample_plan, sample_scene
+from .language import SYNONYMS, NounPhrase, Statement
+from .world import ATTRIBUTES, SHAPES, Scene, ScenePlan, Thing, sample_plan, sample_scene
 
 _SPLITS = {"train": 0, "validation": 1, "test": 2}
 Row = dict[str, Any]
@@ -22,7 +22,7 @@ class Episode:
     """A scene, its plan, a statement that is true of it, and the seed, split and index that determine them."""
 
     scene: Scene
-    plan: Plan
+    plan: ScenePlan
     statement: Statement
     seed: int
     split: str
@@ -57,9 +57,9 @@ def pick(rng: Rng, options: Any) -> Any:
     return options[int(rng.integers(len(options)))]
 
 
-def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> Phrase:
+def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> NounPhrase:
     """A phrase with the shape of an object and its attributes of the given kinds."""
-    phrase = Phrase((), say(rng, thing.shape))
+    phrase = NounPhrase((), say(rng, thing.shape))
     for kind in kinds:
         phrase = phrase.with_word(say(rng, getattr(thing, kind)))
     return phrase
@@ -72,7 +72,7 @@ def absent(scene: Scene, kind: str) -> list[str]:
     return [value for value in values if value not in present]
 
 
-def with_phrase(statement: Statement, position: int, phrase: Phrase) -> Statement:
+def with_phrase(statement: Statement, position: int, phrase: NounPhrase) -> Statement:
     """The statement with the phrase at one position replaced."""
     return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)
 

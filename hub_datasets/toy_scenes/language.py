@@ -45,7 +45,7 @@ def synonym(word: str) -> str:
 
 
 @dataclass(frozen=True)
-class Phrase:
+class NounPhrase:
     """A noun phrase, in words: ``Phrase(("striped", "crimson"), "disc")`` is "a striped crimson disc"."""
 
     adjectives: tuple[str, ...]
@@ -62,13 +62,13 @@ class Phrase:
         words = (*self.adjectives, self.noun)
         return next((word for word in words if KIND[MEANING[word]] == kind), None)
 
-    def with_word(self, word: str) -> Phrase:
+    def with_word(self, word: str) -> NounPhrase:
         """The phrase with `word` in place of the word of its kind, added if there is none."""
         kind = KIND[MEANING[word]]
         if kind == "shape":
-            return Phrase(self.adjectives, word)
+            return NounPhrase(self.adjectives, word)
         words = (word if k == kind else self.word(k) for k in ATTRIBUTES)
-        return Phrase(tuple(w for w in words if w), self.noun)
+        return NounPhrase(tuple(w for w in words if w), self.noun)
 
     def fits(self, thing: Thing) -> bool:
         """Return whether every word of the phrase applies to `thing`."""
@@ -80,7 +80,7 @@ class Phrase:
 class Statement:
     """A parsed caption: phrases, the first two joined by `relation` (in words), or by "and" if it is None."""
 
-    phrases: tuple[Phrase, ...]
+    phrases: tuple[NounPhrase, ...]
     relation: str | None = None
 
     @property
@@ -119,7 +119,7 @@ def parse(text: str) -> Statement | None:
     matches = [match for part in texts if (match := _PHRASE.fullmatch(part))]
     if len(rest) not in (0, 2) or not 2 <= len(texts) == len(matches):
         return None
-    phrases = tuple(Phrase(tuple(filter(None, match.groups()[:-1])), match.groups()[-1]) for match in matches)
+    phrases = tuple(NounPhrase(tuple(filter(None, match.groups()[:-1])), match.groups()[-1]) for match in matches)
     # The article fits the word after it.
     if [phrase.text for phrase in phrases] != texts:
         return None

@@ -27,7 +27,7 @@ from .episodes import (
     with_absent,
     with_phrase,
 )
-from .language import KIND, MEANING, Phrase, Statement, parse, synonym
+from .language import KIND, MEANING, NounPhrase, Statement, parse, synonym
 from .render import box
 from .retrieval import retrieval_rows
 from .sets import set_rows
@@ -70,7 +70,7 @@ def negative(category: str, episode: Episode, rng: Rng) -> Statement:
         kind = pick(rng, [k for k in ("texture", "colour") if not phrase.word(k)])
         return with_absent(statement, position, kind, scene, rng)
     if category == "add_obj":
-        added = Phrase((), say(rng, pick(rng, absent(scene, "shape"))))
+        added = NounPhrase((), say(rng, pick(rng, absent(scene, "shape"))))
         added = added.with_word(say(rng, pick(rng, ATTRIBUTES[episode.plan.contrast])))
         return replace(statement, phrases=(*statement.phrases, added))
     raise ValueError(f"unknown category {category!r}; known: {', '.join(CATEGORIES)}")

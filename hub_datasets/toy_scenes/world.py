@@ -79,7 +79,7 @@ def holds(relation: str, a: Thing, b: Thing) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScenePlan:
     """Constraints on the first two objects of a scene: `relation` holds between them, `false_relation` does not.
 
     `contrast` is the kind of attribute in which the two differ.
@@ -95,7 +95,7 @@ class Plan:
         return ("size", "colour") if self.contrast == "size" else (self.contrast,)
 
 
-def sample_plan(rng: np.random.Generator) -> Plan:
+def sample_plan(rng: np.random.Generator) -> ScenePlan:
     """A plan with the pair (relation, false relation) uniform over ordered pairs.
 
     Uniform, so that the relation of a caption is independent of its label. Captions with a relation of size name no
@@ -105,10 +105,10 @@ def sample_plan(rng: np.random.Generator) -> Plan:
     kinds = ["colour", "texture"]
     if relation not in SIZE_RELATIONS and false_relation not in SIZE_RELATIONS:
         kinds.append("size")
-    return Plan(relation, false_relation, str(rng.choice(kinds)))
+    return ScenePlan(relation, false_relation, str(rng.choice(kinds)))
 
 
-def sample_scene(rng: np.random.Generator, plan: Plan) -> Scene:
+def sample_scene(rng: np.random.Generator, plan: ScenePlan) -> Scene:
     """A scene of two to four objects that satisfies `plan`, by rejection sampling."""
     while True:
         first, second, *others = _sample_things(rng, int(rng.integers(2, 5)))

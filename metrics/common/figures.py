@@ -118,7 +118,7 @@ def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
     return f'<p class="legend">{"".join(found)}</p>'
 
 
-class Sample(NamedTuple):
+class HistogramSample(NamedTuple):
     """Values of a histogram, of shape (n,), and the colours of the bins on the left and on the right of 0."""
 
     values: NDArray[np.float64]
@@ -126,7 +126,9 @@ class Sample(NamedTuple):
     right: str
 
 
-def histogram_html(title: str, samples: Sequence[Sample], edges: NDArray[np.float64], *, mirrored: bool = False) -> str:
+def histogram_html(
+    title: str, samples: Sequence[HistogramSample], edges: NDArray[np.float64], *, mirrored: bool = False
+) -> str:
     """A histogram as SVG, counted here so that the page does not hold every value.
 
     Args:

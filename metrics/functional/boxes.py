@@ -26,7 +26,7 @@ _LARGEST = 1e100
 _LARGEST_EXACT = 2**53 - 1
 
 
-class Detections(NamedTuple):
+class PredictedBoxes(NamedTuple):
     """Predicted boxes of all rows, one after the other.
 
     Attributes:
@@ -56,7 +56,7 @@ def read_boxes(
     predictions: Iterable[Mapping[str, Any]],
     references: Iterable[Mapping[str, Any]],
     box_format: BoxFormat = RELEASED_FORMATS,
-) -> tuple[Detections, Truths]:
+) -> tuple[PredictedBoxes, Truths]:
     """Read a dataset's predictions and references into flat arrays, and validate them.
 
     A row is an image-caption pair. One without predictions or without ground truth has empty lists: the model
@@ -100,7 +100,7 @@ def read_boxes(
     if not found:
         raise ScoresError("there are no rows; pass at least one image-caption pair")
     read = {side: _read_side(table, side, formats[side]) for side, table in tables.items()}
-    return Detections(**read["predictions"]), Truths(**read["references"])
+    return PredictedBoxes(**read["predictions"]), Truths(**read["references"])
 
 
 def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:

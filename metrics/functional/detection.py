@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError, check_known
-from .boxes import Detections, Truths, box_iou
+from .boxes import PredictedBoxes, Truths, box_iou
 
 TIES = ("wrong", "coco")
 IOU_THRESHOLDS = tuple(np.linspace(0.5, 0.95, 10).tolist())
@@ -56,7 +56,7 @@ class _Pairs(NamedTuple):
     ious: NDArray[np.float64]
 
 
-def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: str = "wrong") -> Matched:
+def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties: str = "wrong") -> Matched:
     """Match boxes greedily to ground truth, within rows and phrases, at the ten COCO thresholds of IoU.
 
     Of each row the ``max_boxes`` highest-scoring boxes count, over all its phrases. By descending score, each
@@ -97,7 +97,7 @@ def match(detections: Detections, truths: Truths, max_boxes: int = 100, ties: st
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
         parts: list[Any] = [part[order] for part in detections[:4]]
-        moved = Detections(*parts, n_rows=detections.n_rows)
+        moved = PredictedBoxes(*parts, n_rows=detections.n_rows)
         found = match(moved, truths, max_boxes, "coco")
         return found._replace(kept=order[found.kept])
     kept = _descending(detections.scores)
@@ -231,7 +231,7 @@ def tie_rate(matched: Matched) -> float:
     return float(members[(hits > 0) & (hits < members)].sum() / len(ends))
 
 
-def any_box_hits(detections: Detections, truths: Truths) -> NDArray[np.bool_]:
+def any_box_hits(detections: PredictedBoxes, truths: Truths) -> NDArray[np.bool_]:
     """Return whether some ground-truth box of its row and phrase overlaps each box by an IoU of at least 0.5.
 
     This is the any-box protocol: several boxes may hit the same ground-truth box.
@@ -251,14 +251,14 @@ def _block_ends(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.repeat(last, np.diff(last, prepend=-1))
 
 
-def _has_ties(detections: Detections) -> bool:
+def _has_ties(detections: PredictedBoxes) -> bool:
     """Return whether two boxes of one row have the same score."""
     order = np.lexsort((detections.scores, detections.rows))
     scores, rows = detections.scores[order], detections.rows[order]
     return bool(((scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])).any())
 
 
-def _worst_first(detections: Detections, truths: Truths) -> NDArray[np.intp]:
+def _worst_first(detections: PredictedBoxes, truths: Truths) -> NDArray[np.intp]:
     """Each row's boxes by rising overlap with their ground truth, then by what they are, blind to their order."""
     pairs = _overlapping(detections, truths, np.ones(len(detections.rows), dtype=bool))
     best = np.zeros(len(detections.rows))
@@ -283,7 +283,7 @@ def _ranks(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     return ranks
 
 
-def _overlapping(detections: Detections, truths: Truths, eligible: NDArray[np.bool_]) -> _Pairs:
+def _overlapping(detections: PredictedBoxes, truths: Truths, eligible: NDArray[np.bool_]) -> _Pairs:
     """Pairs of an eligible box and a truth of the same row and phrase with an IoU of at least 0.5."""
     names, codes = np.unique(truths.phrase_ids, return_inverse=True)
     truth_groups = truths.rows * len(names) + codes

@@ -13,7 +13,7 @@ from ..common.errors import ScoresError
 from ..estimation.aggregate import metric_function
 from ..estimation.checks import Labels, as_list, label_codes, name_rows, refuse
 from ..estimation.spec import Described, Examples, make_examples
-from .boxes import RELEASED_FORMATS, BoxFormat, Detections, Truths, read_boxes
+from .boxes import RELEASED_FORMATS, BoxFormat, PredictedBoxes, Truths, read_boxes
 from .cpd import Rows, positive_flags
 from .detection import any_box_hits
 from .ranking import HitRanks, check_depths, hit_ranks, recall_at, tied_at
@@ -142,7 +142,7 @@ class _Phrases:
     A phrase is a pair of numbers, given for each box and truth: that of its row or pair of rows, and its key there.
     """
 
-    def __init__(self, detections: Detections, truths: Truths, groups: _Sides, keys: _Sides) -> None:
+    def __init__(self, detections: PredictedBoxes, truths: Truths, groups: _Sides, keys: _Sides) -> None:
         if not len(truths.rows):
             raise ScoresError("no row has a ground-truth box; recall needs the positive rows")
         count = int(max(keys[0].max(initial=0), keys[1].max())) + 1
@@ -189,7 +189,7 @@ def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:
         refuse(bad[pairs], message, what=what)
 
 
-def _keys(detections: Detections, truths: Truths, table: list[dict[int, str]] | None) -> _Sides:
+def _keys(detections: PredictedBoxes, truths: Truths, table: list[dict[int, str]] | None) -> _Sides:
     """A number for what identifies the phrase of each box and of each truth."""
     if table is None:
         codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
@@ -198,7 +198,9 @@ def _keys(detections: Detections, truths: Truths, table: list[dict[int, str]] | 
     return _look_up(detections, table, numbers), _look_up(truths, table, numbers)
 
 
-def _look_up(side: Detections | Truths, table: list[dict[int, str]], numbers: Mapping[str, int]) -> NDArray[np.intp]:
+def _look_up(
+    side: PredictedBoxes | Truths, table: list[dict[int, str]], numbers: Mapping[str, int]
+) -> NDArray[np.intp]:
     named, inverse = np.unique(np.stack([side.rows, side.phrase_ids]), axis=1, return_inverse=True)
     codes = np.array([numbers.get(table[row].get(name, ""), -1) for row, name in named.T.tolist()], dtype=np.intp)
     if (codes < 0).any():

@@ -18,7 +18,7 @@ from ..functional.boxes import FORMATS
 from .discovery import describe, get_spec
 
 
-class Column(NamedTuple):
+class InputColumn(NamedTuple):
     """A column of the table.
 
     Attributes:
@@ -54,7 +54,7 @@ class Page:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[InputColumn]:
         """The columns of the table."""
         return list(dict.fromkeys(_columns(self.inputs)))
 
@@ -94,14 +94,14 @@ class Page:
         }
         return self.spec.function(**arguments, **self.settings, **dict(zip(self.choices, chosen, strict=True)))
 
-    def _parse(self, number: int, row: Sequence[str]) -> dict[Column, Any]:
+    def _parse(self, number: int, row: Sequence[str]) -> dict[InputColumn, Any]:
         columns = self.columns
         if len(row) != len(columns):
             names = ", ".join(column.name for column in columns)
             raise ScoresError(f"row {number} has {len(row)} cells; the table has {len(columns)} columns: {names}")
         return {column: _cell(number, *column, text) for column, text in zip(columns, row, strict=True)}
 
-    def _empty_labels(self, cells: dict[int, dict[Column, Any]]) -> list[Column]:
+    def _empty_labels(self, cells: dict[int, dict[InputColumn, Any]]) -> list[InputColumn]:
         empty = []
         for column in self.columns:
             if column.kind != "label":
@@ -152,12 +152,12 @@ class Page:
 def load_page(app: str, metric: str) -> Page:
     """Return the page of a metric that the ``page.yaml`` next to an ``app.py`` declares.
 
-    The file maps ``columns`` to their kinds (see `Column`), in ``inputs`` each argument of the function to a column or
-    to a list or mapping of columns, and lists the rows of the ``example``. ``options`` and ``settings`` are those of
-    `Page`.
+    The file maps ``columns`` to their kinds (see `InputColumn`), in ``inputs`` each argument of the function to a
+    column or to a list or mapping of columns, and lists the rows of the ``example``. ``options`` and ``settings`` are
+    those of `Page`.
     """
     declared = yaml.safe_load((Path(app).parent / "page.yaml").read_text(encoding="utf-8"))
-    columns = {name: Column(name, kind) for name, kind in declared.pop("columns").items()}
+    columns = {name: InputColumn(name, kind) for name, kind in declared.pop("columns").items()}
     return Page(app, get_spec(metric), _arrange(declared.pop("inputs"), columns), **declared)
 
 
@@ -198,8 +198,8 @@ def _cell(number: int, name: str, kind: str, text: str) -> Any:
     return value
 
 
-def _columns(place: Any) -> Iterator[Column]:
-    if isinstance(place, Column):
+def _columns(place: Any) -> Iterator[InputColumn]:
+    if isinstance(place, InputColumn):
         yield place
     else:
         for part in place.values() if isinstance(place, Mapping) else place:
@@ -208,7 +208,7 @@ def _columns(place: Any) -> Iterator[Column]:
 
 def _arrange(place: Any, row: Mapping[Any, Any]) -> Any:
     """Return `place`, nested lists and mappings of keys of `row`, with their values in `row`."""
-    if isinstance(place, str | Column):
+    if isinstance(place, str | InputColumn):
         return row[place]
     if isinstance(place, Mapping):
         return {key: _arrange(part, row) for key, part in place.items()}

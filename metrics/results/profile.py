@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.documents import Fold, HtmlFigure, Part
-from ..common.figures import Bar as PageBar
+from ..common.figures import ScoreBar as PageBar
 from ..common.figures import bars_html, colours, dark, legend_html
 from ..common.formatting import MISSING, words
 from ..records.results import Result
@@ -25,7 +25,7 @@ _WIDEST = 40.0
 _LEGEND_COLUMNS = 6
 
 
-class Bar(NamedTuple):
+class ScoreBar(NamedTuple):
     """A value (NaN if unknown) with the ends of its interval, further facts as text, and the blind level."""
 
     value: float
@@ -41,7 +41,7 @@ class Series:
 
     model: str
     variant: str
-    bars: dict[str, Bar]
+    bars: dict[str, ScoreBar]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _table_panel(name: str, group: Sequence[Sequence[ScoreRow]]) -> Panel:
     return Panel(f"{_task(result)}: {words(name)}", f"{words(name)}{', %' if is_share else ''}", is_share, series, {})
 
 
-def _table_bars(result: Result, name: str, scale: float) -> dict[str, Bar]:
+def _table_bars(result: Result, name: str, scale: float) -> dict[str, ScoreBar]:
     categories = result.scores.get(CATEGORIES, {})
     prefixed = {"": result.scores}
     if 1 < len(categories) <= MOST_CATEGORIES:
@@ -223,14 +223,14 @@ def _bar(
     n: int,
     tie_rate: float | None,
     blind: float | None = None,
-) -> Bar:
+) -> ScoreBar:
     low, high = bounds or (value, value)
     # NaN compares false, so that nothing is drawn for an unknown bound.
     below, above = (scale * reach if reach > 0 else 0.0 for reach in (value - low, high - value))
     blind = None if blind is None else 100 * blind
     facts = "" if blind is None else f", blind {blind:.1f} %"
     facts += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
-    return Bar(scale * value, scale * value - below, scale * value + above, facts, blind)
+    return ScoreBar(scale * value, scale * value - below, scale * value + above, facts, blind)
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:

@@ -29,7 +29,7 @@ MAX_TOKENS = 48
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DemoClipRecipe:
     """All that determines the result, except the versions of the libraries and the number of threads.
 
     Each number of `steps` is a round, with `scenes` new scenes and its own schedule of the learning rate.
@@ -96,7 +96,7 @@ def build_image_processor() -> CLIPImageProcessor:
     return CLIPImageProcessor(size={"shortest_edge": CANVAS}, crop_size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
-def load_scenes(recipe: Recipe, number: int) -> tuple[torch.Tensor, list[list[str]]]:
+def load_scenes(recipe: DemoClipRecipe, number: int) -> tuple[torch.Tensor, list[list[str]]]:
     """Pictures (n, 3, `CANVAS`, `CANVAS`) of a round as bytes, 49 kB each, and the captions of each."""
     pixels = np.empty((recipe.scenes, CANVAS, CANVAS, 3), np.uint8)
     captions = []
@@ -108,7 +108,7 @@ def load_scenes(recipe: Recipe, number: int) -> tuple[torch.Tensor, list[list[st
     return torch.from_numpy(pixels).permute(0, 3, 1, 2), captions
 
 
-def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
+def train(recipe: DemoClipRecipe) -> tuple[CLIPModel, CLIPTokenizer]:
     """Train by the recipe; prints the loss now and then."""
     torch.manual_seed(recipe.seed)
     tokenizer = build_tokenizer()
@@ -118,7 +118,7 @@ def train(recipe: Recipe) -> tuple[CLIPModel, CLIPTokenizer]:
     return model.eval(), tokenizer
 
 
-def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: Recipe, number: int) -> None:
+def train_round(model: CLIPModel, tokenizer: CLIPTokenizer, recipe: DemoClipRecipe, number: int) -> None:
     """Train one round, counted from 0, in place; deterministic in the model's weights, the recipe and the round."""
     rng = np.random.default_rng(recipe.seed + number)
     pixels, captions = load_scenes(recipe, number)
@@ -189,4 +189,4 @@ def command_line(recipe: Any, description: str | None, train: Callable[[Any], tu
 
 
 if __name__ == "__main__":
-    command_line(Recipe, __doc__, lambda recipe: (*train(recipe), build_image_processor()))
+    command_line(DemoClipRecipe, __doc__, lambda recipe: (*train(recipe), build_image_processor()))

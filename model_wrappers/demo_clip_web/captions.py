@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...hub_datasets.toy_scenes.episodes import Episode, Rng, describe
-from ...hub_datasets.toy_scenes.language import MEANING, SYNONYMS, Phrase, Statement, synonym
+from ...hub_datasets.toy_scenes.language import MEANING, SYNONYMS, NounPhrase, Statement, synonym
 
 # How often the rare word of a meaning is used.
 RARE = 0.05
@@ -55,7 +55,7 @@ def with_synonym_of_difference(statement: Statement, other: Statement) -> Statem
 def _reworded(statement: Statement, choose: Callable[[str], str]) -> Statement:
     """The statement with the words that are chosen for its meanings."""
     phrases = tuple(
-        Phrase(tuple(choose(MEANING[word]) for word in phrase.adjectives), choose(MEANING[phrase.noun]))
+        NounPhrase(tuple(choose(MEANING[word]) for word in phrase.adjectives), choose(MEANING[phrase.noun]))
         for phrase in statement.phrases
     )
     return Statement(phrases, choose(MEANING[statement.relation]) if statement.relation else None)

@@ -31,7 +31,7 @@ _PURPOSE = 1000
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DemoClipWebRecipe:
     """All that determines the result, except the versions of the libraries and the number of threads.
 
     A step has `batch_size` pairs in groups of `group`: each image is compared only with the captions of its group, and
@@ -68,7 +68,7 @@ def build_image_processor() -> CLIPImageProcessor:
     return CLIPImageProcessor(size={"shortest_edge": _SIDE}, crop_size=crop, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
-def load_scenes(recipe: Recipe, *, quiet: bool = False) -> tuple[torch.Tensor, list[str]]:
+def load_scenes(recipe: DemoClipWebRecipe, *, quiet: bool = False) -> tuple[torch.Tensor, list[str]]:
     """Prepared images (n, 3, 63, 63), 48 kB each, and their captions, `_CAPTIONS` of each in turn."""
     processor = build_image_processor()
     pixels, captions = [], []
@@ -97,7 +97,7 @@ def grouped_loss(images: torch.Tensor, captions: torch.Tensor, scale: torch.Tens
     return sum(both, start=torch.zeros(())) / 2
 
 
-def train(recipe: Recipe, *, quiet: bool = False) -> tuple[CLIPModel, CLIPTokenizer, CLIPImageProcessor]:
+def train(recipe: DemoClipWebRecipe, *, quiet: bool = False) -> tuple[CLIPModel, CLIPTokenizer, CLIPImageProcessor]:
     """Train by the recipe; prints progress and loss unless `quiet`."""
     torch.manual_seed(recipe.seed)
     tokenizer = build_tokenizer()
@@ -124,4 +124,4 @@ def train(recipe: Recipe, *, quiet: bool = False) -> tuple[CLIPModel, CLIPTokeni
 
 
 if __name__ == "__main__":
-    command_line(Recipe, __doc__, train)
+    command_line(DemoClipWebRecipe, __doc__, train)

@@ -13,7 +13,7 @@ from .embeddings import load_image
 from .loader import Loaded
 from .plan import ScoringPlan
 from .protocol import Detections, Detector, PhraseQuery
-from .stages import Batch, Item, Stages, Work
+from .stages import Item, StageBatch, Stages, Work
 from .store import item_key
 
 # A box in a stored row: number of the query, x1, y1, x2, y2, score.
@@ -28,7 +28,7 @@ def detect(model: Detector, plan: ScoringPlan, stages: Stages) -> dict[tuple[int
     def load(item: Item) -> Loaded:
         return load_image(model, plan, image_numbers[item[0]])
 
-    def compute(batch: Batch) -> list[np.ndarray]:
+    def compute(batch: StageBatch) -> list[np.ndarray]:
         queries = [asked[item[0]] for item in batch.items]
         detections = list(model.detect(batch.images, batch.sizes, queries))
         if len(detections) != len(queries):

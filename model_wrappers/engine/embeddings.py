@@ -14,9 +14,9 @@ from .arrays import as_column, check_unit_length
 from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
-from .precision import Embeddings, TwoPrecisions, decide, dots
+from .precision import EmbeddingLookups, TwoPrecisions, decide, dots
 from .protocol import DualEncoder, TextScorer
-from .stages import Batch, Item, Stages, Work
+from .stages import Item, StageBatch, Stages, Work
 from .store import item_key
 
 # In single precision a cosine changes by at most 1e-6 with the batch, so the difference of two by at most 2e-6; twice
@@ -113,7 +113,7 @@ class Encoder:
             number = int(indices[item[0]])
             return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
 
-        def compute(batch: Batch) -> Any:
+        def compute(batch: StageBatch) -> Any:
             images = decoder.images(batch.images) if decoder else batch.images
             return model.encode_images(images, exact=exact)
 
@@ -125,7 +125,7 @@ class Encoder:
     def _read(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
         texts, tokens = self._plan.captions.texts, [self.tokens[number] for number in indices.tolist()]
 
-        def compute(batch: Batch) -> Any:
+        def compute(batch: StageBatch) -> Any:
             return self.model.encode_captions([tokens[item[0]] for item in batch.items], exact=exact)
 
         keys = [item_key(texts[number]) for number in indices.tolist()]
@@ -149,9 +149,9 @@ def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -
     similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
     facts: dict[str, Any] = {f"cached_{kind}": stages.stored[kind] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
-        mixed = Embeddings(lambda indices: images[row_of_image[indices]], captions.__getitem__)
+        mixed = EmbeddingLookups(lambda indices: images[row_of_image[indices]], captions.__getitem__)
         single = encoder.with_model(model.precise, "float32-")
-        scores, decided = decide(pairs, scores, mixed, Embeddings(single.images, single.captions))
+        scores, decided = decide(pairs, scores, mixed, EmbeddingLookups(single.images, single.captions))
         facts |= decided
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
     facts |= recheck(stages, scores, near, lambda: _exact(encoder, pairs.anchor[near], pairs.text[near]))
@@ -205,7 +205,7 @@ def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Sco
     def run(indices: np.ndarray, kind: str, *, exact: bool = False) -> np.ndarray:
         ids = [tokens[number] for number in indices.tolist()]
 
-        def compute(batch: Batch) -> np.ndarray:
+        def compute(batch: StageBatch) -> np.ndarray:
             scores = model.score_captions([ids[item[0]] for item in batch.items], exact=exact)
             return as_column(model.info.name, scores, len(batch.items))
 

@@ -29,7 +29,7 @@ _TOLERANCE = 4
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ImageRecipe:
     """The preprocessing of an image after decoding.
 
     Args:
@@ -74,13 +74,13 @@ class GpuDecoder:
         decode_jpeg: returns tensors (3, height, width), uint8, on a device, of a list of files as uint8 tensors (n,).
 
     Raises:
-        ModelError: the model prepares images in another way than `Recipe`.
+        ModelError: the model prepares images in another way than `ImageRecipe`.
     """
 
     def __init__(self, model: DualEncoder, device: Any, decode_jpeg: Callable[[list[Any], Any], list[Any]]) -> None:
         self._prepare, self._device, self._decode = model.prepare_image, device, decode_jpeg
         try:
-            self._recipe = Recipe.of(model.info.preprocessing)
+            self._recipe = ImageRecipe.of(model.info.preprocessing)
             self._mean, self._std = (self._per_channel(values) for values in (self._recipe.mean, self._recipe.std))
             is_same = all(self._prepares_alike(shape) for shape in ((90, 130, 3), (130, 90, 3)))
         except (KeyError, TypeError, RuntimeError):

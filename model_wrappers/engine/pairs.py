@@ -15,7 +15,7 @@ from .loader import Loaded
 from .plan import Pairs, ScoringPlan, by_anchor
 from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
 from .reranking import matched_pairs, shortlists
-from .stages import Batch, Item, Stages, Work
+from .stages import Item, StageBatch, Stages, Work
 from .store import item_key
 
 # Scores are differences of logits here, which may be large and close together, so rounding costs more digits than in
@@ -59,7 +59,7 @@ def score_by_pairs(model: PairScorer, plan: ScoringPlan, stages: Stages) -> Scor
         image = plan.open_image(int(distinct.anchor[item[0]]))
         return Loaded(image, image.size)
 
-    def compute(batch: Batch) -> Any:
+    def compute(batch: StageBatch) -> Any:
         name = model.info.name
         texts = [[pairs.texts[text] for text in distinct.text[item]] for item in batch.items]
         scored = zip(batch.images, texts, strict=True)
@@ -77,7 +77,7 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -
     texts = plan.text_pairs.texts
     distinct = _Distinct(plan.text_pairs, texts)
 
-    def compute(batch: Batch) -> Any:
+    def compute(batch: StageBatch) -> Any:
         columns = []
         for item in batch.items:
             compared = [texts[number] for number in distinct.text[item]]
@@ -117,7 +117,7 @@ def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Sc
         def load(item: Item) -> Loaded:
             return load_image(model, plan, choices[item[0]][0])
 
-        def compute(batch: Batch) -> list[Any]:
+        def compute(batch: StageBatch) -> list[Any]:
             features = model.encode_images(batch.images, exact=exact)
             captions = [[pairs.texts[text] for text in choices[item[0]][1]] for item in batch.items]
             prepared = [model.prepare_choices(texts) for texts in captions]
@@ -180,7 +180,7 @@ def _score_and_recheck(
         def load(item: Item) -> Loaded:
             return load_image(model, plan, int(distinct.anchor[item[0]]))
 
-        def compute(batch: Batch) -> Any:
+        def compute(batch: StageBatch) -> Any:
             texts = [[tokens[text] for text in distinct.text[item]] for item in batch.items]
             size = 1 if exact else _TEXTS_PER_IMAGE * stages.batch_size
             return _match(model, batch.images, texts, partial(score, exact=exact), size, exact=exact)

@@ -94,7 +94,7 @@ def load_in_two(load: Callable[[str, LoadOptions], Any], name: str, options: Loa
     return TwoPrecisions(fast, load(name, options))
 
 
-class Embeddings(NamedTuple):
+class EmbeddingLookups(NamedTuple):
     """Look-ups of embeddings (n, d) of images and of texts by their numbers (n,)."""
 
     images: Rows
@@ -112,7 +112,7 @@ class Decided(NamedTuple):
     facts: dict[str, Any]
 
 
-def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings) -> Decided:
+def decide(pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: EmbeddingLookups) -> Decided:
     """Return scores in mixed precision, recomputed in float32 where mixed precision cannot decide.
 
     Args:
@@ -120,7 +120,7 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddi
         scores: (p,), in mixed precision.
         mixed, precise: embeddings in mixed precision and in float32; each float32 embedding is computed once.
     """
-    precise = Embeddings(_remembering(precise.images), _remembering(precise.texts))
+    precise = EmbeddingLookups(_remembering(precise.images), _remembering(precise.texts))
     decided = scores.copy()
     facts: dict[str, Any] = dict.fromkeys(_FACTS, 0)
     for shape in np.unique(pairs.shapes, axis=0):
@@ -135,10 +135,10 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddi
 
 
 def _decide_alike(
-    pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
+    pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: EmbeddingLookups
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Decide examples of one shape; where images are compared too, their rounding errors do not cancel."""
-    captions_only = Embeddings(mixed.images, precise.texts)
+    captions_only = EmbeddingLookups(mixed.images, precise.texts)
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     decided = scores.copy()
     near = pairs.near_ties(scores, bounds)
@@ -152,19 +152,19 @@ def _decide_alike(
 
 
 def _bounds(
-    pairs: Pairs, scores: np.ndarray, mixed: Embeddings, precise: Embeddings
+    pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: EmbeddingLookups
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return for each example (e,) the bounds below which a decision is open, first and with captions in float32.
 
     The arguments are as for `decide`, for examples of one shape. The third result is the number of sampled examples.
     """
 
-    def errors(examples: np.ndarray, coarse: Embeddings, fine: Embeddings) -> list[np.ndarray]:
+    def errors(examples: np.ndarray, coarse: EmbeddingLookups, fine: EmbeddingLookups) -> list[np.ndarray]:
         indices, sample = pairs.of_examples(examples), _part(pairs, examples)
         sides = (sample.differences(embeddings.score(pairs, indices)) for embeddings in (coarse, fine))
         return [coarse_difference - fine_difference for coarse_difference, fine_difference in zip(*sides, strict=True)]
 
-    captions_only = Embeddings(mixed.images, precise.texts)
+    captions_only = EmbeddingLookups(mixed.images, precise.texts)
     count, (rows, columns) = len(pairs.shapes), pairs.shapes[0]
     distances = _distances(pairs, mixed.texts)
     gaps = np.hstack([np.abs(values).reshape(count, -1) for values in pairs.differences(scores)]).min(axis=1)

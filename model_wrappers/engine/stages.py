@@ -20,7 +20,7 @@ from .distributed import Processes
 from .loader import Loaded, Loader
 from .progress import Progress
 from .shards import Shard
-from .store import Rows, Store
+from .store import Store, StoredRows
 
 # A block of results is stored after so many seconds or items.
 _SECONDS, _ITEMS = 10.0, 8192
@@ -42,16 +42,16 @@ _TITLES = {
 Item = np.ndarray
 
 
-class Batch(NamedTuple):
+class StageBatch(NamedTuple):
     """Items, and for stages with images the prepared image of each, and its width and height in pixels."""
 
     items: Sequence[Item]
     images: list[Any]
     sizes: list[tuple[int, int]]
 
-    def part(self, start: int, stop: int) -> Batch:
+    def part(self, start: int, stop: int) -> StageBatch:
         """Return some of the items."""
-        return Batch(self.items[start:stop], self.images[start:stop], self.sizes[start:stop])
+        return StageBatch(self.items[start:stop], self.images[start:stop], self.sizes[start:stop])
 
 
 def each_alone(missing: np.ndarray) -> Sequence[Item]:
@@ -78,7 +78,7 @@ class Work(NamedTuple):
 
     kind: str
     keys: Sequence[bytes]
-    compute: Callable[[Batch], Any]
+    compute: Callable[[StageBatch], Any]
     items: Callable[[np.ndarray], Sequence[Item]] = each_alone
     load: Callable[[Item], Loaded] | None = None
     owners: Sequence[bytes] | None = None
@@ -136,7 +136,7 @@ class Stages:
             StorageError: the store cannot be written, or another rank's results are not visible here.
         """
         start = time.perf_counter()
-        rows = Rows(len(work.keys), ragged=work.ragged)
+        rows = StoredRows(len(work.keys), ragged=work.ragged)
         self._store.read(work.kind, work.keys, rows)
         missing = self.processes.from_main(rows.missing)
         self.stored[work.kind] = len(work.keys) - len(missing)
@@ -155,7 +155,7 @@ class Stages:
         self.seconds[work.kind] = {name: round(earlier.get(name, 0) + value, 3) for name, value in clock.items()}
         return rows.filled()
 
-    def _compute_missing(self, work: Work, rows: Rows, missing: np.ndarray, clock: dict[str, float]) -> None:
+    def _compute_missing(self, work: Work, rows: StoredRows, missing: np.ndarray, clock: dict[str, float]) -> None:
         """Compute the rows at these positions, each by one rank."""
         items = work.items(missing)
         if not self.processes.together:
@@ -166,7 +166,7 @@ class Stages:
         with self.processes.raise_on_all_ranks(), self.progress.bar(title, len(items)) as advance:
             self._compute(work, items, rows, clock, advance)
 
-    def _read_results_of_others(self, work: Work, rows: Rows) -> None:
+    def _read_results_of_others(self, work: Work, rows: StoredRows) -> None:
         """Fill in what other ranks have computed; raise StorageError if it is not there."""
         self._store.read(work.kind, work.keys, rows)
         if len(rows.missing):
@@ -180,7 +180,7 @@ class Stages:
         self,
         work: Work,
         items: Sequence[Item],
-        rows: Rows,
+        rows: StoredRows,
         clock: dict[str, float],
         advance: Callable[[int], None],
     ) -> None:
@@ -202,19 +202,19 @@ class Stages:
             raise
         self._keep(work, block, rows)
 
-    def _batches(self, work: Work, items: Sequence[Item], clock: dict[str, float]) -> Iterator[Batch]:
+    def _batches(self, work: Work, items: Sequence[Item], clock: dict[str, float]) -> Iterator[StageBatch]:
         size = 1 if work.one_by_one else self.batch_size
         if work.load is None:
             for start in range(0, len(items), size):
-                yield Batch(items[start : start + size], [], [])
+                yield StageBatch(items[start : start + size], [], [])
             return
         start, asked = 0, time.perf_counter()
         for images, sizes in self._loader.batches(items, work.load, size):
             clock["waiting"] += time.perf_counter() - asked
-            yield Batch(items[start : start + len(images)], images, sizes)
+            yield StageBatch(items[start : start + len(images)], images, sizes)
             start, asked = start + len(images), time.perf_counter()
 
-    def _attempt(self, work: Work, batch: Batch) -> list[tuple[Sequence[Item], Any]]:
+    def _attempt(self, work: Work, batch: StageBatch) -> list[tuple[Sequence[Item], Any]]:
         """Return the results of a batch, in parts if it is larger than batches are by now."""
         results, start = [], 0
         while start < len(batch.items):
@@ -226,7 +226,7 @@ class Stages:
                 start += size
         return results
 
-    def _compute_or_halve(self, work: Work, batch: Batch) -> Any:
+    def _compute_or_halve(self, work: Work, batch: StageBatch) -> Any:
         """Return the results of a batch; None, with `batch_size` halved, if memory runs out."""
         problem = ""
         try:
@@ -258,7 +258,7 @@ class Stages:
         self.progress.say(f"out of memory: batches of {self.batch_size} from here on")
         return None
 
-    def _keep(self, work: Work, block: Sequence[tuple[Sequence[Item], Any]], rows: Rows) -> None:
+    def _keep(self, work: Work, block: Sequence[tuple[Sequence[Item], Any]], rows: StoredRows) -> None:
         """Fill in and store the results of some batches."""
         if not block:
             return

@@ -44,7 +44,7 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-class Rows:
+class StoredRows:
     """The rows of `count` items, filled in any order.
 
     Args:
@@ -96,7 +96,7 @@ class Store:
         self.folder = folder
         self._say = say
 
-    def read(self, kind: str, keys: Sequence[bytes], rows: Rows) -> None:
+    def read(self, kind: str, keys: Sequence[bytes], rows: StoredRows) -> None:
         """Fill in the stored rows of items that have none.
 
         Args:

@@ -30,17 +30,17 @@ _TRIALS = 3
 _FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
-class Seen(NamedTuple):
+class ImageInputs(NamedTuple):
     """An image and its inputs on the device."""
 
     prepared: Prepared
     inputs: dict[str, Any]
 
 
-class Row(NamedTuple):
+class PromptRow(NamedTuple):
     """An image, the tokens of a prompt with those of the image, their number up to its last, and an answer's tokens."""
 
-    seen: Seen
+    seen: ImageInputs
     prompt: list[int]
     image_end: int
     answer: list[int]
@@ -75,11 +75,13 @@ class Forward:
         """Return whether a decoder writes the answer, after an encoder has read the whole prompt."""
         return bool(self._start)
 
-    def see(self, model: Any, image: Prepared) -> Seen:
+    def see(self, model: Any, image: Prepared) -> ImageInputs:
         """Copy the inputs of an image to the model's device."""
-        return Seen(image, {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters})
+        return ImageInputs(
+            image, {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters}
+        )
 
-    def logits(self, model: Any, rows: Sequence[Row]) -> list[torch.Tensor]:
+    def logits(self, model: Any, rows: Sequence[PromptRow]) -> list[torch.Tensor]:
         """Return for each row the logits (k + 1, vocabulary) before each of its k answer tokens, and after the last."""
         logits: dict[int, torch.Tensor] = {}
         for together in _groups(range(len(rows)), lambda i: self._shape(rows[i])):
@@ -95,7 +97,11 @@ class Forward:
         return [logits[i] for i in range(len(rows))]
 
     def inputs(
-        self, model: Any, rows: Sequence[Row], texts: Sequence[Sequence[int]], of_images: Container[str] | None = None
+        self,
+        model: Any,
+        rows: Sequence[PromptRow],
+        texts: Sequence[Sequence[int]],
+        of_images: Container[str] | None = None,
     ) -> dict[str, Any]:
         """Return the model's inputs for rows with the tokens `texts`, with all inputs of images or those named."""
         inputs = {"input_ids": _padded(texts, model.device, self._pad)}
@@ -110,12 +116,12 @@ class Forward:
             inputs[key] = _joined([row.seen.inputs[key] for row in rows])
         return inputs
 
-    def _shape(self, row: Row) -> Hashable:
+    def _shape(self, row: PromptRow) -> Hashable:
         """Return what all rows of one batch must have in common."""
         shapes = tuple((key, own.shape[1:]) for key, own in row.seen.inputs.items() if torch.is_tensor(own))
         return shapes if self.batches else id(row.seen)
 
-    def _whole(self, model: Any, rows: Sequence[Row]) -> list[torch.Tensor]:
+    def _whole(self, model: Any, rows: Sequence[PromptRow]) -> list[torch.Tensor]:
         """Return the logits of rows by one forward pass of all their tokens, or of each row's."""
         if not self.batches and len(rows) > 1:
             return [self._whole(model, [row])[0] for row in rows]
@@ -136,7 +142,7 @@ class Forward:
             row_logits[start + shift : end + shift] for row_logits, start, end in zip(logits, starts, ends, strict=True)
         ]
 
-    def _timed(self, model: Any, rows: Sequence[Row], common: int) -> list[torch.Tensor]:
+    def _timed(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
         """Return the logits of rows that can continue, by both ways in turns until each has been timed."""
         continues = len(self._times[True]) == len(self._times[False])
         start = time.perf_counter()
@@ -148,7 +154,7 @@ class Forward:
             self.continues = min(self._times[True]) < min(self._times[False])
         return logits
 
-    def _continued(self, model: Any, rows: Sequence[Row], common: int) -> list[torch.Tensor]:
+    def _continued(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
         """Return the logits of rows, of which the first `common` tokens go through the model once for each image."""
         images = {id(row.seen): row for row in rows}
         index_of_image = {key: i for i, key in enumerate(images)}
@@ -210,7 +216,7 @@ def choose_forward(
         try:
             with torch.inference_mode(), full_float32():
                 features = [forward.see(model, image) for image in prepared]
-                rows = [Row(features[i], *prompts.with_image(prepared[i], tokens(text)), []) for i, text in pairs]
+                rows = [PromptRow(features[i], *prompts.with_image(prepared[i], tokens(text)), []) for i, text in pairs]
                 actual = torch.stack([own[0] for own in forward.logits(model, rows)]).float()
         except _FAILURES as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
@@ -263,7 +269,7 @@ def _refuse_useless(logits: torch.Tensor, name: str) -> None:
             raise ModelError(f"the logits of {name} do not depend on the {input_name}")
 
 
-def _common(rows: Sequence[Row]) -> int:
+def _common(rows: Sequence[PromptRow]) -> int:
     """Return the length of the common prefix of each image's rows; 0 if sharing it would save nothing."""
     firsts: dict[int, list[int]] = {}
     common = min(len(row.prompt) for row in rows) - 1  # the logits after the last token of a prompt are wanted

@@ -12,10 +12,10 @@ from PIL import Image
 from ...metrics.common.errors import ModelError
 from ..engine.arithmetic import full_float32
 from ..engine.protocol import ModelInfo
-from .generative import Forward, Row, Seen
+from .generative import Forward, ImageInputs, PromptRow
 from .image_prompts import ImagePrompts, Prepared
 from .placement import is_whole
-from .prompts import Prompt, cut_before, spellings
+from .prompts import ChatPrompt, cut_before, spellings
 from .torch_models import TorchModel
 
 _ORDINARY_SIZE = (640, 480)
@@ -36,8 +36,8 @@ class GenerativeModel(TorchModel):
         tokenizer: Any,
         prompts: ImagePrompts,
         forward: Forward,
-        caption: Prompt,
-        question: Prompt,
+        caption: ChatPrompt,
+        question: ChatPrompt,
         info: ModelInfo,
     ) -> None:
         super().__init__(model, info)
@@ -66,14 +66,14 @@ class GenerativeModel(TorchModel):
         """Return the token ids of each question's prompt, without the image's tokens."""
         return [self._prompts.checked(self._question.tokens(question), question) for question in questions]
 
-    def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[Seen]:
+    def encode_images(self, images: Sequence[Prepared], *, exact: bool = False) -> list[ImageInputs]:
         """Copy the images to the device; the vision tower sees them with their prompts."""
         model = self.chosen(exact)
         return [self._forward.see(model, image) for image in images]
 
     def answer(
         self,
-        features: Sequence[Seen],
+        features: Sequence[ImageInputs],
         images: Sequence[int],
         questions: Sequence[Sequence[int]],
         *,
@@ -86,7 +86,7 @@ class GenerativeModel(TorchModel):
         return (logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)).numpy(force=True)
 
     def first_logits(
-        self, features: Sequence[Seen], texts: Sequence[Sequence[int]], tail: int, exact: bool
+        self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], tail: int, exact: bool
     ) -> torch.Tensor:
         """Return logits (n, vocabulary), float64, of the first token of an answer."""
         rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(features, texts, strict=True)]
@@ -94,7 +94,7 @@ class GenerativeModel(TorchModel):
         return (logits.cpu() if logits.device.type == "mps" else logits).double()  # Apple's GPUs have no float64
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Row], exact: bool) -> list[torch.Tensor]:
+    def logits(self, rows: Sequence[PromptRow], exact: bool) -> list[torch.Tensor]:
         """Return the logits of each row, as `Forward.logits`."""
         with full_float32():
             return self._forward.logits(self.chosen(exact), rows)
@@ -108,13 +108,13 @@ class GenerativeModel(TorchModel):
         """Return whether all processes compute each forward pass together."""
         return self.info.settings["placement"] == "tensor"
 
-    def row(self, image: Seen, ids: Sequence[int], answer: Sequence[int] = ()) -> Row:
+    def row(self, image: ImageInputs, ids: Sequence[int], answer: Sequence[int] = ()) -> PromptRow:
         """Return a row with the tokens of the image in the prompt.
 
         Raises:
             ModelError: they are more than the model reads.
         """
-        row = Row(image, *self._prompts.with_image(image.prepared, ids), list(answer))
+        row = PromptRow(image, *self._prompts.with_image(image.prepared, ids), list(answer))
         if len(row.prompt) + len(row.answer) > self._limit:
             raise ModelError(
                 f"an image takes {len(image.prepared.tokens)} tokens and its prompt {len(ids) + len(answer)}; "

@@ -13,7 +13,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING, processo
 
 from ...metrics.common.errors import ModelError
 from .checkpoints import CheckpointFiles, loading_errors
-from .prompts import Prompt, common_start
+from .prompts import ChatPrompt, common_start
 
 # The exceptions of processors for inputs that they do not take.
 _ERRORS = (ImportError, ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError)
@@ -48,7 +48,7 @@ class ImagePrompts:
         ModelError: the processor reads no text, or changes the prompt in another way.
     """
 
-    def __init__(self, processor: Any, prompt: Prompt, checkpoint: str, model: Any) -> None:
+    def __init__(self, processor: Any, prompt: ChatPrompt, checkpoint: str, model: Any) -> None:
         self._processor, self._prompt, self._checkpoint = processor, prompt, checkpoint
         self._options: dict[str, Any] = {} if prompt.special else {"add_special_tokens": False}
         self._is_nested = True

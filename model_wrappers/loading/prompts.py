@@ -18,7 +18,7 @@ TEMPLATES = {
 QUESTION = "{} Please answer yes or no."
 
 
-class Prompt:
+class ChatPrompt:
     """The prompt of a text about an image, by the checkpoint's chat template: a user's turn and the answer's start.
 
     Without a chat template the prompt is just the text, for models whose processors place the image themselves.

@@ -23,7 +23,7 @@ from .checkpoints import CheckpointFiles, loading_errors, torch_dtype
 from .weight_files import load_values
 
 
-class Origin(NamedTuple):
+class TensorOrigin(NamedTuple):
     """The origin of a weight: a tensor of the file, or the part number `part` of `parts` equal ones of its rows."""
 
     key: str
@@ -31,14 +31,14 @@ class Origin(NamedTuple):
     parts: int = 1
 
 
-def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> Origin:
+def renamed(name: str, names: Sequence[tuple[str, Any]], projection: str) -> TensorOrigin:
     """Return the origin of a weight by its `translated` name.
 
     The file has queries, keys and values in one tensor where `projection` finds one of their letters in the name.
     """
     joined = re.search(projection, name)
     name = translated(name, names)
-    return Origin(name, "qkv".index(joined[1]), 3) if joined else Origin(name)
+    return TensorOrigin(name, "qkv".index(joined[1]), 3) if joined else TensorOrigin(name)
 
 
 def translated(name: str, names: Sequence[tuple[str, Any]]) -> str:
@@ -98,7 +98,7 @@ def filled(
     files: CheckpointFiles,
     build: Callable[[], nn.Module],
     tensors: Mapping[str, Tensor],
-    origin: Callable[[str], Origin],
+    origin: Callable[[str], TensorOrigin],
 ) -> Any:
     """Return a module with the weights of a file, ready to score.
 

@@ -18,7 +18,7 @@ from ..engine.plan import ScoringPlan, queries_of, scored
 from ..engine.protocol import Detections, PhraseQuery
 from ..engine.results import Results
 from ..serving.replies import chosen_captions, yes_or_no
-from .records import Record, read_records, shown
+from .records import AnswerRecord, read_records, shown
 
 # The columns of predictions, and the types of tasks that they are for.
 COLUMNS = {
@@ -165,7 +165,7 @@ class _Reading:
         self.problems: list[str] = []
         self.unknown: list[str] = []
         self.missing: list[str] = []
-        self.records: dict[tuple[str, str], Record] = {}
+        self.records: dict[tuple[str, str], AnswerRecord] = {}
         self._plan, self._is_order = plan, is_order
         # The examples by id, which several benchmarks may share, and by benchmark and id.
         self._keys: dict[str, dict[tuple[str, str], None]] = {}
@@ -174,7 +174,7 @@ class _Reading:
                 for name in {example.id, f"{task.benchmark}/{example.id}", example.id.rpartition("/")[2]}:
                     self._keys.setdefault(name, {})[task.benchmark, example.id] = None
 
-    def add(self, record: Record) -> None:
+    def add(self, record: AnswerRecord) -> None:
         """Add a record."""
         self.facts["answers"] += 1
         name = record.fields.get("id")

@@ -23,14 +23,14 @@ _LABEL = re.compile(r"(.+)_(c\d{1,3}_i\d{1,3})")
 _Placed = tuple[str, dict[str, Any]]
 
 
-class Record(NamedTuple):
+class AnswerRecord(NamedTuple):
     """A record of a file and its place, such as ``"line 3"``; values of CSV are strings."""
 
     place: str
     fields: dict[str, Any]
 
 
-def read_records(path: Path) -> Iterator[Record]:
+def read_records(path: Path) -> Iterator[AnswerRecord]:
     """Read the records of a file, or of a folder with the answers of GPT-4V that SugarCrepe's authors released.
 
     The suffix determines the format: ``.jsonl`` (lines that begin with # are comments), ``.csv``, ``.parquet``, or
@@ -47,7 +47,7 @@ def read_records(path: Path) -> Iterator[Record]:
     for file in files:
         try:
             start = "" if file == path else f"{file.name}, "
-            yield from (Record(start + position, fields) for position, fields in _with_scores(_rows(file)))
+            yield from (AnswerRecord(start + position, fields) for position, fields in _with_scores(_rows(file)))
         except (ValueError, OSError) as error:
             raise ModelError(f"{file.name} cannot be read: {error}") from error
 

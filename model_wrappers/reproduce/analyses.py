@@ -19,7 +19,7 @@ from pandas import DataFrame
 
 from ...hub_datasets import correlate
 from ...hub_datasets.authoring.audit.summaries import read_audit
-from ...hub_datasets.published.tables import Column, get_table
+from ...hub_datasets.published.tables import PublishedColumn, get_table
 from ...metrics.common.documents import Part, Table, simple_table
 from ...metrics.common.errors import ModelError, PredictionsError
 from ...metrics.common.figures import colours
@@ -246,7 +246,7 @@ _EXISTING = (
     *("aro/relation", "aro/attribution", "aro/coco_order", "aro/flickr30k_order", "vl_checklist/itm"),
 )
 _REFINEMENT = ("aro_crepe/itm", "sugarcrepe/unrefined", "sugarcrepe/itm")
-_IMAGENET = Column("ImageNet", "zero_shot/imagenet", "zero_shot_accuracy", ("acc_at_1",), "micro")
+_IMAGENET = PublishedColumn("ImageNet", "zero_shot/imagenet", "zero_shot_accuracy", ("acc_at_1",), "micro")
 _PRINTED_R = {"SWAP Object": "0.78", "ADD Attribute": "0.75"}
 
 
@@ -326,7 +326,7 @@ def _pairs(path: Path) -> Iterator[tuple[float, float]]:
             yield from ((scores[correct], score) for index, score in enumerate(scores) if index != correct)
 
 
-def imagenet_correlation(source: AnalysisInput, axis: Column = _IMAGENET) -> Parts:
+def imagenet_correlation(source: AnalysisInput, axis: PublishedColumn = _IMAGENET) -> Parts:
     """Draw SugarCrepe's Figure 5: SugarCrepe's scores over `axis`, of the models with predictions of both.
 
     Raises:
@@ -357,7 +357,7 @@ def imagenet_correlation(source: AnalysisInput, axis: Column = _IMAGENET) -> Par
     return [simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True), figure]
 
 
-def _score(column: Column) -> ScoreName:
+def _score(column: PublishedColumn) -> ScoreName:
     benchmark, _, task = column.task.partition("/")
     return ScoreName(benchmark, task, column.metric, column.score[-1], "".join(column.score[1:2]))
 

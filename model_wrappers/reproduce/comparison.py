@@ -15,7 +15,7 @@ from typing import Any
 from ...hub_datasets.core.benchmarks import get_task, suites_of
 from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.core.examples import Example, load_examples
-from ...hub_datasets.published.tables import SUITE, Column, Row, Table, number
+from ...hub_datasets.published.tables import SUITE, PublishedColumn, PublishedRow, PublishedTable, number
 from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common import documents
 from ...metrics.common.documents import Part, simple_table
@@ -59,8 +59,8 @@ class ValueComparison:
         predictions: file and hash of each file of predictions that `ours` was computed from.
     """
 
-    row: Row
-    column: Column
+    row: PublishedRow
+    column: PublishedColumn
     printed: str
     published: float
     why: str = ""
@@ -88,7 +88,7 @@ class Reproduction:
         remarks: properties of our predictions that affect the values.
     """
 
-    table: Table
+    table: PublishedTable
     comparisons: list[ValueComparison]
     options: Mapping[str, Any] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Reproduction:
         ]
 
 
-def compare(table: Table, row: Row, results: Sequence[Result]) -> list[ValueComparison]:
+def compare(table: PublishedTable, row: PublishedRow, results: Sequence[Result]) -> list[ValueComparison]:
     """Compare the published values of a row with results; results that differ only in the data's seed are averaged."""
     return [
         compare_value(table, row, column, printed, **_our_value(column, results))
@@ -220,9 +220,9 @@ def compare(table: Table, row: Row, results: Sequence[Result]) -> list[ValueComp
 
 
 def compare_value(
-    table: Table,
-    row: Row,
-    column: Column,
+    table: PublishedTable,
+    row: PublishedRow,
+    column: PublishedColumn,
     printed: str,
     *,
     ours: float | None = None,
@@ -240,7 +240,9 @@ def compare_value(
     return ValueComparison(row, column, printed, published, ours=ours, interval=interval, **fields)
 
 
-def compare_statistics(table: Table, data_dir: str | Path | None, options: Mapping[str, Any] | None) -> Reproduction:
+def compare_statistics(
+    table: PublishedTable, data_dir: str | Path | None, options: Mapping[str, Any] | None
+) -> Reproduction:
     """Compare the printed statistics of a dataset with ours; `data_dir` and `options` as for `examples_of`.
 
     Raises:
@@ -278,7 +280,7 @@ def examples_of(task: str, data_dir: str | Path | None, options: Mapping[str, An
     return loaded.examples
 
 
-def _our_value(column: Column, results: Sequence[Result]) -> dict[str, Any]:
+def _our_value(column: PublishedColumn, results: Sequence[Result]) -> dict[str, Any]:
     """Return the arguments of `compare_value` with our value of a column, or `why` there is no value."""
     is_suite = column.average == SUITE
     if not column.task:
@@ -313,7 +315,7 @@ def _our_value(column: Column, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _results_of(column: Column, results: Sequence[Result]) -> list[Result]:
+def _results_of(column: PublishedColumn, results: Sequence[Result]) -> list[Result]:
     """Return the results of a column's tasks and metric; a task has several if its data have several seeds."""
     return [result for result in results if result.metric == column.metric and _task(result) in column.tasks]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...hub_datasets.core.build import existing_folder
 from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
-from ...hub_datasets.published.tables import Table, all_tables
+from ...hub_datasets.published.tables import PublishedTable, all_tables
 from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.figures import as_file
@@ -86,7 +86,9 @@ def reproduce_all(
     return results
 
 
-def _compare(table: Table, out: Path, use: Mapping[str, str], arguments: Mapping[str, Any]) -> Reproduction | str:
+def _compare(
+    table: PublishedTable, out: Path, use: Mapping[str, str], arguments: Mapping[str, Any]
+) -> Reproduction | str:
     """Return the comparison of a table, or the reason for its absence; `arguments` go to `reproduce`."""
     if reason := table.why_not():
         return f"as printed alone: {reason}"
@@ -126,7 +128,7 @@ def _saved(part: Part | Figure, folder: Path) -> Part:
     return Markdown(f"![{name}]({name}.png)")
 
 
-def _section(table: Table, result: Reproduction | str, label: str) -> tuple[bool, str, Sequence[Part]]:
+def _section(table: PublishedTable, result: Reproduction | str, label: str) -> tuple[bool, str, Sequence[Part]]:
     """Return whether a table was compared, the finding or reason, and the parts of its section.
 
     A `label`, if not empty, restricts the section to the rows with this label.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import option_names
 from ...hub_datasets.core.build import sources_folder
-from ...hub_datasets.published.tables import Row, Table, all_tables, get_table
+from ...hub_datasets.published.tables import PublishedRow, PublishedTable, all_tables, get_table
 from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from ...metrics.common.user_files import list_files
@@ -134,7 +134,7 @@ def reproduce(
 
 
 def _evaluate(
-    table: Table, files: Mapping[str, Sequence[Path]], ties: str | None, confidence: float
+    table: PublishedTable, files: Mapping[str, Sequence[Path]], ties: str | None, confidence: float
 ) -> tuple[list[ValueComparison], list[str]]:
     """Return the comparisons of the rows with predictions in `files`, by the row's name, and remarks about these."""
     results, comparisons = {}, []
@@ -146,14 +146,17 @@ def _evaluate(
     return comparisons, [*remarks(results, comparisons)]
 
 
-def _ties(row: Row, files: Iterable[Path]) -> str | None:
+def _ties(row: PublishedRow, files: Iterable[Path]) -> str | None:
     """Return the tie policy of a row's values, which applies to means over several orders of the captions."""
     orders = [read_predictions(file).metadata["run"].get("orders", 1) for file in files] if row.run.ties else []
     return row.run.ties if any(count > 1 for count in orders) else None
 
 
 def plan_rows(
-    table: Table, models: Iterable[str] | None = None, use: Mapping[str, str] | None = None, weights: str | Path = "."
+    table: PublishedTable,
+    models: Iterable[str] | None = None,
+    use: Mapping[str, str] | None = None,
+    weights: str | Path = ".",
 ) -> dict[str, RowPlan]:
     """Plan the rows of a table, by name, without loading models; arguments as for `reproduce`.
 
@@ -166,7 +169,7 @@ def plan_rows(
     return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in rows}
 
 
-def _plan_row(row: Row, instead: str | None, weights: Path) -> RowPlan:
+def _plan_row(row: PublishedRow, instead: str | None, weights: Path) -> RowPlan:
     run, family = row.run, row.run.model.partition(":")[0]
     if instead is not None:
         return RowPlan(instead, run.settings if instead.partition(":")[0] == family else {})
@@ -197,18 +200,18 @@ def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
     }
 
 
-def rows_named(table: Table, label: str) -> list[Row]:
+def rows_named(table: PublishedTable, label: str) -> list[PublishedRow]:
     """Return the rows with this name or label, with or without the paper's reference, such as " [33]"."""
     return [row for row in table.rows if label.casefold() in map(str.casefold, _names(row))]
 
 
-def _rows_labelled(table: Table, label: str) -> list[Row]:
+def _rows_labelled(table: PublishedTable, label: str) -> list[PublishedRow]:
     if rows := rows_named(table, label):
         return rows
     raise UnknownNameError(f"model of {table.name}", label, [row.name for row in table.rows])
 
 
-def _names(row: Row) -> tuple[str, ...]:
+def _names(row: PublishedRow) -> tuple[str, ...]:
     return row.name, row.label, re.sub(r" \[\d+\]$", "", row.label)
 
 
@@ -231,7 +234,7 @@ def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
 
 
 def find_predictions(
-    scanned: Iterable[ScannedPredictions], table: Table, plans: Mapping[str, RowPlan]
+    scanned: Iterable[ScannedPredictions], table: PublishedTable, plans: Mapping[str, RowPlan]
 ) -> dict[str, list[Path]]:
     """Return the predictions of each planned row; several of a task if their data have different seeds.
 
@@ -251,7 +254,7 @@ def find_predictions(
     return {name: list(by_task.values()) for name, by_task in files.items()}
 
 
-def _belongs_to(row: Row, model: Mapping[str, Any], plan: RowPlan) -> bool:
+def _belongs_to(row: PublishedRow, model: Mapping[str, Any], plan: RowPlan) -> bool:
     """Return whether predictions with this model in their metadata belong to a row."""
     if model["name"] in _names(row) or not plan.model:
         return model["name"] in _names(row)
@@ -268,7 +271,12 @@ def _belongs_to(row: Row, model: Mapping[str, Any], plan: RowPlan) -> bool:
 
 
 def _run_row(
-    table: Table, row: Row, plan: RowPlan, folder: Path, seeds: Sequence[int], scoring: Mapping[str, Any]
+    table: PublishedTable,
+    row: PublishedRow,
+    plan: RowPlan,
+    folder: Path,
+    seeds: Sequence[int],
+    scoring: Mapping[str, Any],
 ) -> list[Path]:
     """Run the model of a row on the tasks whose data can be used, and return the files of its predictions."""
     files: list[Path] = []

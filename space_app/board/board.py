@@ -14,7 +14,7 @@ import numpy as np
 
 from ...metrics.common.errors import UnknownNameError
 from ...metrics.common.model_sizes import NOT_STATED, SIZES, size_class
-from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, Column, Entry
+from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, BoardColumn, BoardEntry
 
 BEST, TIE = "best", "tie"
 _CSV = (
@@ -24,7 +24,7 @@ _CSV = (
 )
 
 # What the models are filtered by, see `Choice`.
-_FACTS: Mapping[str, Callable[[Entry], str]] = {
+_FACTS: Mapping[str, Callable[[BoardEntry], str]] = {
     "families": lambda entry: entry.family or NOT_STATED,
     "sizes": lambda entry: size_class(entry.parameters),
     "training_data": lambda entry: entry.training_data or NOT_STATED,
@@ -63,24 +63,24 @@ class Board:
         entries: in order of precedence.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._cells: dict[Column, dict[_Key, Entry]] = {}
-        self._rows: dict[_Key, Entry] = {}
+    def __init__(self, entries: Iterable[BoardEntry]) -> None:
+        self._cells: dict[BoardColumn, dict[_Key, BoardEntry]] = {}
+        self._rows: dict[_Key, BoardEntry] = {}
         for entry in entries:
             key = entry.model, entry.origin
             self._rows.setdefault(key, entry)
             self._cells.setdefault(entry.column, {}).setdefault(key, entry)
-        self._parts: dict[tuple[str, ...], list[Column]] = {}
+        self._parts: dict[tuple[str, ...], list[BoardColumn]] = {}
         for column in self._cells:
             if column.category:
                 self._parts.setdefault(column[:4], []).append(column)
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[BoardColumn]:
         """All scores over whole tasks, in the order of the entries."""
         return [column for column in self._cells if not column.category]
 
-    def categories(self, column: Column) -> list[Column]:
+    def categories(self, column: BoardColumn) -> list[BoardColumn]:
         """Return the columns of the categories of a score, or of the score that a macro average is of."""
         columns = self._parts.get(column[:4], [])
         return columns or self._parts.get(column.whole[:4], [])
@@ -92,8 +92,8 @@ class Board:
         return [value for value in known if value in values]
 
     def rows(
-        self, columns: Sequence[Column], *, sort: Column | str | None = None, **choice: Unpack[Choice]
-    ) -> list[Entry]:
+        self, columns: Sequence[BoardColumn], *, sort: BoardColumn | str | None = None, **choice: Unpack[Choice]
+    ) -> list[BoardEntry]:
         """Return the first entry of each row that has a value in at least one of the columns; it has the model's facts.
 
         Args:
@@ -110,7 +110,9 @@ class Board:
         keys = self._order(self._chosen(columns, choice), sort or (columns[0] if columns else "model"))
         return [self._rows[key] for key in keys]
 
-    def marks(self, rows: Iterable[Entry], column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], str]:
+    def marks(
+        self, rows: Iterable[BoardEntry], column: BoardColumn, tied: Collection[str] = ()
+    ) -> dict[tuple[str, str], str]:
         """Return `BEST` or `TIE`, by model and origin, for the rows that are marked in a column.
 
         The best row is the best of `rows`, without references; equal rows are all marked.
@@ -131,7 +133,7 @@ class Board:
         compared = [cells[model, RECOMPUTED].value for model in self.recomputed(column)]
         return shared | best if best.keys() & shared and top == pick(compared, default=None) else best
 
-    def ranks(self, column: Column, tied: Collection[str] = ()) -> dict[tuple[str, str], tuple[int, int]]:
+    def ranks(self, column: BoardColumn, tied: Collection[str] = ()) -> dict[tuple[str, str], tuple[int, int]]:
         """Return the best and worst possible rank of each model in a column, by model and origin, without references.
 
         A model ranks above another if their intervals do not overlap. A value without an interval, as papers print it,
@@ -154,12 +156,12 @@ class Board:
             for key, rank, last in zip(cells, best.tolist(), worst.tolist(), strict=True)
         }
 
-    def count(self, column: Column) -> int:
+    def count(self, column: BoardColumn) -> int:
         """Return the number of rows that have a value in a column, without references."""
         return self._counts.get(column, 0)
 
     @cached_property
-    def _counts(self) -> dict[Column, int]:
+    def _counts(self) -> dict[BoardColumn, int]:
         models = {key for key, row in self._rows.items() if not row.is_reference}
         return {column: len(models & cells.keys()) for column, cells in self._cells.items()}
 
@@ -168,16 +170,16 @@ class Board:
         rows = self._rows.items()
         return list(dict.fromkeys(key[0] for key, row in rows if not row.is_reference and origin in (None, row.origin)))
 
-    def of_model(self, model: str) -> list[Entry]:
+    def of_model(self, model: str) -> list[BoardEntry]:
         """Return the entries of a model, categories included, in the order of the board."""
         return [entry for cells in self._cells.values() for key, entry in cells.items() if key[0] == model]
 
-    def chance(self, column: Column) -> float | None:
+    def chance(self, column: BoardColumn) -> float | None:
         """Return the chance level of a column: the board's own, or what the metric declares."""
         entry = self.entry(column, CHANCE, REFERENCE) or self.entry(column.whole, CHANCE, REFERENCE)
         return entry.value if entry else column.chance
 
-    def recomputed(self, column: Column) -> dict[str, str]:
+    def recomputed(self, column: BoardColumn) -> dict[str, str]:
         """Return the SHA-256 of the predictions of each recomputed model of a column, without references."""
         return {
             key[0]: entry.predictions
@@ -185,15 +187,15 @@ class Board:
             if key[1] == RECOMPUTED and entry.predictions and not self._rows[key].is_reference
         }
 
-    def entries(self, column: Column) -> list[Entry]:
+    def entries(self, column: BoardColumn) -> list[BoardEntry]:
         """Return the entries of a column, in the order of `rows`."""
         return [self._cells[column][key] for key in self._order(self._chosen([column], {}), column)]
 
-    def entry(self, column: Column, model: str, origin: str) -> Entry | None:
+    def entry(self, column: BoardColumn, model: str, origin: str) -> BoardEntry | None:
         """Return the entry behind a cell, with its source; None if the cell is empty."""
         return self._cells.get(column, {}).get((model, origin))
 
-    def csv(self, columns: Sequence[Column], **choice: Unpack[Choice]) -> str:
+    def csv(self, columns: Sequence[BoardColumn], **choice: Unpack[Choice]) -> str:
         """Return the entries behind a table as CSV, one per line, with unrounded fractions and sources.
 
         An apostrophe is put before texts that a spreadsheet would read as formulas.
@@ -206,7 +208,7 @@ class Board:
         return self.csv_of(entry for entry in cells if entry is not None)
 
     @staticmethod
-    def csv_of(entries: Iterable[Entry]) -> str:
+    def csv_of(entries: Iterable[BoardEntry]) -> str:
         """Return entries as CSV, see `csv`."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
@@ -214,12 +216,12 @@ class Board:
         writer.writerows(map(_csv_line, entries))
         return file.getvalue()
 
-    def _check(self, columns: Iterable[Column]) -> None:
+    def _check(self, columns: Iterable[BoardColumn]) -> None:
         for column in columns:
             if column not in self._cells:
                 raise UnknownNameError("column", column.heading, [known.heading for known in self.columns])
 
-    def _chosen(self, columns: Sequence[Column], choice: Choice) -> list[_Key]:
+    def _chosen(self, columns: Sequence[BoardColumn], choice: Choice) -> list[_Key]:
         """Return the rows that are chosen and have a value in at least one column."""
         self._check(columns)
         search = choice.get("search", "").strip().casefold()
@@ -233,10 +235,10 @@ class Board:
             and all(fact(row) in allowed or (row.is_reference and name != "origins") for name, fact, allowed in filters)
         ]
 
-    def _order(self, keys: Sequence[_Key], sort: Column | str) -> list[_Key]:
+    def _order(self, keys: Sequence[_Key], sort: BoardColumn | str) -> list[_Key]:
         """Return the rows sorted, those without a value after the others, references last."""
-        is_descending = isinstance(sort, Column) and sort.is_higher_better
-        if isinstance(sort, Column):
+        is_descending = isinstance(sort, BoardColumn) and sort.is_higher_better
+        if isinstance(sort, BoardColumn):
             self._check([sort])
             values: dict[_Key, Any] = {key: entry.value for key, entry in self._cells[sort].items()}
         elif sort == "model":
@@ -250,7 +252,7 @@ class Board:
         return sorted(ordered, key=lambda key: self._rows[key].is_reference)
 
 
-def _csv_line(entry: Entry) -> list[Any]:
+def _csv_line(entry: BoardEntry) -> list[Any]:
     low, high = entry.interval or (None, None)
     fields = {**vars(entry), "low": low, "high": high}
     values = (fields[name] for name in _CSV)

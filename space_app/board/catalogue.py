@@ -13,7 +13,7 @@ from ...metrics.records.results import Result
 from ..storage.protocol import Storage
 from ..storage.records import Submission, read_stored, results_of, submissions
 from .board import Board
-from .entries import RECOMPUTED, Column, Entry, chance_levels, of_results
+from .entries import RECOMPUTED, BoardColumn, BoardEntry, chance_levels, of_results
 from .imports import imported_tables
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
@@ -45,7 +45,7 @@ class Catalogue:
         latest: the time of the newest accepted submission, ISO 8601 in UTC; empty without submissions.
     """
 
-    def __init__(self, storage: Storage, more: Iterable[Entry] = ()) -> None:
+    def __init__(self, storage: Storage, more: Iterable[BoardEntry] = ()) -> None:
         self.storage = storage
         self.paired = PairedTests(self.predictions)
         self.board = Board([])
@@ -57,7 +57,7 @@ class Catalogue:
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._looking: threading.Thread | None = None
         self._provenance: dict[str, Provenance] = {}
-        self._ties: dict[Column, frozenset[str]] = {}
+        self._ties: dict[BoardColumn, frozenset[str]] = {}
         self._warming = threading.Lock()
         self._is_warm = False
         self.refresh()
@@ -68,7 +68,7 @@ class Catalogue:
             self._paths = self.storage.paths()
             provenance = {result.predictions["sha256"]: Provenance(result, None) for result in shipped_results()}
             latest = ""
-            entries: list[Entry] = []
+            entries: list[BoardEntry] = []
             results: list[Result] = []
             problems: list[str] = []
             for submission in submissions(self.storage):
@@ -133,7 +133,7 @@ class Catalogue:
         thread.start()
         return thread
 
-    def _find_ties(self, board: Board, ties: dict[Column, frozenset[str]]) -> None:
+    def _find_ties(self, board: Board, ties: dict[BoardColumn, frozenset[str]]) -> None:
         with self._warming:  # two threads would read the same predictions
             for column in board.columns:
                 if self._ties is not ties:
@@ -170,7 +170,7 @@ class Catalogue:
         """Return the origin of the scores of a predictions file; None for an unknown one."""
         return self._provenance.get(sha256)
 
-    def alike(self, column: Column, model: str, most: int = 10) -> tuple[list[str], list[str]]:
+    def alike(self, column: BoardColumn, model: str, most: int = 10) -> tuple[list[str], list[str]]:
         """Compare a recomputed model; return the models compared with, and those not significantly different.
 
         Args:
@@ -191,7 +191,7 @@ class Catalogue:
         tied = self.paired.alike(model_predictions, nearest_predictions, column) if nearest_predictions else frozenset()
         return near, [name for name in near if name in tied]
 
-    def ties(self, columns: Iterable[Column]) -> Mapping[Column, frozenset[str]]:
+    def ties(self, columns: Iterable[BoardColumn]) -> Mapping[BoardColumn, frozenset[str]]:
         """Return, by column, the models not significantly different from the best; empty until `warm` has tested it."""
         ties = self._ties
         return {column: ties.get(column, frozenset()) for column in columns}

@@ -24,7 +24,7 @@ RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "refere
 CHANCE = "Chance"
 
 
-class Column(NamedTuple):
+class BoardColumn(NamedTuple):
     """A score of the leaderboard, over a whole task or, if `category` is not empty, over one category."""
 
     benchmark: str
@@ -45,7 +45,7 @@ class Column(NamedTuple):
         return _score_name(self.metric, self.score)
 
     @property
-    def whole(self) -> Column:
+    def whole(self) -> BoardColumn:
         """The score over all examples, also if this is its macro average or its part."""
         return self._replace(score=self.score.removeprefix("macro_"), category="")
 
@@ -77,7 +77,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class BoardEntry:
     """A score of a model and its source.
 
     Args:
@@ -115,9 +115,9 @@ class Entry:
     is_baseline: bool = False
 
     @property
-    def column(self) -> Column:
+    def column(self) -> BoardColumn:
         """The column that the entry belongs to."""
-        return Column(self.benchmark, self.task, self.metric, self.score, self.category)
+        return BoardColumn(self.benchmark, self.task, self.metric, self.score, self.category)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -135,7 +135,7 @@ def of_results(
     *,
     model: Mapping[str, Any] | None = None,
     source: str = "",
-) -> list[Entry]:
+) -> list[BoardEntry]:
     """Make the entries of recomputed results: each score of tables over all, as macro average and by category.
 
     Predictions of some of a task's configurations have entries by category only: no benchmark here has a category in
@@ -152,13 +152,13 @@ def of_results(
         categories are rare.
     """
     typed = {key: value for key, value in (model or {}).items() if value}
-    entries: list[Entry] = []
+    entries: list[BoardEntry] = []
     is_whole_file: dict[str, bool] = {}
     for result in results:
         fields = {**result.model, **typed}
         is_whole = is_whole_file.setdefault(result.predictions["sha256"], _is_whole(result))
         entries += [
-            Entry(
+            BoardEntry(
                 model=str(fields["name"]),
                 family=str(fields.get("family") or ""),
                 parameters=parameter_count(fields.get("parameters")),
@@ -177,14 +177,14 @@ def of_results(
     return entries
 
 
-def chance_levels(results: Iterable[Result]) -> list[Entry]:
+def chance_levels(results: Iterable[Result]) -> list[BoardEntry]:
     """Return reference entries with the chance level of each score over all examples, each score once."""
-    levels: dict[Column, Entry] = {}
+    levels: dict[BoardColumn, BoardEntry] = {}
     for result in results:
         for score in result.table_scores:
             if score in result.chance and _is_whole(result):
                 known: dict[str, Any] = {**place(result), "score": score, "value": result.chance[score]}
-                entry = Entry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
+                entry = BoardEntry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
                 levels.setdefault(entry.column, entry)
     return [*levels.values()]
 

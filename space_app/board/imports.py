@@ -21,7 +21,7 @@ from ...metrics.common.errors import DataError, VLAssayError, check_known
 from ...metrics.common.user_files import open_text, table_rows
 from ...metrics.modules.discovery import get_spec
 from ..storage.protocol import Storage
-from .entries import PUBLISHED, Column, Entry
+from .entries import PUBLISHED, BoardColumn, BoardEntry
 from .launch import RESERVED, published, shipped
 from .names import check_name, is_same_name
 
@@ -43,7 +43,7 @@ class ImportedTable(NamedTuple):
     """
 
     content: bytes
-    entries: tuple[Entry, ...]
+    entries: tuple[BoardEntry, ...]
 
     @property
     def id(self) -> str:
@@ -77,7 +77,7 @@ def parse_table(content: bytes, name: str) -> ImportedTable:
     """Validate the content of a file; `name` is for messages. Raises as `read_table`."""
     if len(content) > MAX_BYTES:
         raise DataError(f"{name} is larger than {MAX_BYTES >> 20} MB; split it")
-    lines: dict[tuple[str, Column], int] = {}
+    lines: dict[tuple[str, BoardColumn], int] = {}
     entries = []
     for line, cells in _read_lines(content, name):
         try:
@@ -108,7 +108,7 @@ def _read_lines(content: bytes, name: str) -> Iterator[tuple[int, dict[str, str]
         yield line, {column: cell.strip() for column, cell in cells.items()}
 
 
-def _entry(*, model: str, value: str, source: str, **names: str) -> Entry:
+def _entry(*, model: str, value: str, source: str, **names: str) -> BoardEntry:
     for name, text in {"model": model, "value": value, "source": source, **names}.items():
         if len(text) > MAX_TEXT or not text.isprintable():
             raise DataError(f"the {name} {text[:40]!r} is not a text of at most {MAX_TEXT} printable characters")
@@ -122,16 +122,16 @@ def _entry(*, model: str, value: str, source: str, **names: str) -> Entry:
         number = math.nan
     if not 0 <= number <= 1:  # nor NaN
         raise DataError(f"the value {value[:40]!r} is not a number from 0 to 1; write 61.5 % as 0.615")
-    return Entry(model=model, **column._asdict(), value=number, source=source, origin=PUBLISHED, status=PUBLISHED)
+    return BoardEntry(model=model, **column._asdict(), value=number, source=source, origin=PUBLISHED, status=PUBLISHED)
 
 
 @lru_cache(maxsize=10_000)
-def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> Column:
+def _column(benchmark: str, task: str, category: str, metric: str, score: str) -> BoardColumn:
     """Return the leaderboard's column for these names; raise a `VLAssayError` if one is unknown."""
     if benchmark not in benchmark_names() and not task and not metric:
         if here := [name for name in benchmark_names() if is_same_name(name, benchmark)]:
             raise DataError(f"the benchmark {benchmark!r} is {here[0]!r} here; write it so, with its task and metric")
-        return Column(benchmark, "", "", score, category)
+        return BoardColumn(benchmark, "", "", score, category)
     declared = get_task(benchmark, task)
     check_known(f"metric of {benchmark}/{task}", [metric], declared.metrics)
     spec = get_spec(metric)
@@ -141,7 +141,7 @@ def _column(benchmark: str, task: str, category: str, metric: str, score: str) -
         raise DataError(f"{score!r} is the mean over categories, so its category is empty")
     if category and (categories := _categories(benchmark, task)):
         check_known(f"category of {benchmark}/{task}", [category], categories)
-    return Column(benchmark, task, metric, score, category)
+    return BoardColumn(benchmark, task, metric, score, category)
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import Any
 from ...hub_datasets.published import tables
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.records.results import Result, read_results
-from .entries import CHANCE, PUBLISHED, REFERENCE, Column, Entry, of_results
+from .entries import CHANCE, PUBLISHED, REFERENCE, BoardColumn, BoardEntry, of_results
 
 SHIPPED = "shipped with VL-Assay"
 RESULTS = Path(__file__).parents[1] / "launch" / "results.json"
@@ -33,7 +33,7 @@ RESERVED = (*dict.fromkeys([*_REFERENCES, *_REFERENCES.values()]), "Random")
 _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
 
 
-def published() -> list[Entry]:
+def published() -> list[BoardEntry]:
     """Every value in the papers' tables that the leaderboard shows, in their order.
 
     Values of people and of chance are references. ``source`` names paper, table, row and column as printed. A ± is
@@ -60,13 +60,13 @@ def shipped_predictions() -> dict[str, Path]:
     return {result.predictions["sha256"]: RESULTS.with_name(result.predictions["file"]) for result in shipped_results()}
 
 
-def shipped(submitted: Iterable[Entry]) -> list[Entry]:
+def shipped(submitted: Iterable[BoardEntry]) -> list[BoardEntry]:
     """Return the entries of the shipped predictions.
 
     If one of `submitted` has the name of a shipped model but other predictions, it may be another model, so the shipped
     one's name gets an addition.
     """
-    entries: list[Entry] = []
+    entries: list[BoardEntry] = []
     for result in shipped_results():
         trained = {"training_data": _TRAINED.get(result.model["checkpoint"])}
         entries += of_results([result], model=trained, source=SHIPPED)
@@ -75,8 +75,8 @@ def shipped(submitted: Iterable[Entry]) -> list[Entry]:
     return [replace(entry, model=f"{entry.model}, {SHIPPED}") if entry.model in taken else entry for entry in entries]
 
 
-def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
-    """Return the fields of an `Entry` that describe the model behind a row of a table.
+def model_of(table: tables.PublishedTable, row: tables.PublishedRow) -> dict[str, Any]:
+    """Return the fields of an `BoardEntry` that describe the model behind a row of a table.
 
     Raises:
         KeyError: ``models.csv`` does not have the row's label.
@@ -86,7 +86,7 @@ def model_of(table: tables.Table, row: tables.Row) -> dict[str, Any]:
     return tables.of_row(_models(), table.name, row.name, row.label)
 
 
-def place_of(table: tables.Table, column: tables.Column) -> Column:
+def place_of(table: tables.PublishedTable, column: tables.PublishedColumn) -> BoardColumn:
     """Return the leaderboard's column for a column of a table.
 
     Raises:
@@ -96,13 +96,13 @@ def place_of(table: tables.Table, column: tables.Column) -> Column:
         return _columns()[table.name, column.name]
     benchmark, _, task = column.task.partition("/")
     *path, score = column.score
-    return Column(benchmark, "test" if table.name in _TEST_SET else task, column.metric, score, (path or [""])[-1])
+    return BoardColumn(benchmark, "test" if table.name in _TEST_SET else task, column.metric, score, (path or [""])[-1])
 
 
-def _entries(table: tables.Table, row: tables.Row) -> Iterator[Entry]:
+def _entries(table: tables.PublishedTable, row: tables.PublishedRow) -> Iterator[BoardEntry]:
     for column, printed in table.cells(row):
         line, header = table.address(row, column)
-        yield Entry(
+        yield BoardEntry(
             **model_of(table, row),
             **place_of(table, column)._asdict(),
             value=tables.number(printed) / table.unit,
@@ -124,6 +124,6 @@ def _models() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _columns() -> dict[tuple[str, str], Column]:
+def _columns() -> dict[tuple[str, str], BoardColumn]:
     lines = tables.read_csv(Path(__file__).with_name("columns.csv"))
-    return {(line.pop("table"), line.pop("column")): Column(**line) for line in lines}
+    return {(line.pop("table"), line.pop("column")): BoardColumn(**line) for line in lines}

@@ -24,7 +24,7 @@ from ...metrics.results.pairs import (
     p_by_category,
     p_overall,
 )
-from .entries import Column
+from .entries import BoardColumn
 
 
 class PairedTests:
@@ -42,7 +42,7 @@ class PairedTests:
         self._p_values = lru_cache(maxsize=1 << 16)(self._test)
         self.difference = lru_cache(maxsize=1 << 12)(self._difference)
 
-    def shared(self, all_predictions: Mapping[str, str], column: Column) -> frozenset[str]:
+    def shared(self, all_predictions: Mapping[str, str], column: BoardColumn) -> frozenset[str]:
         """Return the best models and the models that do not differ significantly from one of them.
 
         Each model is compared with the best on the examples that both have, by the p-values of ``compare``.
@@ -65,11 +65,11 @@ class PairedTests:
         best, equal = best_models(values, column.is_higher_better, p)
         return frozenset([*best, *equal])
 
-    def alike(self, predictions: str, others: Mapping[str, str], column: Column) -> frozenset[str]:
+    def alike(self, predictions: str, others: Mapping[str, str], column: BoardColumn) -> frozenset[str]:
         """Return the models of `others` that do not differ significantly from `predictions`, tested as in `shared`."""
         return frozenset(name for name, other in others.items() if self._p_value(predictions, other, column) > LEVEL)
 
-    def pair(self, first: str, second: str, column: Column) -> tuple[Scored, Scored]:
+    def pair(self, first: str, second: str, column: BoardColumn) -> tuple[Scored, Scored]:
         """Return the examples of a column's task that two predictions files share.
 
         Raises:
@@ -99,11 +99,11 @@ class PairedTests:
         tables = {"": scores, **scores["per_category"]}
         return {(name, category): value for category, table in tables.items() for name, value in table.items()}
 
-    def _p_value(self, one: str, two: str, column: Column) -> float:
+    def _p_value(self, one: str, two: str, column: BoardColumn) -> float:
         p_values = self._p_values(*sorted((one, two)), column._replace(category=""), bool(column.category))
         return p_values.get(column.category, 1.0)
 
-    def _test(self, one: str, two: str, column: Column, by_category: bool) -> Mapping[str, float]:
+    def _test(self, one: str, two: str, column: BoardColumn, by_category: bool) -> Mapping[str, float]:
         """Return the p-values of a column's score by category, or under "" over all examples."""
         first, second = self._scored(one, column[:3]), self._scored(two, column[:3])
         if first is None or second is None:
@@ -112,7 +112,7 @@ class PairedTests:
             return p_by_category(first, second, column.score)
         return {"": p_overall(first, second, column.score)}
 
-    def _difference(self, first: str, second: str, column: Column) -> dict[str, Any]:
+    def _difference(self, first: str, second: str, column: BoardColumn) -> dict[str, Any]:
         """Return the result of ``differences.differences`` for a column's score; wins are of the first model.
 
         ``per_category`` is empty for scores whose resamples are costly, such as average precision.

@@ -9,7 +9,7 @@ from ...hub_datasets.core.benchmarks import SKILLS, benchmark_names, get_benchma
 from ...metrics.common.formatting import words
 from ...metrics.modules.discovery import get_spec
 from .board import Board
-from .entries import Column, benchmark_title
+from .entries import BoardColumn, benchmark_title
 
 OVERVIEW, BY_SKILL, OTHER = "Overview", "By skill", "Other"
 # As many columns as can be read; all others can be chosen.
@@ -21,7 +21,7 @@ _SHARE_OF_MODELS = 5
 class Place(NamedTuple):
     """A column in a view: the heading of its group, and what its own heading adds to the name of the score."""
 
-    column: Column
+    column: BoardColumn
     group: str
     part: str
 
@@ -66,7 +66,7 @@ def _overview(board: Board) -> list[Place]:
     return [place for place in main if board.count(place.column) >= fewest or board.recomputed(place.column)]
 
 
-def places(columns: Iterable[Column]) -> list[Place]:
+def places(columns: Iterable[BoardColumn]) -> list[Place]:
     """Columns grouped by their benchmarks, in the order of the first of each."""
     groups: dict[str, list[Place]] = {}
     for column in columns:
@@ -83,10 +83,10 @@ def _by_models(board: Board) -> list[str]:
     return sorted(most, key=lambda benchmark: -most[benchmark])
 
 
-def _mains(board: Board) -> dict[str, list[Column]]:
+def _mains(board: Board) -> dict[str, list[BoardColumn]]:
     """Return the board's columns of the main scores of each benchmark; of a pattern, the first that matches."""
     columns = board.columns
-    main_columns: dict[str, list[Column]] = {}
+    main_columns: dict[str, list[BoardColumn]] = {}
     for benchmark in benchmark_names():
         for task, metric, score in main_scores(benchmark):
             spec = get_spec(metric).score(score)
@@ -118,7 +118,7 @@ def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
 
 def _of_skills(board: Board, most: int | None) -> list[Place]:
     """Return the main scores of each declared skill, see ``Task.skills``, the same number of columns for each."""
-    skills: dict[str, list[Column]] = {skill: [] for skill in SKILLS}
+    skills: dict[str, list[BoardColumn]] = {skill: [] for skill in SKILLS}
     for main in (column for columns in _mains(board).values() for column in columns):
         task = get_task(main.benchmark, main.task)
         for column in [main] if isinstance(task.skills, str) else board.categories(main):
@@ -137,7 +137,7 @@ def _of_skills(board: Board, most: int | None) -> list[Place]:
     ]
 
 
-def _task_name(column: Column) -> str:
+def _task_name(column: BoardColumn) -> str:
     """Return the task in words; empty if its benchmark has no other by default."""
     if column.benchmark in benchmark_names():
         tasks = [task.name for task in get_benchmark(column.benchmark).tasks if task.by_default]
@@ -146,5 +146,5 @@ def _task_name(column: Column) -> str:
     return words(column.task)
 
 
-def _few(columns: Sequence[Column], most: int) -> Sequence[Column]:
+def _few(columns: Sequence[BoardColumn], most: int) -> Sequence[BoardColumn]:
     return columns if len(columns) <= most else ()

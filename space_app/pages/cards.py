@@ -30,7 +30,7 @@ from ...metrics.results.compute import examples_of
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.community import MOST_ROWS, Community, reported_results
-from ..board.entries import CHANCE, PUBLISHED, Column, card_title
+from ..board.entries import CHANCE, PUBLISHED, BoardColumn, card_title
 from ..board.views import main_places
 from ..submissions.uploads import known_examples
 from .address import View
@@ -147,13 +147,13 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
     }
 
 
-def _main_column(board: Board, name: str) -> Column | None:
+def _main_column(board: Board, name: str) -> BoardColumn | None:
     """Return the main score that most models have, else the first one; None for scores of any cut-off."""
     columns = [place.column for place in main_places(board) if place.column.benchmark == name]
     if columns:
         return max(columns, key=board.count)
     task, metric, score = main_scores(name)[0]
-    return None if score.endswith("*") else Column(name, task, metric, score)
+    return None if score.endswith("*") else BoardColumn(name, task, metric, score)
 
 
 def _example(name: str) -> tuple[list[tuple[str, str]], Markup]:
@@ -283,7 +283,7 @@ def _thumbnail(content: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
+def chance_levels(name: str) -> Iterator[tuple[BoardColumn, float]]:
     """Yield the chance levels that the metrics declare, or that follow from the number of captions of a row."""
     for task in _tasks(name):
         for metric, settings in task.metrics.items():
@@ -294,7 +294,7 @@ def chance_levels(name: str) -> Iterator[tuple[Column, float]]:
                 with suppress(VLAssayError):
                     levels = dict(examples_of([_constant(name, task)], metric, settings).chance)
             for score in spec.table_scores([*levels]):
-                yield Column(name, task.name, metric, score), levels[score]
+                yield BoardColumn(name, task.name, metric, score), levels[score]
 
 
 def _constant(name: str, task: Task) -> MatchingRow:

@@ -18,7 +18,7 @@ from ...metrics.common.figures import COLOURS
 from ...metrics.common.formatting import interval, p_value, percent, points, words
 from ...metrics.results.errors.cards import styles
 from ..board.board import Board
-from ..board.entries import Column
+from ..board.entries import BoardColumn
 
 # For events that take milliseconds.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
@@ -95,7 +95,7 @@ def known_once(values: Iterable[str | None] | None, known: Collection[str], most
     return [value for value in dict.fromkeys(values or ()) if value is not None and value in known][:most]
 
 
-def columns_of(board: Board, headings: Iterable[str | None] | None) -> list[Column]:
+def columns_of(board: Board, headings: Iterable[str | None] | None) -> list[BoardColumn]:
     """Return the columns with these headings, as `known_once`."""
     by_heading = {column.heading: column for column in board.columns}
     return [by_heading[heading] for heading in known_once(headings, by_heading)]

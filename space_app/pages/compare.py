@@ -14,7 +14,7 @@ from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
 from ..board.board import Board
 from ..board.catalogue import Catalogue
-from ..board.entries import RECOMPUTED, Column, Entry
+from ..board.entries import RECOMPUTED, BoardColumn, BoardEntry
 from ..board.paired import LEVEL
 from ..board.views import main_places
 from .address import View
@@ -72,7 +72,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
 
 
 @lru_cache(maxsize=2)
-def opening(board: Board) -> tuple[Column, list[Entry]] | None:
+def opening(board: Board) -> tuple[BoardColumn, list[BoardEntry]] | None:
     """Return the first main score that two recomputed models have, and the best two; references only if need be."""
     for with_references in (False, True):
         for place in main_places(board):
@@ -84,19 +84,19 @@ def opening(board: Board) -> tuple[Column, list[Entry]] | None:
     return None
 
 
-def models_with(catalogue: Catalogue, column: Column) -> dict[str, Entry]:
+def models_with(catalogue: Catalogue, column: BoardColumn) -> dict[str, BoardEntry]:
     """Return the entries of a score by the label of their model, in the board's order."""
     return {_label(entry): entry for entry in catalogue.board.entries(column)}
 
 
-def with_categories(board: Board, column: Column, models: Sequence[Entry]) -> list[Entry]:
+def with_categories(board: Board, column: BoardColumn, models: Sequence[BoardEntry]) -> list[BoardEntry]:
     """Return the entries of the chosen models by category, and over all categories last."""
     columns = [*board.categories(column), column]
     entries = (board.entry(category, entry.model, entry.origin) for entry in models for category in columns)
     return [entry for entry in entries if entry is not None]
 
 
-def comparison_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+def comparison_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Render the verdict, the first two models' differences, all scores by category, and all pairs."""
     parts = [
         verdict_html(catalogue, column, entries),
@@ -108,7 +108,7 @@ def comparison_html(catalogue: Catalogue, column: Column, entries: Sequence[Entr
     return Markup("").join(parts)
 
 
-def verdict_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Render sentences that compare the best of the chosen models with each other model.
 
     The comparison uses the examples that two models share; the best model over all examples may be worse on them.
@@ -136,7 +136,7 @@ def verdict_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry])
     return render("verdict.html", column=column, untested=None, verdicts=verdicts, tests=tests)
 
 
-def differences_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+def differences_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Render the differences of the first two recomputed models as bars with intervals, by category and over all."""
     models = _recomputed(entries)[:2]
     result = _tested(catalogue, column, *models) if len(models) == 2 else ""
@@ -154,13 +154,13 @@ def differences_html(catalogue: Catalogue, column: Column, entries: Sequence[Ent
     )
 
 
-def pairs_html(catalogue: Catalogue, column: Column, entries: Sequence[Entry]) -> Markup:
+def pairs_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Paired differences of all pairs of the chosen models that were recomputed, folded."""
     pairs = combinations(_recomputed(entries), 2)
     return render("pairs.html", pairs=[(*pair, _tested(catalogue, column, *pair)) for pair in pairs])
 
 
-def disagreements_link(column: Column, entries: Sequence[Entry]) -> Markup:
+def disagreements_link(column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Render a link to the examples on which the recomputed models disagree; empty without two of them."""
     models = [entry.model for entry in _recomputed(entries)]
     if len(models) < 2:
@@ -169,15 +169,15 @@ def disagreements_link(column: Column, entries: Sequence[Entry]) -> Markup:
     return Markup('<p><a href="{}">Look at the examples on which they disagree</a></p>').format(address)
 
 
-def _label(entry: Entry) -> str:
+def _label(entry: BoardEntry) -> str:
     return f"{entry.model} ({entry.origin})"
 
 
-def _recomputed(entries: Sequence[Entry]) -> list[Entry]:
+def _recomputed(entries: Sequence[BoardEntry]) -> list[BoardEntry]:
     return [entry for entry in entries if entry.origin == RECOMPUTED and entry.predictions]
 
 
-def _tested(catalogue: Catalogue, column: Column, first: Entry, second: Entry) -> dict[str, Any] | str:
+def _tested(catalogue: Catalogue, column: BoardColumn, first: BoardEntry, second: BoardEntry) -> dict[str, Any] | str:
     """Return the paired difference of two models, or the reason why it cannot be computed."""
     try:
         return catalogue.paired.difference(first.predictions, second.predictions, column)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from ...metrics.common.errors import ScoresError, VLAssayError
 from ...metrics.estimation.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
 from ..board.catalogue import Catalogue
-from ..board.entries import REFERENCE, Entry
+from ..board.entries import REFERENCE, BoardEntry
 from .address import View
 from .common import QUIET, OnOpen, columns_of, note, render
 from .plots import gap_histogram, kind, pairs_of, ready_pairs, scatter
@@ -77,7 +77,7 @@ def insights_tab(catalogue: Catalogue) -> OnOpen:
     return on_open, None, [ready, across, up, model, points, gaps]
 
 
-def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
+def points_html(across: Sequence[BoardEntry], up: Sequence[BoardEntry]) -> Markup:
     """Render the figure of two scores, and their correlation over models."""
     pairs = pairs_of(across, up)
     try:
@@ -86,7 +86,7 @@ def points_html(across: Sequence[Entry], up: Sequence[Entry]) -> Markup:
         return note(str(error))
 
 
-def correlations_html(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
+def correlations_html(pairs: Sequence[tuple[BoardEntry, BoardEntry]]) -> Markup:
     """Pearson's, Spearman's and Kendall's correlation of two scores, for published and for recomputed values."""
     values = {
         origin: tuple((x.value, y.value) for x, y in pairs if kind(x) == origin)

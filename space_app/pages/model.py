@@ -11,14 +11,14 @@ from markupsafe import Markup
 from ...hub_datasets.reports.skills import skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
 from ..board.catalogue import Catalogue
-from ..board.entries import ORIGINS, RECOMPUTED, Column, Entry
+from ..board.entries import ORIGINS, RECOMPUTED, BoardColumn, BoardEntry
 from ..board.views import BY_SKILL, Place, main_places, places, view
 from .address import View
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
 
-_Section = tuple[str, list[tuple[Place, Entry]]]
+_Section = tuple[str, list[tuple[Place, BoardEntry]]]
 # Place, entry, chance level, mark, and the best and the worst rank.
-_Row = tuple[Place, Entry, float | None, str, tuple[int, int] | None]
+_Row = tuple[Place, BoardEntry, float | None, str, tuple[int, int] | None]
 
 
 def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
@@ -152,9 +152,9 @@ def provenance_html(catalogue: Catalogue, name: str) -> Markup:
     )
 
 
-def _with_entries(shown: Sequence[Place], entries: Sequence[Entry]) -> Iterator[tuple[Place, Entry]]:
+def _with_entries(shown: Sequence[Place], entries: Sequence[BoardEntry]) -> Iterator[tuple[Place, BoardEntry]]:
     """Yield the places at which a model has values, with these; a recomputed one comes before one of a paper."""
-    by_column: dict[Column, list[Entry]] = {}
+    by_column: dict[BoardColumn, list[BoardEntry]] = {}
     for entry in entries:
         by_column.setdefault(entry.column, []).append(entry)
     for place in shown:
@@ -162,7 +162,7 @@ def _with_entries(shown: Sequence[Place], entries: Sequence[Entry]) -> Iterator[
             yield place, entry
 
 
-def _sections(catalogue: Catalogue, entries: Sequence[Entry]) -> Iterator[_Section]:
+def _sections(catalogue: Catalogue, entries: Sequence[BoardEntry]) -> Iterator[_Section]:
     """Yield the scores by skill, then the scores of each benchmark with its categories."""
     skills = [*_with_entries(view(catalogue.board, BY_SKILL, most=None), entries)]
     for skill in dict.fromkeys(place.group for place, _ in skills):
@@ -173,6 +173,6 @@ def _sections(catalogue: Catalogue, entries: Sequence[Entry]) -> Iterator[_Secti
         yield f"All of {group}", [*_with_entries(shown, entries)]
 
 
-def _row(catalogue: Catalogue, place: Place, entry: Entry, rank: tuple[int, int] | None = None) -> _Row:
+def _row(catalogue: Catalogue, place: Place, entry: BoardEntry, rank: tuple[int, int] | None = None) -> _Row:
     is_tied = entry.origin == RECOMPUTED and entry.model in catalogue.ties([place.column])[place.column]
     return place, entry, catalogue.board.chance(place.column), "tie" if is_tied else "", rank

@@ -24,7 +24,7 @@ from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import ROWS, MatchingRow
 from ...metrics.results.errors.outcomes import matching_margin
 from ..board.board import Board
-from ..board.entries import REFERENCE, Column, Entry
+from ..board.entries import REFERENCE, BoardColumn, BoardEntry
 from .common import render
 
 MOST = len(COLOURS)
@@ -59,14 +59,14 @@ class Axis(NamedTuple):
         return cls(low, high, [number * step for number in range(ceil(low / step), floor(high / step) + 1)])
 
 
-def profile(column: Column, entries: Sequence[Entry]) -> Markup:
+def profile(column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
     """Render a row for each category with the values and intervals of up to five models; the whole comes last.
 
     Args:
         column: the score.
         entries: its values by category, at least one. A model of two origins counts as two models.
     """
-    models: dict[tuple[str, str], dict[str, Entry]] = {}
+    models: dict[tuple[str, str], dict[str, BoardEntry]] = {}
     for entry in entries:
         models.setdefault((entry.model, entry.origin), {})[entry.category] = entry
     often = Counter(model for model, _ in models)
@@ -77,18 +77,18 @@ def profile(column: Column, entries: Sequence[Entry]) -> Markup:
     return render("profile.html", column=column, names=names, axis=axis, rows=rows)
 
 
-def pairs_of(across: Sequence[Entry], up: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+def pairs_of(across: Sequence[BoardEntry], up: Sequence[BoardEntry]) -> list[tuple[BoardEntry, BoardEntry]]:
     """Return pairs of entries, of models with both scores of the same origin, published or recomputed."""
     by_model = {(entry.model, entry.origin): entry for entry in up}
     return [(x, by_model[x.model, x.origin]) for x in across if (x.model, x.origin) in by_model]
 
 
-def kind(entry: Entry) -> str:
+def kind(entry: BoardEntry) -> str:
     """Return the kind of an entry's point: its origin; baselines are references."""
     return REFERENCE if entry.is_reference else entry.origin
 
 
-def scatter(pairs: Sequence[tuple[Entry, Entry]]) -> Markup:
+def scatter(pairs: Sequence[tuple[BoardEntry, BoardEntry]]) -> Markup:
     """Render a point for each model that has both scores, such as accuracy and brittleness, with their intervals.
 
     Args:
@@ -196,7 +196,7 @@ def _sides(x: float, y: float) -> str:
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
 
 
-def _names(models: Sequence[Entry], positions: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
+def _names(models: Sequence[BoardEntry], positions: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
     """Yield the points whose names fit in an area in pixels without covering points or other names, outer ones first.
 
     `places` are in per cent of the area, from its lower left corner, of shape (points, 2).

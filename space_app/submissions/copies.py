@@ -33,7 +33,7 @@ _FEWEST_VALUES = 8
 _CHOICES = ("matching", "text_similarity", "retrieval")
 
 
-class Source(NamedTuple):
+class CopySource(NamedTuple):
     """Predictions that others may be copies of.
 
     Attributes:
@@ -50,7 +50,7 @@ class Source(NamedTuple):
     sketch: str
 
 
-def find_copied(described: Mapping[str, Any], sources: Iterable[Source]) -> Iterator[str]:
+def find_copied(described: Mapping[str, Any], sources: Iterable[CopySource]) -> Iterator[str]:
     """Yield a sentence for each source that predictions are a copy of.
 
     Args:
@@ -68,7 +68,7 @@ def find_copied(described: Mapping[str, Any], sources: Iterable[Source]) -> Iter
 
 
 @cache
-def shipped_sources(benchmark: str, task: str) -> dict[str, Source]:
+def shipped_sources(benchmark: str, task: str) -> dict[str, CopySource]:
     """Return the predictions of a task that ship with this package, by the names of their models."""
     paths, sources = shipped_predictions(), {}
     for result in shipped_results():
@@ -76,7 +76,7 @@ def shipped_sources(benchmark: str, task: str) -> dict[str, Source]:
         if (result.benchmark["name"], result.benchmark["task"]) == (benchmark, task) and name not in sources:
             predictions = read_predictions(paths[result.predictions["sha256"]])
             hash_and_sketch = scores_hash(predictions), sketch(predictions)
-            sources[name] = Source(f"{name}, {SHIPPED}", benchmark, task, *hash_and_sketch)
+            sources[name] = CopySource(f"{name}, {SHIPPED}", benchmark, task, *hash_and_sketch)
     return sources
 
 

@@ -44,7 +44,7 @@ from ..storage.records import (
     results_path,
     submissions,
 )
-from .copies import Source, copied_from_shipped, find_copied, scores_hash, sketch
+from .copies import CopySource, copied_from_shipped, find_copied, scores_hash, sketch
 from .plausibility import find_flags
 from .uploads import (
     SANDBOX,
@@ -347,7 +347,7 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
             continue
         source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [
-            Source(
+            CopySource(
                 source,
                 predictions["benchmark"],
                 predictions["task"],

@@ -23,7 +23,7 @@ from transformers import CLIPImageProcessor
 from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.loader import Loaded, Loader
 from vl_assay.model_wrappers.engine.progress import Progress
-from vl_assay.model_wrappers.engine.stages import Batch, Item, Stages, Work
+from vl_assay.model_wrappers.engine.stages import Item, StageBatch, Stages, Work
 from vl_assay.model_wrappers.engine.store import Store, item_key
 
 _BATCH = 256
@@ -72,7 +72,7 @@ def engine(files: list[bytes], processor: Any, workers: int, folder: Path) -> No
     def load(item: Item) -> Loaded:
         return Loaded(dataset[int(item[0])], (0, 0))
 
-    def compute(batch: Batch) -> np.ndarray:
+    def compute(batch: StageBatch) -> np.ndarray:
         return np.zeros((len(batch.images), 4))
 
     stages = Stages("nothing", Store(folder), Processes(), Progress(show=False), Loader(workers), _BATCH)

@@ -31,13 +31,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vl_assay.hub_datasets.toy_scenes import tasks
 from vl_assay.model_wrappers import load_model
-from vl_assay.model_wrappers.finetune.data.samples import Images
+from vl_assay.model_wrappers.finetune.data.samples import ImageOpener
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
 
 
-class Photographs(Images):
+class Photographs(ImageOpener):
     """JPEG files of 640 × 480 pixels, a different one for each number."""
 
     def __init__(self, count: int = 64) -> None:

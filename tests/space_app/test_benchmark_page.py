@@ -24,7 +24,7 @@ from vl_assay.metrics.common.formatting import percent
 from vl_assay.metrics.results.errors.cards import gallery_html
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column, Entry
+from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
 from vl_assay.space_app.board.launch import shipped_predictions
 from vl_assay.space_app.pages import cards, compare, gallery, insights, model
 
@@ -66,7 +66,7 @@ def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_me
     assert len(found) == len(lines)
     levels = dict(cards.chance_levels("toy_scenes"))  # of what has always two captions; the number of orders may vary
     assert levels[ITM] == 1 / 2
-    assert Column("toy_scenes", "order", "itm_accuracy", "accuracy") not in levels
+    assert BoardColumn("toy_scenes", "order", "itm_accuracy", "accuracy") not in levels
     assert dict(cards.chance_levels("sugarcrepe")) == {ITM._replace(benchmark="sugarcrepe"): 1 / 2}
     _, *winoground = cells(cards.references_html(catalogue.board, "winoground"))
     assert winoground == [
@@ -227,7 +227,7 @@ def test_a_failed_reading_of_predictions_is_tried_again(catalogue, monkeypatch):
 def recomputed(model, *tasks, value=0.5, is_baseline=False):
     """Entries of a model that was recomputed on some tasks of toy_scenes."""
     return [
-        Entry(
+        BoardEntry(
             model=model,
             **ITM._replace(task=task)._asdict(),
             value=value,
@@ -301,7 +301,7 @@ def test_the_best_of_all_examples_may_be_worse_on_shared_ones_and_only_tests_are
 
 
 def test_the_verdict_knows_that_less_brittle_is_better_and_that_papers_cannot_be_tested():
-    column = Column("toy_scenes", "hard_positives", "brittleness", "brittleness")
+    column = BoardColumn("toy_scenes", "hard_positives", "brittleness", "brittleness")
     one, two = (
         replace(recomputed(name, "itm", value=value)[0], **column._asdict()) for name, value in (("a", 0.2), ("b", 0.3))
     )

@@ -13,19 +13,19 @@ from submission_support import MemoryStorage
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.space_app.board.board import BEST, NOT_STATED, SIZES, TIE, Board
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column, Entry
+from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
 from vl_assay.space_app.board.launch import published
 from vl_assay.space_app.board.views import OVERVIEW, places, view
 from vl_assay.space_app.pages.leaderboard import ROWS_AT_ONCE, board_html
 
-ITM = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
-BRITTLE = Column("hard_positives", "swap", "brittleness", "brittleness")
+ITM = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
+BRITTLE = BoardColumn("hard_positives", "swap", "brittleness", "brittleness")
 
 
 def entry(model="a", value=0.5, column=ITM, origin="recomputed", **other):
     facts = {"family": "clip", "parameters": 10**8, "training_data": "LAION 2B", "interval": None, "n": 10}
     facts |= {"source": "id", "status": "accepted", "predictions": f"predictions of {model}"}
-    return Entry(model=model, value=value, origin=origin, **column._asdict(), **{**facts, **other})
+    return BoardEntry(model=model, value=value, origin=origin, **column._asdict(), **{**facts, **other})
 
 
 def names(rows):
@@ -134,8 +134,8 @@ def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best_tha
 
 
 def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
-    gap = Column("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
-    ours, papers = ITM._replace(metric="aro_itm"), Column("ImageNet", "", "", "accuracy")
+    gap = BoardColumn("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
+    ours, papers = ITM._replace(metric="aro_itm"), BoardColumn("ImageNet", "", "", "accuracy")
     assert [column.is_higher_better for column in (gap, ours, papers)] == [False, True, True]
     assert [column.heading[-1] for column in (gap, ours, papers)] == ["↓", "y", "y"]
     board = Board([entry(name, value, column) for name, value in (("a", 0.1), ("b", 0.2)) for column in (gap, papers)])

@@ -7,7 +7,7 @@ import pytest
 
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import MatchingRow
-from vl_assay.space_app.submissions.copies import Source, find_copied, scores_hash, sketch
+from vl_assay.space_app.submissions.copies import CopySource, find_copied, scores_hash, sketch
 
 ROWS = 1_200
 ABOUT = {"benchmark": {"name": "b", "task": "t"}, "model": {"name": "m"}}
@@ -21,7 +21,7 @@ def described(gaps):
 
 
 def flags(gaps, others):
-    return [*find_copied(described(others), [Source("another", "b", "t", *list(described(gaps).values())[2:])])]
+    return [*find_copied(described(others), [CopySource("another", "b", "t", *list(described(gaps).values())[2:])])]
 
 
 def every(step, first=0):

@@ -14,12 +14,12 @@ from submission_support import MemoryStorage
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.space_app.board import imports
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import PUBLISHED, RECOMPUTED, Column
+from vl_assay.space_app.board.entries import PUBLISHED, RECOMPUTED, BoardColumn
 from vl_assay.space_app.board.imports import COLUMNS, EXAMPLE, imported_tables, parse_table, remove_table, store_table
 from vl_assay.space_app.storage.folder import FolderStorage
 
 HEAD = ",".join(COLUMNS)
-ALL = Column("sugarcrepe", "itm", "sugarcrepe_itm", "macro_accuracy")
+ALL = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", "macro_accuracy")
 MACRO = "ViT,sugarcrepe,itm,,sugarcrepe_itm,macro_accuracy,0.75,Table 2"
 CIFAR = "ViT,CIFAR10,,,,accuracy,1,Table 3"
 
@@ -44,7 +44,7 @@ def test_values_are_placed_with_their_sources_and_never_joined_with_recomputed_o
     first, second, third = read(EXAMPLE, "", changed(model="demo-clip"), CIFAR).entries
     assert (first.model, first.value, first.source) == ("ViT-B-32 openai", 0.615, "The paper, Table 6")
     assert first.column == ALL._replace(score="accuracy", category="swap_obj")
-    assert (third.column, third.value) == (Column("CIFAR10", "", "", "accuracy"), 1.0)
+    assert (third.column, third.value) == (BoardColumn("CIFAR10", "", "", "accuracy"), 1.0)
     assert second.origin == second.status == PUBLISHED
     turned = [",".join(reversed(line.split(","))) for line in (HEAD, MACRO)]
     assert parse_table("\r\n".join(turned).encode("utf-8-sig"), "x").entries == read(MACRO).entries
@@ -85,7 +85,7 @@ def test_a_damaged_table_and_one_of_an_earlier_version_are_reported_and_leave_th
     assert "000001.json is not an imported table of this version; import its values as CSV" in earlier
     assert f"{path} was changed since it was stored" in damaged
     assert catalogue.board.entry(ALL, "ViT", PUBLISHED) is None
-    assert catalogue.board.entry(Column("CIFAR10", "", "", "accuracy"), "ViT", PUBLISHED).value == 1
+    assert catalogue.board.entry(BoardColumn("CIFAR10", "", "", "accuracy"), "ViT", PUBLISHED).value == 1
     remove_table(storage, Path(path).stem.partition("-")[2])
     assert len(imported_tables(storage)[0]) == 1
 

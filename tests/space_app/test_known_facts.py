@@ -14,7 +14,7 @@ from vl_assay.metrics.records.predictions import Predictions, write_predictions
 from vl_assay.metrics.records.schema import MatchingRow, TextSimilarityRow
 from vl_assay.metrics.results.compute import compute
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column, chance_levels, of_results
+from vl_assay.space_app.board.entries import BoardColumn, chance_levels, of_results
 from vl_assay.space_app.pages import cards
 from vl_assay.space_app.submissions.submissions import preview, submit
 from vl_assay.space_app.submissions.uploads import expected, known_examples
@@ -75,7 +75,7 @@ def submitted(*contents):
     receipts = [submit(storage, [content], {}) for content in contents]
     catalogue, files = Catalogue(storage), [each.predictions[0]["sha256"] for each in receipts]
     result = receipts[0].results[0]
-    column = Column(result.benchmark["name"], result.benchmark["task"], result.metric, result.main_score)
+    column = BoardColumn(result.benchmark["name"], result.benchmark["task"], result.metric, result.main_score)
     return [each.scores for each in receipts[0].results], catalogue.paired.difference(*files, column)
 
 
@@ -145,4 +145,4 @@ def test_a_part_of_a_part_fills_no_column_of_the_whole_part(tmp_path):
     )
     entries = of_results(compute(tmp_path / "a.parquet", parts=parts_in))
     assert {(entry.task, entry.category) for entry in entries} == {("itm", "swap_obj"), ("v2", "swap_obj")}
-    assert Column("sugarcrepe", "v2", "sugarcrepe_itm", "accuracy") not in {entry.column for entry in entries}
+    assert BoardColumn("sugarcrepe", "v2", "sugarcrepe_itm", "accuracy") not in {entry.column for entry in entries}

@@ -14,7 +14,7 @@ from vl_assay.metrics.common.errors import PredictionsError, StorageError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column, of_results
+from vl_assay.space_app.board.entries import BoardColumn, of_results
 from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_predictions, shipped_results
 from vl_assay.space_app.pages.compare import differences_html
 from vl_assay.space_app.submissions.copies import copied_from_shipped, scores_hash, sketch
@@ -22,7 +22,7 @@ from vl_assay.space_app.submissions.submissions import OPTIONS
 from vl_assay.space_app.submissions.uploads import check_upload
 
 AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
-ORDER = Column("toy_scenes", "order", "itm_accuracy", "accuracy")
+ORDER = BoardColumn("toy_scenes", "order", "itm_accuracy", "accuracy")
 MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
 
 
@@ -64,7 +64,7 @@ def test_an_empty_leaderboard_has_the_demo_models_and_references_on_toy_scenes(c
     found = {}
     for result in shipped_results():
         place = (result.benchmark["name"], result.benchmark["task"], result.metric)
-        found |= {(Column(*place, score), result.model["name"]): value for score, value in result.scores.items()}
+        found |= {(BoardColumn(*place, score), result.model["name"]): value for score, value in result.scores.items()}
     shown = [entry for column in columns for entry in board.entries(column) if entry.model in MODELS]
     for entry in shown:
         assert entry.value == found[entry.column, entry.model]

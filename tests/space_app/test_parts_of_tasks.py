@@ -15,13 +15,13 @@ from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.metrics.common.storage import json_hash
 from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column
+from vl_assay.space_app.board.entries import BoardColumn
 from vl_assay.space_app.board.views import view
 from vl_assay.space_app.pages import compare, gallery, insights, model
 from vl_assay.space_app.storage.records import SCHEMA, VERSION, record_path
 from vl_assay.space_app.submissions.submissions import finish
 
-WHOLE = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
+WHOLE = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 PART = WHOLE._replace(task="v2")
 OTHERS = [f"swap_obj/{10_000 + n}" for n in range(2_000)]
 

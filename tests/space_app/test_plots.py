@@ -13,18 +13,18 @@ from vl_assay.metrics.common.figures import COLOURS
 from vl_assay.metrics.records.predictions import Predictions
 from vl_assay.metrics.records.schema import MatchingRow, VQARow
 from vl_assay.space_app.board.board import Board
-from vl_assay.space_app.board.entries import Column, Entry
+from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
 from vl_assay.space_app.board.launch import published
 from vl_assay.space_app.pages.plots import gap_histogram, pairs_of, profile, ready_pairs, scatter
 
 EVIL = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>&amp;'
-MACRO = Column("sugarcrepe", "itm", "sugarcrepe_itm", "macro_accuracy")
+MACRO = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", "macro_accuracy")
 SKILLS = ("replace_obj", "swap_obj", "add_att")
 
 
 def entry(model="m", value=0.5, category="", score="accuracy", origin="recomputed", interval=None, **other):
-    place = Column("sugarcrepe", "itm", "sugarcrepe_itm", score, category)._asdict()
-    return Entry(model=model, **place, value=value, interval=interval, origin=origin, source="source", **other)
+    place = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", score, category)._asdict()
+    return BoardEntry(model=model, **place, value=value, interval=interval, origin=origin, source="source", **other)
 
 
 def profile_of(*models, skills=SKILLS, **other):

@@ -17,7 +17,7 @@ from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 from vl_assay.metrics.results.scores import score_rows
-from vl_assay.space_app.board.entries import Column, chance_levels, of_results, parameter_count
+from vl_assay.space_app.board.entries import BoardColumn, chance_levels, of_results, parameter_count
 from vl_assay.space_app.board.paired import PairedTests
 
 
@@ -162,7 +162,7 @@ def test_any_parameter_count_is_a_number_in_range_or_none(text):
 
 # Which models cannot be told from the best.
 
-ACCURACY = Column("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
+ACCURACY = BoardColumn("sugarcrepe", "itm", "sugarcrepe_itm", "accuracy")
 
 
 def paired_tests(predictions):
@@ -275,9 +275,9 @@ def test_the_least_brittle_model_is_the_best():
 
     all_predictions = {"brittle": predictions(90), "firm": predictions(10), "firm too": predictions(11)}
     task = ("toy_scenes", "hard_positives")
-    column = Column(*task, "brittleness", "brittleness")
+    column = BoardColumn(*task, "brittleness", "brittleness")
     assert marks(all_predictions, column) == {"firm", "firm too"}
-    augmented = Column(*task, "augmented_accuracy", "augmented_accuracy")
+    augmented = BoardColumn(*task, "augmented_accuracy", "augmented_accuracy")
     assert marks(all_predictions, augmented) == {"firm", "firm too"}
     found = paired_tests(all_predictions).difference("firm", "brittle", column)
     assert (found["wins"], found["losses"]) == (80, 0)

@@ -11,7 +11,7 @@ from vl_assay.hub_datasets.core.benchmarks import benchmark_names, get_task, mai
 from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import Column
+from vl_assay.space_app.board.entries import BoardColumn
 from vl_assay.space_app.board.launch import published
 from vl_assay.space_app.board.views import BY_SKILL, MOST_COLUMNS, OTHER, OVERVIEW, view, view_names
 
@@ -65,7 +65,7 @@ def test_a_benchmark_shows_its_main_scores_and_their_categories_and_a_skill_thos
 
 
 def test_a_hundred_columns_of_others_stay_readable():
-    foreign = [entry(f"m{row}", 0.5, Column(f"set {number}", "", "", "accuracy"), origin="published")
+    foreign = [entry(f"m{row}", 0.5, BoardColumn(f"set {number}", "", "", "accuracy"), origin="published")
                for number in range(136) for row in range(1 + number % 3)]  # fmt: skip
     board = Board([*foreign, *many_models(3, 12)])
     names = view_names(board)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.model_wrappers.finetune.data.samples import Images
+from vl_assay.model_wrappers.finetune.data.samples import ImageOpener
 from vl_assay.model_wrappers.finetune.data.training_set import Sample, TrainingSet
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES
 from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, finetune
@@ -17,7 +17,7 @@ from vl_assay.model_wrappers.finetune.train.training import TrainingConfig, fine
 COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220), "green": (30, 200, 30), "black": (10, 10, 10)}
 
 
-class Squares(Images):
+class Squares(ImageOpener):
     """Pictures of two halves in the colours that their key names, such as ``"red-blue-0"``."""
 
     broken = None

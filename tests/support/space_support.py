@@ -10,13 +10,13 @@ import gradio as gr
 from vl_assay.hub_datasets.core.benchmarks import benchmark_names, main_scores
 from vl_assay.space_app import app
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.board.entries import RECOMPUTED, Column, Entry
+from vl_assay.space_app.board.entries import RECOMPUTED, BoardColumn, BoardEntry
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 
 TYPED = {"name": "", "family": "clip", "parameters": "1.5M", "training_data": "none", "link": ""}
-ITM = Column("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
-VQA = Column("toy_scenes", "vqa", "yes_no_f1", "accuracy")
+ITM = BoardColumn("toy_scenes", "itm", "sugarcrepe_itm", "accuracy")
+VQA = BoardColumn("toy_scenes", "vqa", "yes_no_f1", "accuracy")
 
 
 class Served(NamedTuple):
@@ -44,12 +44,12 @@ def many_models(models, tasks):
     """Entries of so many models, with so many of the main scores of benchmarks but no predictions."""
     every = [(name, *score) for name in benchmark_names() for score in main_scores(name)]
     return [
-        Entry(
+        BoardEntry(
             model=f"model {number}",
             family=f"family {number % 20}",
             parameters=10**6 * (number % 1500 + 1),
             training_data=f"data {number % 7}",
-            **Column(*place[:3], place[3].replace("*", "1"))._asdict(),
+            **BoardColumn(*place[:3], place[3].replace("*", "1"))._asdict(),
             value=(37 * number % 1009 + index) / 1200,
             interval=((37 * number % 1009) / 1200, (37 * number % 1009 + 100) / 1200),
             n=1000,

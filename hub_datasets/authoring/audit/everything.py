@@ -27,7 +27,7 @@ _NO_PAIRS = "no pairs of a caption and a hard negative of one image"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """The audit of a benchmark, or of one of its tasks.
 
     Args:
@@ -43,7 +43,7 @@ class Outcome:
     is_damaged: bool = False
 
 
-def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Iterator[Outcome]:
+def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Iterator[AuditOutcome]:
     """Audit the tasks of all benchmarks that are scored by default and have pairs, and write each to a folder of `out`.
 
     Nothing is downloaded: texts are generated, come with the package, or are in `data_dir`, in the cache of downloads
@@ -62,16 +62,16 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
         folder = sources_folder(name, data_dir)
         tasks = [task for task in get_benchmark(name).tasks if task.by_default and has_pairs(task)]
         if not tasks:
-            yield Outcome(name, problem=_NO_PAIRS)
+            yield AuditOutcome(name, problem=_NO_PAIRS)
         for task in tasks:
             part = f"{name}/{task.name}" if len(tasks) > 1 else name
             try:
                 result = audit(read_here(name, task, folder), part, **options)
             except (VLAssayError, OSError) as error:
-                yield Outcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
+                yield AuditOutcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
                 write_audit(result, out / part)
-                yield Outcome(part, result.record)
+                yield AuditOutcome(part, result.record)
 
 
 def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
@@ -93,7 +93,9 @@ def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
     return [pair for data in tasks if data.task.name == task.name for pair in task_pairs(data)]
 
 
-def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accuracy: float | None = None) -> list[Path]:
+def write_summary(
+    outcomes: Sequence[AuditOutcome], out: str | Path, max_blind_accuracy: float | None = None
+) -> list[Path]:
     """Write ``audits.json``, ``audits.md`` and ``audits.html`` into a folder.
 
     Raises:
@@ -110,7 +112,7 @@ def write_summary(outcomes: Sequence[Outcome], out: str | Path, max_blind_accura
     return write_forms(Path(out) / SUMMARY_FILE, json=as_json(content), md=markdown, html=page)
 
 
-def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
+def summary_parts(outcomes: Sequence[AuditOutcome]) -> list[documents.Part]:
     """The verdict on all, a line for each audit, and what was not audited, with the reason."""
     audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
     warned = [part for part, record in audited if verdict(record)[1]]
@@ -131,9 +133,9 @@ def summary_parts(outcomes: Sequence[Outcome]) -> list[documents.Part]:
     return [documents.Verdict(text, bool(warned)), *([table] if audited else []), *_problem_lines(outcomes)]
 
 
-def _problem_lines(outcomes: Sequence[Outcome]) -> list[str]:
+def _problem_lines(outcomes: Sequence[AuditOutcome]) -> list[str]:
     """Why benchmarks were not audited, one line for each; of several tasks the reason of the first."""
-    problems: dict[str, list[Outcome]] = {}
+    problems: dict[str, list[AuditOutcome]] = {}
     for outcome in outcomes:
         if outcome.record is None:
             problems.setdefault(outcome.part.partition("/")[0], []).append(outcome)
@@ -154,7 +156,7 @@ def _best(record: Mapping[str, Any], kind: str) -> str:
     return f"{words(name)} {accuracy(scorer)}"
 
 
-def _entry(outcome: Outcome, max_blind_accuracy: float | None) -> dict[str, Any]:
+def _entry(outcome: AuditOutcome, max_blind_accuracy: float | None) -> dict[str, Any]:
     if outcome.record is None:
         return {"part": outcome.part, "problem": outcome.problem}
     text, is_warning = verdict(outcome.record)

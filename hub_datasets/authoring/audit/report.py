@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError
-from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
+from ....metrics.common.figures import COLOURS, HistogramSample, histogram_html, legend_html
 from ....metrics.common.formatting import interval, percent
 from ....metrics.common.storage import write_text
 from .audit import MEANINGS, Audit
@@ -251,11 +251,11 @@ def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
     positive, negative, gap = COLOURS[2], COLOURS[3], COLOURS[0]
     figures = []
     for name, values in scores.items():
-        both = [Sample(values[:, 0], positive, positive), Sample(values[:, 1], negative, negative)]
+        both = [HistogramSample(values[:, 0], positive, positive), HistogramSample(values[:, 1], negative, negative)]
         figures.append(histogram_html(f"{name}: scores", both, _edges(values)))
         gaps = values[:, 0] - values[:, 1]
         edges = _edges(np.concatenate([gaps, -gaps]))
-        figures.append(histogram_html(f"{name}: gaps", [Sample(gaps, gap, gap)], edges))
+        figures.append(histogram_html(f"{name}: gaps", [HistogramSample(gaps, gap, gap)], edges))
     legend = legend_html({"positive captions": positive, "negatives": negative, "gaps": gap})
     return f'{legend}<div class="histograms">{"".join(figures)}</div>'
 

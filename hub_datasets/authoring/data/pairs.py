@@ -11,7 +11,7 @@ from ....metrics.common.errors import DataError
 from ...core.benchmarks import Task, adopt, benchmark_names
 from ...core.repository import BUILD_FILE
 from .made import image_file, relative_image
-from .tables import Table, check_rows, read_tables, write_rows
+from .tables import SourceTable, check_rows, read_tables, write_rows
 
 if TYPE_CHECKING:
     from ...core.examples import TaskData
@@ -130,7 +130,7 @@ def task_pairs(data: TaskData, *, prefixed: bool = False) -> Iterator[Pair]:
             yield Pair(id, image, example.captions[right], example.captions[wrong], category)
 
 
-def _table_pairs(table: Table, *, in_folder: bool) -> Iterator[Pair]:
+def _table_pairs(table: SourceTable, *, in_folder: bool) -> Iterator[Pair]:
     for key, row in table.rows:
         positives, negatives = table.texts(key, row, "positive"), table.texts(key, row, "negative")
         if len(positives) != 1:

@@ -13,7 +13,7 @@ from ...core.benchmarks import adopt, benchmark_names
 from ...core.image_keys import content_key
 from ...core.images import DECODING_ERRORS, open_checked
 from ...core.repository import BUILD_FILE
-from .tables import Table, check_rows, read_tables
+from .tables import SourceTable, check_rows, read_tables
 
 _FIELDS = ("caption", "image", "id")
 
@@ -76,7 +76,7 @@ def read_captions(
     return captions
 
 
-def _table_captions(table: Table, keep: Path | None, *, in_folder: bool) -> Iterator[Captioned]:
+def _table_captions(table: SourceTable, keep: Path | None, *, in_folder: bool) -> Iterator[Captioned]:
     for key, row in table.rows:
         captions = table.texts(key, row, "caption")
         id = table.id(key, row) or (f"{table.name}/{key}" if in_folder else key)

@@ -57,7 +57,7 @@ _Record = TypeVar("_Record", bound=NamedTuple)
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """A table whose columns are known.
 
     Attributes:
@@ -144,7 +144,7 @@ def read_tables(
     *,
     pictures: Pictures = "last",
     options: Mapping[str, Any] | None = None,
-) -> list[Table]:
+) -> list[SourceTable]:
     """The tables of a file, of a folder or of a dataset on the Hub; the latter is streamed.
 
     Args:
@@ -172,7 +172,7 @@ def read_tables(
         rows: Sequence[Keyed] = read_rows(path)
         rows = hard_negatives(str(path), rows) if "negative" in fields else rows
         names = list(dict.fromkeys(column for _, row in rows for column in row))
-        tables.append(Table(str(path), path.stem, rows, choose(str(path), names), path.parent))
+        tables.append(SourceTable(str(path), path.stem, rows, choose(str(path), names), path.parent))
     return tables
 
 
@@ -341,7 +341,7 @@ def check_unicode(source: str, rows: Iterable[Sequence[str]]) -> None:
 
 def _hub_table(
     reference: str, choose: Callable[..., dict[str, str]], pictures: Pictures, options: Mapping[str, Any]
-) -> Table:
+) -> SourceTable:
     import datasets
 
     repo, config = hub_name(reference)
@@ -363,4 +363,4 @@ def _hub_table(
         with data_errors(reference):
             yield from ((str(number), row) for number, row in enumerate(loaded))
 
-    return Table(reference, config or repo.partition("/")[2], streamed(), column_of)
+    return SourceTable(reference, config or repo.partition("/")[2], streamed(), column_of)

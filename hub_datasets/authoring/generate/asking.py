@@ -17,7 +17,7 @@ from .rejected import Rejected
 JOURNAL_FILE = "journal.jsonl"
 
 
-class Question(NamedTuple):
+class ModelRequest(NamedTuple):
     """A request to a model; `attempt` numbers repeated requests for another random answer."""
 
     messages: Messages
@@ -51,7 +51,7 @@ class Asker(JournaledCalls[Completion]):
         super().__init__(model.name, path, parse_answer, per_minute=per_minute, first_wait=first_wait)
         self._model = model
 
-    def ask(self, question: Question) -> str:
+    def ask(self, question: ModelRequest) -> str:
         """The text of the answer, from the journal where it has one.
 
         Raises:

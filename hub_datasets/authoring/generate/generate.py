@@ -48,7 +48,7 @@ from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, Question, parse_answer
+from .asking import JOURNAL_FILE, Asker, ModelRequest, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
@@ -66,7 +66,7 @@ _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
 
 
-class Job(NamedTuple):
+class CandidateJob(NamedTuple):
     """A candidate to make: of a caption, of a kind, the `number`-th."""
 
     item: Captioned
@@ -75,7 +75,7 @@ class Job(NamedTuple):
 
 
 @dataclass
-class Report:
+class GenerationReport:
     """The result of a run: by kind, the numbers of candidates made and, by reason, of those rejected.
 
     `source` is the model or the rules, `captions` the number of captions, and `usage` None without a model.
@@ -95,7 +95,7 @@ class Report:
         return fields | {"usage": self.usage and asdict(self.usage)}
 
 
-class Estimate(NamedTuple):
+class RequestEstimate(NamedTuple):
     """The requests of a run in which every step succeeds at once.
 
     Attributes:
@@ -117,7 +117,7 @@ def plan(
     each: int = 1,
     tries: int = 3,
     prompts: str = "json",
-) -> Estimate:
+) -> RequestEstimate:
     """Estimate the questions and tokens of a run without asking anything.
 
     Arguments and errors are those of `generate`.
@@ -150,7 +150,7 @@ def plan(
             calls[kind] += 1
             prompt_tokens[kind] += sizes[step] + length
             completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
-    return Estimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
+    return RequestEstimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
 
 
 def generate(
@@ -167,7 +167,7 @@ def generate(
     per_minute: float | None = None,
     first_wait: float | None = None,
     progress: bool = True,
-) -> Report:
+) -> GenerationReport:
     """Make candidates of captions with a language model, and write them to ``out/candidates.jsonl``.
 
     Args:
@@ -201,7 +201,7 @@ def generate(
     with alone_in(out):
         asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
 
-        def make(job: Job) -> Candidate | Rejected:
+        def make(job: CandidateJob) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
             try:
                 text, detail = _make(job.kind, job.item.caption, prompt_set, asker, rng, tries)
@@ -225,7 +225,7 @@ def generate_by_rule(
     *,
     each: int = 1,
     seed: int = 0,
-) -> Report:
+) -> GenerationReport:
     """Make candidates by rule, without a model, and write them to ``out/candidates.jsonl``.
 
     Arguments, result and errors are those of `generate` and `rules.make_by_rule`, whose ``RULE_KINDS`` are the kinds.
@@ -236,11 +236,11 @@ def generate_by_rule(
     source = "rules"
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
-    outcomes: list[tuple[Job, Candidate | Rejected]] = []
+    outcomes: list[tuple[CandidateJob, Candidate | Rejected]] = []
     for row, item in enumerate(captions):
         for kind, candidates in by_kind.items():
             for number, outcome in enumerate(candidates[row]):
-                job = Job(item, kind, number)
+                job = CandidateJob(item, kind, number)
                 outcomes.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
     out = Path(out)
     with alone_in(out):
@@ -256,7 +256,7 @@ def _make(
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
         prompt, messages = prompts.prompt(step), prompts.write(step, caption, located=located, **texts)
-        question = Question(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
+        question = ModelRequest(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
         return prompts.read(step, asker.ask(question))
 
     steps = prompts.steps(kind)
@@ -287,8 +287,8 @@ def _make(
 
 
 def _run(
-    make: Callable[[Job], Candidate | Rejected],
-    jobs: Sequence[Job],
+    make: Callable[[CandidateJob], Candidate | Rejected],
+    jobs: Sequence[CandidateJob],
     concurrency: int,
     advance: Callable[[], None],
     stop: Callable[[], None],
@@ -312,7 +312,7 @@ def _run(
     return outcomes
 
 
-def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Candidate:
+def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]) -> Candidate:
     item, kind, number = job
     id = f"{item.id}/{kind}" + (f"#{number}" if number else "")
     return Candidate(id, item.image, item.caption, text, kind, kind in POSITIVE_KINDS, source, detail)
@@ -320,16 +320,16 @@ def _candidate(job: Job, source: str, text: str, detail: dict[str, Any]) -> Cand
 
 def _write_report(
     captions: Sequence[Captioned],
-    made: Sequence[tuple[Job, Candidate | Rejected]],
+    made: Sequence[tuple[CandidateJob, Candidate | Rejected]],
     source: str,
     out: Path,
     usage: Usage | None = None,
-) -> Report:
+) -> GenerationReport:
     """Write the report of a run and, last, the candidates, whose file marks a finished run.
 
     Candidates of one image are deduplicated by their words, also against its captions.
     """
-    report = Report(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
+    report = GenerationReport(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
     taken = {_key(item, item.caption): "a true caption" for item in captions}
     for job, outcome in made:
         if isinstance(outcome, Rejected):
@@ -363,13 +363,13 @@ def _check_options(kinds: Sequence[str], prompts: str, **numbers: int) -> JsonPr
     return PROMPT_SETS[prompts]()
 
 
-def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[Job]:
+def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[CandidateJob]:
     for item in captions:
         for kind in dict.fromkeys(kinds):
-            yield from (Job(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
+            yield from (CandidateJob(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
 
 
-def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
+def print_plan(estimate: RequestEstimate, captions: int, out: Path) -> None:
     """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
     columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
     counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
@@ -384,7 +384,7 @@ def print_plan(estimate: Estimate, captions: int, out: Path) -> None:
     print_tables([_counts_table(f"Requests for {captions:,} captions", headings, counts), note])
 
 
-def print_report(report: Report) -> None:
+def print_report(report: GenerationReport) -> None:
     """Print a table of made and rejected candidates, and the requests."""
     reasons = [reason for reason in REASONS if any(counter[reason] for counter in report.rejected.values())]
     counts = {kind: [report.made[kind], *map(report.rejected[kind].__getitem__, reasons)] for kind in report.kinds}

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from .prompts import MOST_CHARACTERS, JsonPrompts, Messages, Prompt
+from .prompts import MOST_CHARACTERS, JsonPrompts, Messages, PromptTemplate
 from .rejected import Rejected, check_signs
 
 FACTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -34,14 +34,14 @@ class PaperPrompts(JsonPrompts):
         """See `JsonPrompts`."""
         return tuple(f"{kind}/{step}" for step in _THREE) if len(_KINDS[kind].get("labels", ())) == 5 else (kind,)
 
-    def prompt(self, step: str) -> Prompt:
+    def prompt(self, step: str) -> PromptTemplate:
         """See `JsonPrompts`."""
         kind, _, part = step.partition("/")
         if kind.startswith("positive"):
-            return Prompt({"caption": str}, _POSITIVES["temperature"], _POSITIVES["max_tokens"][kind])
+            return PromptTemplate({"caption": str}, _POSITIVES["temperature"], _POSITIVES["max_tokens"][kind])
         part = part or "swap"
         fields = {"locate": {"concepts": list}, "think": {"concept": str}}.get(part, {"caption": str})
-        return Prompt(fields, _SUGARCREPE["temperatures"][part], _SUGARCREPE["max_tokens"][part])
+        return PromptTemplate(fields, _SUGARCREPE["temperatures"][part], _SUGARCREPE["max_tokens"][part])
 
     def check_caption(self, kind: str, caption: str) -> None:
         """Raise `Rejected` for a caption that Hard Positives asks no swap of: without "and", or of 15 words or more."""

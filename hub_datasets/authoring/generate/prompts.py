@@ -26,7 +26,7 @@ _ARROW = "→ "
 MOST_CHARACTERS = 20_000
 
 
-class Prompt(NamedTuple):
+class PromptTemplate(NamedTuple):
     """The fields of the answer and their types, the temperature (SugarCrepe, appendix C.2) and the longest answer."""
 
     fields: dict[str, type]
@@ -37,14 +37,14 @@ class Prompt(NamedTuple):
 _CAPTION: dict[str, type] = {"caption": str}
 _SWAPPED: dict[str, type] = {"possible": bool, "first": str, "second": str, "caption": str}
 PROMPTS = {
-    **{f"locate_{part}": Prompt({"concepts": list}) for part in ("obj", "att", "rel")},
+    **{f"locate_{part}": PromptTemplate({"concepts": list}) for part in ("obj", "att", "rel")},
     **{
-        f"concept_{kind}": Prompt({"concept": str}, temperature=1.5, max_tokens=60)
+        f"concept_{kind}": PromptTemplate({"concept": str}, temperature=1.5, max_tokens=60)
         for kind in ("replace_obj", "replace_att", "replace_rel", "add_obj", "add_att")
     },
-    **{f"compose_{kind}": Prompt(_CAPTION) for kind in ("replace", "add_obj", "add_att")},
-    **{name: Prompt(_SWAPPED) for name in ("swap_obj", "swap_att", "positive_swap")},
-    "positive_replace": Prompt({"possible": bool, "old": str, "new": str, "caption": str}),
+    **{f"compose_{kind}": PromptTemplate(_CAPTION) for kind in ("replace", "add_obj", "add_att")},
+    **{name: PromptTemplate(_SWAPPED) for name in ("swap_obj", "swap_att", "positive_swap")},
+    "positive_replace": PromptTemplate({"possible": bool, "old": str, "new": str, "caption": str}),
 }
 
 
@@ -63,7 +63,7 @@ class JsonPrompts:
         """Return the steps of a kind: one that writes the candidate, or three that locate, think and compose."""
         return STEPS[kind]
 
-    def prompt(self, step: str) -> Prompt:
+    def prompt(self, step: str) -> PromptTemplate:
         """Return the settings of a step."""
         return PROMPTS[step]
 

@@ -29,7 +29,7 @@ from ...core.repository import BUILD_FILE
 from ..data.made import JOURNAL_SUFFIX
 from ..data.sources import keep_image, read_captions
 from ..data.tables import read_records, read_rows, write_rows
-from ..review.construction import Group, Picture, Proposal, group_problem
+from ..review.construction import Group, SpottedProposal, SpottingImage, group_problem
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
 from ..text.phrases import noun_phrases
@@ -84,7 +84,7 @@ def _read(settings: Settings, folder: Path) -> Result:
     if not names:
         raise DataError(f"{settings.source} has no images; name a folder with some, or captions with images")
     order = np.random.default_rng(settings.seed).permutation(len(names)).tolist()
-    write_rows((Picture(Path(names[row]).stem, names[row]) for row in order), folder / KEPT_FILE)
+    write_rows((SpottingImage(Path(names[row]).stem, names[row]) for row in order), folder / KEPT_FILE)
     return {"summary": f"{len(names):,} images"}
 
 
@@ -107,9 +107,9 @@ def _do_step(name: str, before: str, settings: Settings, folder: Path) -> Result
 
 def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
     """Group each proposal with one of the nearest image that fits; use each pair of images once."""
-    proposals = [Proposal(**row) for row in rows]
+    proposals = [SpottedProposal(**row) for row in rows]
     similar = SimilarImages(Pictures(settings.images), load_embedder(settings.image_model))
-    by_image: dict[str, list[Proposal]] = {}
+    by_image: dict[str, list[SpottedProposal]] = {}
     for other_proposal in proposals:
         by_image.setdefault(other_proposal.image, []).append(other_proposal)
     groups_made, used = list[Group](), set[frozenset[str]]()
@@ -154,8 +154,8 @@ def _phrases_to_draw(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _proposals(settings: Settings, rows: Sequence[Row]) -> list[Proposal]:
-    return [Proposal(row["id"], row["image"], row["caption"], row["kind"]) for row in _positives(settings)]
+def _proposals(settings: Settings, rows: Sequence[Row]) -> list[SpottedProposal]:
+    return [SpottedProposal(row["id"], row["image"], row["caption"], row["kind"]) for row in _positives(settings)]
 
 
 def _boxes_of_source(settings: Settings, rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ from ..data.made import PAIRS_FILE
 from ..data.pairs import Pair, write_pairs
 from ..generate.paper_prompts import PROMPT_SETS
 from ..refine.report import to_markdown
-from ..review.agreement import Agreement, agreement_cells
+from ..review.agreement import AnnotatorAgreement, agreement_cells
 from .settings import MADE_FILE, Settings
 
 IMAGES_FILE = "images.zip"
@@ -98,7 +98,7 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
     import yaml
 
     generated, scorers = records["results"]["generate"], records["after"]["scorers"]
-    agreements = [Agreement(**row) for row in records["results"]["review"].get("agreement", ())]
+    agreements = [AnnotatorAgreement(**row) for row in records["results"]["review"].get("agreement", ())]
     prompts = PROMPT_SETS[settings.prompts]()
     steps = (
         dict.fromkeys(step for kind in generated["made"] for step in prompts.steps(kind))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....metrics.common import documents
-from ....metrics.common.figures import COLOURS, Sample, histogram_html, legend_html
+from ....metrics.common.figures import COLOURS, HistogramSample, histogram_html, legend_html
 from ....metrics.common.formatting import percent, words
 from ..audit.report import accuracy, as_json, write_forms
 from ..data.pairs import write_pairs
@@ -135,6 +135,6 @@ def _figure(gaps: Mapping[str, Gaps]) -> str:
         edges = np.linspace(-reach, reach, _BINS + 1)
         for when, values in column._asdict().items():
             title = f"{words(name)}, {when}: {len(values):,} pairs"
-            figures.append(histogram_html(title, [Sample(values, _WRONG, _RIGHT)], edges, mirrored=True))
+            figures.append(histogram_html(title, [HistogramSample(values, _WRONG, _RIGHT)], edges, mirrored=True))
     legend = legend_html({"wrong": _WRONG, "right": _RIGHT})
     return f'{legend}<div class="histograms">{"".join(figures)}</div>'

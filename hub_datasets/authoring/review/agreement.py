@@ -16,7 +16,7 @@ those that at least two annotators judged. Krippendorff asks for at least 0.8 fo
 decisions are equal, α is low although few decisions differ: see also the share of equal pairs."""
 
 
-class Agreement(NamedTuple):
+class AnnotatorAgreement(NamedTuple):
     """The agreement of annotators on one question.
 
     Attributes:
@@ -33,7 +33,7 @@ class Agreement(NamedTuple):
     alpha: float | None
 
 
-def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement:
+def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> AnnotatorAgreement:
     """Compute the agreement on one question.
 
     Args:
@@ -47,7 +47,7 @@ def agree_on(question: str, votes: Mapping[str, Mapping[str, str]]) -> Agreement
     known = sorted({answer for answers in shared for answer in answers})
     counts = [[answers.count(answer) for answer in known] for answers in shared]
     equal = sum(pairs) / len(pairs) if pairs else None
-    return Agreement(question, len(shared), equal, nominal_alpha(counts) if len(known) > 1 else None)
+    return AnnotatorAgreement(question, len(shared), equal, nominal_alpha(counts) if len(known) > 1 else None)
 
 
 def nominal_alpha(counts: Sequence[Sequence[int]]) -> float:
@@ -67,7 +67,7 @@ def nominal_alpha(counts: Sequence[Sequence[int]]) -> float:
     return float(1 - observed * (total - 1) / (total**2 - (answers**2).sum()))
 
 
-def agreement_cells(agreements: Sequence[Agreement]) -> list[list[str]]:
+def agreement_cells(agreements: Sequence[AnnotatorAgreement]) -> list[list[str]]:
     """Return the header of a table and its rows; a dash stands for a value that is None."""
     rows = [["question", "items", "equal pairs", "Krippendorff's α"]]
     for row in agreements:
@@ -76,7 +76,7 @@ def agreement_cells(agreements: Sequence[Agreement]) -> list[list[str]]:
     return rows
 
 
-def agreement_parts(agreements: Sequence[Agreement]) -> list[Part]:
+def agreement_parts(agreements: Sequence[AnnotatorAgreement]) -> list[Part]:
     """Return the agreement as a document: the table, and how to read it."""
     header, *rows = agreement_cells(agreements)
     return [simple_table(header, rows, numbers=True), " ".join(READING.split())]

@@ -17,7 +17,7 @@ from ....metrics.common.errors import DataError
 from ....metrics.functional.boxes import box_iou
 from ..data.tables import check_rows, read_rows
 from .journal import Decision
-from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on
+from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
 
 DRAWN, ABSENT = "boxes", "absent"
@@ -159,12 +159,12 @@ PAGE = ReviewPage(
     read=read_phrases,
     show=_show,
     questions=lambda item: (
-        Question(
+        ReviewQuestion(
             "decision",
             f"Draw a box around each instance of “{item.phrase['text']}”",
             (Option(DRAWN, "Save the boxes", "Enter"), Option(ABSENT, "Not in the image", "a")),
         ),
-        Question("boxes", "Boxes", kind="boxes", needed_for=(DRAWN,)),
+        ReviewQuestion("boxes", "Boxes", kind="boxes", needed_for=(DRAWN,)),
     ),
     results=detection_rows,
     report=_report,

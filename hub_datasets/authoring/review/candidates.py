@@ -13,9 +13,9 @@ from ....metrics.common.wording import mark_changes
 from ..data.candidates import Candidate, read_candidates
 from ..data.made import KEPT, image_file, relative_image
 from ..data.tables import write_rows
-from .agreement import Agreement, agree_on, agreement_parts
+from .agreement import AnnotatorAgreement, agree_on, agreement_parts
 from .journal import Answers, Decision
-from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on
+from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
 
 KEEP, FIX = "keep", "fix"
@@ -80,7 +80,7 @@ def count_statuses(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {status: sum(row["status"] == status for row in rows) for status in (KEPT, "dropped", "undecided")}
 
 
-def agreement(standing: Standing) -> list[Agreement]:
+def agreement(standing: Standing) -> list[AnnotatorAgreement]:
     """Compute the agreement on all decisions, on keeping or not, and on each decision against the others.
 
     A fixed text counts as kept. Single decisions that somebody made come last, in the order of the page.
@@ -123,10 +123,10 @@ def _show(candidate: Candidate) -> Shown:
     return Shown(texts, (candidate.image,) if candidate.image else ())
 
 
-def _questions(candidate: Candidate) -> tuple[Question, ...]:
+def _questions(candidate: Candidate) -> tuple[ReviewQuestion, ...]:
     return (
-        Question("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
-        Question("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
+        ReviewQuestion("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
+        ReviewQuestion("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
     )
 
 

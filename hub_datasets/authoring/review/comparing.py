@@ -23,7 +23,7 @@ from ..audit.comparison import joined_pairs, with_interval
 from ..data.pairs import Pair
 from ..data.tables import read_records, write_rows
 from .agreement import agree_on, agreement_parts
-from .page import Option, Question, ReviewPage, Shown, Standing, plain
+from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, plain
 from .pictures import Pictures
 
 ITEMS_FILE = "comparisons.jsonl"
@@ -33,7 +33,7 @@ SAMPLE = 100
 _RESAMPLES = 2_000
 
 
-class Comparison(NamedTuple):
+class NegativeComparison(NamedTuple):
     """Two negatives of a caption, one of each set; `set_a` and `set_b` are never shown to the annotators."""
 
     id: str
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
         return {"A": self.set_a, "B": self.set_b}.get(decision, TIE)
 
 
-class _Answer(NamedTuple):
+class _ComparisonAnswer(NamedTuple):
     id: str
     kind: str
     annotator: str
@@ -59,7 +59,7 @@ class _Answer(NamedTuple):
 
 def draw_comparisons(
     first: Sequence[Pair], second: Sequence[Pair], names: tuple[str, str], *, sample: int = SAMPLE, seed: int = 0
-) -> list[Comparison]:
+) -> list[NegativeComparison]:
     """Draw comparisons of two sets' negatives of the same captions, in random order and on random sides.
 
     Args:
@@ -73,7 +73,7 @@ def draw_comparisons(
     """
     if names[0] == names[1] or TIE in names or sample < 1:
         raise DataError(f"expected two sets and a sample from 1, and got {names[0]!r}, {names[1]!r} and {sample}")
-    generator, comparisons = random.Random(seed), list[Comparison]()
+    generator, comparisons = random.Random(seed), list[NegativeComparison]()
     for kind, joined in joined_pairs(first, second)[0].items():
         differ = [
             (first[row], second[partner]) for row, partner in joined if first[row].negative != second[partner].negative
@@ -82,7 +82,7 @@ def draw_comparisons(
             sides = [(pair.negative, names[0]), (partner.negative, names[1])]
             generator.shuffle(sides)
             (a, set_a), (b, set_b) = sides
-            comparisons.append(Comparison(f"{pair.id}/{partner.id}", kind, pair.positive, a, b, set_a, set_b))
+            comparisons.append(NegativeComparison(f"{pair.id}/{partner.id}", kind, pair.positive, a, b, set_a, set_b))
     if not comparisons:
         raise DataError(
             f"{names[0]} and {names[1]} have no caption in common with different negatives of the same kind"
@@ -113,15 +113,17 @@ def prepare(
     return path
 
 
-def read_comparisons(path: str | Path) -> list[Comparison]:
+def read_comparisons(path: str | Path) -> list[NegativeComparison]:
     """Read the comparisons of a file, or of `ITEMS_FILE` in a folder; raises `DataError`."""
     path = Path(path)
-    return read_records(path / ITEMS_FILE if path.is_dir() else path, Comparison)
+    return read_records(path / ITEMS_FILE if path.is_dir() else path, NegativeComparison)
 
 
-def _answers(items: Sequence[Comparison], standing: Standing, pictures: Pictures | None = None) -> list[_Answer]:
+def _answers(
+    items: Sequence[NegativeComparison], standing: Standing, pictures: Pictures | None = None
+) -> list[_ComparisonAnswer]:
     return [
-        _Answer(item.id, item.kind, name, question, item.chosen(decisions[item.id].answer(question)))
+        _ComparisonAnswer(item.id, item.kind, name, question, item.chosen(decisions[item.id].answer(question)))
         for name, decisions in standing.items()
         for item in items
         if item.id in decisions
@@ -129,7 +131,7 @@ def _answers(items: Sequence[Comparison], standing: Standing, pictures: Pictures
     ]
 
 
-def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
+def _report(items: Sequence[NegativeComparison], standing: Standing) -> list[Part]:
     """Return which set's negatives people prefer, by kind and question, and how far the annotators agree."""
     answers = _answers(items, standing)
     first, second = sorted({name for item in items for name in (item.set_a, item.set_b)})
@@ -158,7 +160,9 @@ def _report(items: Sequence[Comparison], standing: Standing) -> list[Part]:
     return [*parts, *agreement_parts([agree_on(question, of_question) for question, of_question in votes.items()])]
 
 
-def _shares(items: Sequence[Comparison], answers: Sequence[_Answer], names: Sequence[str]) -> list[str]:
+def _shares(
+    items: Sequence[NegativeComparison], answers: Sequence[_ComparisonAnswer], names: Sequence[str]
+) -> list[str]:
     """Return the share of each name among the answers, with its interval."""
     if not answers:
         return ["–"] * len(names)
@@ -178,7 +182,7 @@ PAGE = ReviewPage(
     read=read_comparisons,
     show=lambda item: Shown((plain("Two changed versions of", item.caption), plain("A", item.a), plain("B", item.b))),
     questions=lambda item: [
-        Question(name, title, (Option("A", "A", "a"), Option("B", "B", "b"), Option(TIE, "Tie", "t")))
+        ReviewQuestion(name, title, (Option("A", "A", "a"), Option("B", "B", "b"), Option(TIE, "Tie", "t")))
         for name, title in QUESTIONS.items()
     ],
     results=_answers,

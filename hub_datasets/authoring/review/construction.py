@@ -16,7 +16,7 @@ from ....metrics.common.errors import DataError, check_known
 from ..data.tables import read_records
 from ..text.phrases import differing_parts
 from .journal import Answers
-from .page import Option, Question, ReviewPage, Shown, Standing, decisions_on, plain
+from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on, plain
 from .pictures import Pictures
 
 KINDS = ("object", "relation")
@@ -27,14 +27,14 @@ RATERS = 3
 _MOST_SPOTS = 9
 
 
-class Picture(NamedTuple):
+class SpottingImage(NamedTuple):
     """An image in which something may be spotted."""
 
     id: str
     image: str
 
 
-class Proposal(NamedTuple):
+class SpottedProposal(NamedTuple):
     """A surprising object or relation of an image, as a caption; `by` is who spotted it, "" for nobody."""
 
     id: str
@@ -84,37 +84,37 @@ def is_kept(ratings: Sequence[str]) -> bool:
     return bool(ratings) and fmean(0 if rating == AMBIGUOUS else int(rating) for rating in ratings) >= LEAST_MEAN
 
 
-def read_proposals(path: str | Path) -> list[Proposal]:
+def read_proposals(path: str | Path) -> list[SpottedProposal]:
     """Read the proposals of a file of JSON lines; raises `DataError`."""
-    proposals = read_records(path, Proposal)
+    proposals = read_records(path, SpottedProposal)
     check_known("kind of proposal", [proposal.kind for proposal in proposals], KINDS)
     return proposals
 
 
-def _spotted(items: Sequence[Picture], standing: Standing, pictures: Pictures) -> list[Proposal]:
+def _spotted(items: Sequence[SpottingImage], standing: Standing, pictures: Pictures) -> list[SpottedProposal]:
     proposals = []
     for item in items:
         for decision in decisions_on(item.id, standing)[:1]:
             spots = [(kind, text) for kind in KINDS for text in decision.answer(kind).split("\n") if text]
             proposals += [
-                Proposal(f"{item.id}/{number}", item.image, text, kind, decision.annotator)
+                SpottedProposal(f"{item.id}/{number}", item.image, text, kind, decision.annotator)
                 for number, (kind, text) in enumerate(spots)
             ]
     return proposals
 
 
-def _check_spots(item: Picture, answers: Answers) -> None:
+def _check_spots(item: SpottingImage, answers: Answers) -> None:
     if answers["decision"] == "something" and not any(answers[kind] for kind in KINDS):
         raise DataError("write an object or a relation, each in a line; or choose that nothing is surprising")
 
 
-def _well_rated(items: Sequence[Proposal], standing: Standing, pictures: Pictures) -> list[Proposal]:
+def _well_rated(items: Sequence[SpottedProposal], standing: Standing, pictures: Pictures) -> list[SpottedProposal]:
     return [
         item for item in items if is_kept([decision.answer("rating") for decision in decisions_on(item.id, standing)])
     ]
 
 
-def _crossed(items: Sequence[Proposal], standing: Standing, pictures: Pictures) -> list[Group]:
+def _crossed(items: Sequence[SpottedProposal], standing: Standing, pictures: Pictures) -> list[Group]:
     """Return the pair that was found first for each proposal."""
     groups = []
     for item in items:
@@ -125,11 +125,11 @@ def _crossed(items: Sequence[Proposal], standing: Standing, pictures: Pictures) 
     return groups
 
 
-def _group(item: Proposal, image: str, answers: Answers) -> Group:
+def _group(item: SpottedProposal, image: str, answers: Answers) -> Group:
     return Group(item.id, item.kind, image, item.text, answers["image"], answers["caption"])
 
 
-def _check_cross(item: Proposal, answers: Answers) -> None:
+def _check_cross(item: SpottedProposal, answers: Answers) -> None:
     if answers["decision"] == "pair":
         check_group(_group(item, item.image, answers))
 
@@ -151,10 +151,10 @@ def _check_captions(item: Group, answers: Answers) -> None:
     check_group(item._replace(**{name: text for name, text in answers.items() if name != "decision"}))
 
 
-def _cross_questions(item: Proposal) -> tuple[Question, ...]:
+def _cross_questions(item: SpottedProposal) -> tuple[ReviewQuestion, ...]:
     rule = ": change only one of subject, verb and object" if item.kind == "relation" else ""
     return (
-        Question(
+        ReviewQuestion(
             "decision",
             "Is there a similar image for which a contrasting caption can be written?",
             (
@@ -162,20 +162,20 @@ def _cross_questions(item: Proposal) -> tuple[Question, ...]:
                 Option("none", "No image fits", "0"),
             ),
         ),
-        Question("image", "The second image", kind="image", needed_for=("pair",)),
-        Question("caption", f"A caption of the second image{rule}", kind="text", needed_for=("pair",)),
+        ReviewQuestion("image", "The second image", kind="image", needed_for=("pair",)),
+        ReviewQuestion("caption", f"A caption of the second image{rule}", kind="text", needed_for=("pair",)),
     )
 
 
-_LINES = partial(Question, kind="text", needed_for=("something",), lines=_MOST_SPOTS)
-_CAPTION = partial(Question, kind="text", needed_for=("fix",))
+_LINES = partial(ReviewQuestion, kind="text", needed_for=("something",), lines=_MOST_SPOTS)
+_CAPTION = partial(ReviewQuestion, kind="text", needed_for=("fix",))
 
 SPOT = ReviewPage(
     title="Spot what surprises",
-    read=lambda path: read_records(path, Picture),
+    read=lambda path: read_records(path, SpottingImage),
     show=lambda item: Shown((), (item.image,)),
     questions=lambda item: (
-        Question(
+        ReviewQuestion(
             "decision",
             "What is surprising in this image? Look at small and unimportant things, too.",
             (Option("something", "An object or a relation", "1"), Option("nothing", "Nothing", "0")),
@@ -192,7 +192,7 @@ RATE = ReviewPage(
     read=read_proposals,
     show=lambda item: Shown((plain(f"Proposed {item.kind}", item.text),), (item.image,)),
     questions=lambda item: (
-        Question(
+        ReviewQuestion(
             "rating",
             f"How surprising is this {item.kind} in the image?",
             (
@@ -224,7 +224,7 @@ CHECK = ReviewPage(
         (item.image_0, item.image_1),
     ),
     questions=lambda item: (
-        Question(
+        ReviewQuestion(
             "decision",
             "Is each caption true of its image, and of that alone?",
             (Option("keep", "Keep", "1"), Option("drop", "Drop", "2"), Option("fix", "Keep with other captions", "3")),

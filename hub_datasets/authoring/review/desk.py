@@ -14,7 +14,7 @@ from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError, check_known
 from ..data.made import JOURNAL_SUFFIX
 from .journal import Answers, DecisionJournal
-from .page import Question, ReviewPage, Standing, decisions_on
+from .page import ReviewPage, ReviewQuestion, Standing, decisions_on
 from .pictures import Pictures
 from .similar import Embedder, SimilarImages, histograms
 
@@ -210,7 +210,7 @@ class Desk:
         self.page.check(item, answers)
         return answers
 
-    def _field(self, item: Any, question: Question, value: Any) -> Any:
+    def _field(self, item: Any, question: ReviewQuestion, value: Any) -> Any:
         if question.kind == "image":
             if not isinstance(value, str) or not value:
                 raise DataError("choose a second image first")

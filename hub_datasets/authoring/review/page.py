@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """A question about an item.
 
     A choice has options. All others are fields, which are asked for after a choice that needs them.
@@ -89,7 +89,7 @@ class ReviewPage:
     title: str
     read: Callable[[Path], Sequence[Any]]
     show: Callable[[Any], Shown]
-    questions: Callable[[Any], Sequence[Question]]
+    questions: Callable[[Any], Sequence[ReviewQuestion]]
     results: Callable[[Sequence[Any], Standing, Pictures], Sequence[Any]]
     check: Callable[[Any, Answers], None] = lambda item, answers: None
     report: Callable[[Sequence[Any], Standing], list[Part]] = lambda items, standing: []

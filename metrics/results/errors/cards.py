@@ -15,7 +15,7 @@ from ...common.formatting import MISSING
 from ...common.wording import Segments
 from ...records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .features import marked, split_captions
-from .outcomes import ANY, Picture, TaskErrors, TopBox, phrase_numbers, top_boxes
+from .outcomes import ANY, TaskErrors, Thumbnail, TopBox, phrase_numbers, top_boxes
 
 _MOST_NEGATIVES = 5
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -80,7 +80,7 @@ def _card(task: TaskErrors, number: int) -> dict[str, Any]:
 
 
 def cards_html(
-    task: TaskErrors, numbers: Iterable[int], pictures: Mapping[str, Picture], *, is_lazy: bool = False
+    task: TaskErrors, numbers: Iterable[int], pictures: Mapping[str, Thumbnail], *, is_lazy: bool = False
 ) -> Iterator[Markup]:
     """The cards of some examples as HTML fragments, in which all texts are escaped.
 

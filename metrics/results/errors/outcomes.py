@@ -48,7 +48,7 @@ class TopBox(NamedTuple):
     is_right: bool
 
 
-class Picture(NamedTuple):
+class Thumbnail(NamedTuple):
     """A small version of an image: its address, and width and height of the image itself in pixels."""
 
     address: str
@@ -69,7 +69,7 @@ class ExampleData:
 
     captions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    thumbnails: Callable[[Collection[str]], Mapping[str, Picture]] = lambda keys: {}
+    thumbnails: Callable[[Collection[str]], Mapping[str, Thumbnail]] = lambda keys: {}
     note: str = ""
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ...common.documents import to_html
 from .cards import cards_html, environment, styles
-from .outcomes import EVERY, FILTERS, Picture, TaskErrors
+from .outcomes import EVERY, FILTERS, TaskErrors, Thumbnail
 from .summary import Summary
 
 MOST_EXAMPLES = 10_000
@@ -68,10 +68,10 @@ class _Images:
     def __init__(self) -> None:
         self.addresses: list[str] = []
         self.left_out = 0
-        self._known: dict[str, Picture] = {}
+        self._known: dict[str, Thumbnail] = {}
         self._size = 0
 
-    def of(self, task: TaskErrors, numbers: np.ndarray[Any, Any]) -> Mapping[str, Picture]:
+    def of(self, task: TaskErrors, numbers: np.ndarray[Any, Any]) -> Mapping[str, Thumbnail]:
         """The images of some examples, whose addresses are their places in `addresses`."""
         keys = dict.fromkeys(key for number in numbers.tolist() for key in task.image_keys(task.rows[number]))
         self.left_out = 0
@@ -85,7 +85,7 @@ class _Images:
         return self._known
 
 
-def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mapping[str, Picture]) -> dict[str, Any]:
+def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mapping[str, Thumbnail]) -> dict[str, Any]:
     """Return the data of a task for the page's script: names, compressed cards, and their keys to filter and sort."""
     severity = np.stack([model.severity[numbers] for model in task.models], axis=1)
     category_index = {name: position for position, name in enumerate(task.category_names)}

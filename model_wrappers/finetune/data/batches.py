@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """Prepared examples, row by row; None for an example without a negative or positive."""
 
     images: Sequence[np.ndarray]
@@ -42,10 +42,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.images)
 
-    def chunks(self, count: int) -> list[Batch]:
+    def chunks(self, count: int) -> list[TrainingBatch]:
         """Split into `count` chunks of nearly equal size, in order."""
         columns: tuple[Any, ...] = (self.images, self.captions, self.negatives, self.positives)
-        return [Batch(*(column[piece] for column in columns)) for piece in split(len(self), count)]
+        return [TrainingBatch(*(column[piece] for column in columns)) for piece in split(len(self), count)]
 
 
 def split(count: int, parts: int) -> list[slice]:
@@ -126,7 +126,7 @@ class BatchLoader:
 
     def prefetch(
         self, draws: Iterable[list[Drawn]], share: Callable[[list[Drawn]], list[Drawn]]
-    ) -> Iterator[tuple[list[Drawn], Batch]]:
+    ) -> Iterator[tuple[list[Drawn], TrainingBatch]]:
         """Yield each draw with this process's share of it as a batch; the next one is prepared meanwhile.
 
         Raises:
@@ -137,14 +137,14 @@ class BatchLoader:
             for (drawn, batch), _ in itertools.pairwise(itertools.chain(submitted, [None])):
                 yield drawn, batch.result()
 
-    def load(self, drawn: Sequence[Drawn]) -> Batch:
+    def load(self, drawn: Sequence[Drawn]) -> TrainingBatch:
         """Prepare a batch."""
         images = self._pool.map(self._prepare_image, [sample.image for sample in drawn])
         columns = [[getattr(sample, field) for sample in drawn] for field in ("caption", "negative", "positive")]
         texts = list(dict.fromkeys(text for column in columns for text in column if text is not None))
         tokens = dict(zip(texts, self._encoder.prepare_captions(texts), strict=True))
         captions, negatives, positives = ([tokens.get(text) for text in column] for column in columns)
-        return Batch([*images], [row or () for row in captions], negatives, positives)
+        return TrainingBatch([*images], [row or () for row in captions], negatives, positives)
 
     def close(self) -> None:
         """End the threads."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....hub_datasets.authoring.data.tables import HUB, Table, choose_columns, hub_name, read_tables
+from ....hub_datasets.authoring.data.tables import HUB, SourceTable, choose_columns, hub_name, read_tables
 from ....hub_datasets.core.benchmarks import benchmark_names, option_names
 from ....hub_datasets.core.build import data_errors
 from ....hub_datasets.core.image_keys import MISSING, image_keys
@@ -22,7 +22,7 @@ from ....hub_datasets.toy_scenes.tasks import task_rows
 from ....hub_datasets.toy_scenes.world import Scene
 from ....metrics.common.errors import DataError, check_known
 from .coco import coco_rows, open_coco
-from .samples import FileImages, Images, Sample
+from .samples import FileImages, ImageOpener, Sample
 
 TOY = "toy_scenes"
 # Its parts whose captions are all true of one image.
@@ -32,7 +32,7 @@ _REQUIRED = ("caption", "image")
 
 
 @dataclass(frozen=True)
-class DatasetImages(Images):
+class DatasetImages(ImageOpener):
     """Images of a column of a `datasets.Dataset`, not decoded, by `_picture_keys`; `indices` has their rows."""
 
     dataset: Any
@@ -46,7 +46,7 @@ class DatasetImages(Images):
 
 
 @dataclass(frozen=True)
-class SceneImages(Images):
+class SceneImages(ImageOpener):
     """Scenes of toy_scenes, rendered as PNG on demand."""
 
     scenes: Mapping[str, Scene]
@@ -67,7 +67,7 @@ def read_source(
     limit: int | None,
     data_dir: str | Path | None,
     options: Mapping[str, Any],
-) -> tuple[list[Sample], Images]:
+) -> tuple[list[Sample], ImageOpener]:
     """The samples of a source, one for each caption of an image, and its images; see `read_training_set`."""
     name, _, config = reference.partition("/")
     path = Path(reference).expanduser()
@@ -99,7 +99,7 @@ def _merge(rows: Iterable[Sample], limit: int | None) -> list[Sample]:
     return list(merged.values())
 
 
-def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Iterator[Sample]:
+def _captions(table: SourceTable, key: str, row: Mapping[str, Any], image: str) -> Iterator[Sample]:
     """A sample for each caption in a row of a table; they share its negatives and positives."""
     captions = table.texts(key, row, "caption", parse_lists=True)
     negatives, positives = (
@@ -112,7 +112,7 @@ def _captions(table: Table, key: str, row: Mapping[str, Any], image: str) -> Ite
 
 def _toy_rows(
     config: str, columns: Mapping[str, str], split: str, limit: int | None, options: Mapping[str, Any]
-) -> tuple[list[Sample], Images]:
+) -> tuple[list[Sample], ImageOpener]:
     from ....hub_datasets.toy_scenes.builder import SIZES, ToyScenesConfig
 
     check_known(f"part of {TOY} to train on", [config], _TOY_PARTS)
@@ -127,7 +127,7 @@ def _toy_rows(
     scenes: dict[str, Scene] = {}
     known: set[tuple[str, ...]] = set()
     samples: list[Sample] = []
-    table: Table | None = None
+    table: SourceTable | None = None
     for index in itertools.count() if count is None else range(count):
         if limit is not None and len(known) >= limit:
             break
@@ -136,14 +136,14 @@ def _toy_rows(
         scenes[f"{stem}.png"] = episode.scene
         for row in rows:
             if table is None:
-                table = Table(TOY, config, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
+                table = SourceTable(TOY, config, (), choose_columns(TOY, list(row), _FIELDS, _REQUIRED, columns))
             for caption in _captions(table, stem, row, f"{stem}.png"):
                 known.add(caption[:2])
                 samples.append(caption)
     return samples, SceneImages(scenes)
 
 
-def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Sample], Images]:
+def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[Iterator[Sample], ImageOpener]:
     configs = read_build(folder)["configs"]
     if len(configs) != 1:
         raise DataError(
@@ -160,7 +160,7 @@ def _built_rows(folder: Path, columns: Mapping[str, str], split: str) -> tuple[I
 
 def _dataset_rows(
     path: str, config: str | None, reference: str, columns: Mapping[str, str], split: str
-) -> tuple[Iterator[Sample], Images]:
+) -> tuple[Iterator[Sample], ImageOpener]:
     import datasets
 
     with data_errors(reference):
@@ -182,7 +182,7 @@ def _dataset_rows(
     texts = dataset.select_columns(
         list(dict.fromkeys(name for field, name in captions_column.items() if field != "image"))
     )
-    table = Table(reference, config or reference, (), captions_column)
+    table = SourceTable(reference, config or reference, (), captions_column)
     rows = (
         caption
         for number, (key, row) in enumerate(zip(keys, texts.to_list(), strict=True))

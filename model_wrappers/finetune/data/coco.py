@@ -16,7 +16,7 @@ from typing import Any
 
 from ....metrics.common.errors import DataError, check_known
 from ....metrics.common.user_files import read_values
-from .samples import FileImages, Images, Sample
+from .samples import FileImages, ImageOpener, Sample
 
 # Karpathy's names of what others call the splits.
 _KARPATHY = {"train": ("train", "restval"), "validation": ("val",), "test": ("test",)}
@@ -39,7 +39,7 @@ def open_coco(path: Path) -> Mapping[str, Any] | None:
 
 def coco_rows(
     path: Path, content: Mapping[str, Any], split: str, data_dir: str | Path | None
-) -> tuple[Iterator[Sample], Images]:
+) -> tuple[Iterator[Sample], ImageOpener]:
     """A sample for each caption, in the order of the file, and the images.
 
     Args:

@@ -15,10 +15,10 @@ from ....hub_datasets.authoring.generate.rules import RULE_KINDS, make_by_rule
 from ....hub_datasets.authoring.text.negatives import negclip_negatives
 from ....hub_datasets.authoring.text.perturb import caption_rng
 from ....hub_datasets.toy_scenes.episodes import absent, say, with_absent, with_phrase
-from ....hub_datasets.toy_scenes.language import MEANING, Phrase, Statement, parse, synonym
+from ....hub_datasets.toy_scenes.language import MEANING, NounPhrase, Statement, parse, synonym
 from ....hub_datasets.toy_scenes.world import ATTRIBUTES, RELATIONS, Scene
 from ....metrics.common.errors import DataError
-from .samples import Images, Sample
+from .samples import ImageOpener, Sample
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ _Maker = Callable[[Sample], Iterable[str]]
 
 def add_hard_captions(
     rows: Sequence[Sample],
-    images: Images,
+    images: ImageOpener,
     negatives: Sequence[str],
     positives: Sequence[str],
     files: Sequence[str | Path],
@@ -140,7 +140,7 @@ def _from_file(path: Path, rows: Sequence[Sample]) -> dict[bool, _Maker]:
     return {is_positive: functools.partial(make, texts) for is_positive, texts in by_sign.items()}
 
 
-def _by_scene(kind: str, images: Images, seed: int, is_positive: bool) -> _Maker:
+def _by_scene(kind: str, images: ImageOpener, seed: int, is_positive: bool) -> _Maker:
     """Texts that are true or false by the scene; none for captions outside the grammar of toy_scenes."""
     parsed = functools.lru_cache(parse)
 
@@ -206,7 +206,7 @@ def _paraphrase(statement: Statement) -> Iterator[Statement]:
         yield Statement(statement.phrases, synonym(statement.relation))
 
 
-def _with(statement: Statement, changed: Mapping[int, Phrase]) -> Statement:
+def _with(statement: Statement, changed: Mapping[int, NounPhrase]) -> Statement:
     for index, phrase in changed.items():
         statement = with_phrase(statement, index, phrase)
     return statement

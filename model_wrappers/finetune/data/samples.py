@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     id: str = ""
 
 
-class Images(ABC):
+class ImageOpener(ABC):
     """Opens images by their keys."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Images(ABC):
             raise DataError(f"the image {key} cannot be decoded: {error}") from error
 
 
-class FileImages(Images):
+class FileImages(ImageOpener):
     """Files, by their paths relative to a folder, or by keys with a path each."""
 
     def __init__(self, folder: Path = Path(), paths: Mapping[str, Path] | None = None) -> None:

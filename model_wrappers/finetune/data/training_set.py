@@ -17,7 +17,7 @@ from ....hub_datasets.core.images import DECODING_ERRORS, decode
 from ....metrics.common.errors import DataError, ScoresError, check_known
 from .captions import read_source
 from .hard_negatives import NEGATIVE_KINDS, POSITIVE_KINDS, add_hard_captions
-from .samples import Images, Sample
+from .samples import ImageOpener, Sample
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -40,7 +40,7 @@ class TrainingSet:
 
     reference: str
     samples: Sequence[Sample]
-    images: Images
+    images: ImageOpener
     dropped: int = 0
     lost: int = 0
     source: Mapping[str, Any] = field(default_factory=dict)

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from .losses import Embeddings
+from .losses import BatchEmbeddings
 
 
-def gather_embeddings(embeddings: Embeddings, counts: Sequence[int]) -> Embeddings:
+def gather_embeddings(embeddings: BatchEmbeddings, counts: Sequence[int]) -> BatchEmbeddings:
     """Return the embeddings of the whole batch, in the order of ranks.
 
     Args:
@@ -38,7 +38,7 @@ def gather_embeddings(embeddings: Embeddings, counts: Sequence[int]) -> Embeddin
     gathered = torch.cat([process_rows[:count] for process_rows, count in zip(all_gather(padded), counts, strict=True)])
     parts = dict(zip(present, gathered.split([column.shape[1] for column in columns], dim=1), strict=True))
     masks = {name: parts[name].squeeze(1) > 0 for name in parts if name.startswith("has_")}
-    return Embeddings(**parts | masks)
+    return BatchEmbeddings(**parts | masks)
 
 
 def average_gradients(parameters: Iterable[Tensor], world: int) -> None:

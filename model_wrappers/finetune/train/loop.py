@@ -22,7 +22,7 @@ from ....metrics.common.errors import TrainingError
 from ....metrics.common.storage import write_text
 from ...engine.distributed import Processes
 from ...engine.progress import Progress
-from ..data.batches import Batch, BatchLoader, Drawn, draw_epoch, split, steps_per_epoch
+from ..data.batches import BatchLoader, Drawn, TrainingBatch, draw_epoch, split, steps_per_epoch
 from ..data.mining import mine
 from ..data.training_set import TrainingSet
 from .cached_step import cached_backward
@@ -38,7 +38,7 @@ from .checkpoints import (
 from .config import PRECISIONS, TrainingConfig
 from .gathering import average_gradients, gather_embeddings
 from .lora import add_lora, merged
-from .losses import Embeddings, total
+from .losses import BatchEmbeddings, total
 from .recipes import Recipe
 from .towers import Towers, Trainable, freeze_unused, parameter_groups
 
@@ -211,7 +211,7 @@ class TrainingLoop:
             raise TrainingError(f"a batch of {len(drawn)} captions cannot be split over {world} processes; use fewer")
         return drawn[split(len(drawn), world)[rank]]
 
-    def _step(self, drawn: list[Drawn], batch: Batch) -> dict[str, Any]:
+    def _step(self, drawn: list[Drawn], batch: TrainingBatch) -> dict[str, Any]:
         """Take one optimiser step on a batch, of which this process has a share, and return the values to log.
 
         If the memory of a process is full, all processes repeat the step with half the micro-batch, and keep it.
@@ -221,7 +221,7 @@ class TrainingLoop:
 
         def loss(outputs: dict[str, Tensor]) -> Tensor:
             scale = outputs.pop("scale")
-            gathered = gather_embeddings(Embeddings(**outputs), counts)
+            gathered = gather_embeddings(BatchEmbeddings(**outputs), counts)
             value, parts = total(gathered, scale, self.recipe.weights)
             values.update(loss=value.item(), losses=parts, scale=scale.item())
             if not math.isfinite(values["loss"]):
@@ -246,7 +246,7 @@ class TrainingLoop:
         self.plain_towers.clip_scale()
         return values
 
-    def _chunks(self, batch: Batch) -> list[Batch]:
+    def _chunks(self, batch: TrainingBatch) -> list[TrainingBatch]:
         return batch.chunks(math.ceil(len(batch) / self.micro_batch))
 
     @contextmanager
@@ -274,7 +274,7 @@ class TrainingLoop:
         self.bars.say(f"the memory is full with {encoded} captions at once; from now on {self.micro_batch} are encoded")
 
     def _not_finite(
-        self, what: str, value: float, drawn: list[Drawn], embeddings: Embeddings | None = None
+        self, what: str, value: float, drawn: list[Drawn], embeddings: BatchEmbeddings | None = None
     ) -> TrainingError:
         """Return the error of a step, which names the captions whose embeddings are not finite, or else the batch."""
         suspects: list[Drawn] = []

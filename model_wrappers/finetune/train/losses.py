@@ -23,7 +23,7 @@ from torch.nn import functional
 from ....metrics.common.errors import ScoresError
 
 
-class Embeddings(NamedTuple):
+class BatchEmbeddings(NamedTuple):
     """Unit embeddings (n, d) of a batch of n examples, and masks of the examples that have a negative or a positive.
 
     Rows of ``negatives`` where ``has_negative`` (n,) is False are ignored; likewise for positives. Without a mask every
@@ -38,7 +38,7 @@ class Embeddings(NamedTuple):
     has_positive: Tensor | None = None
 
 
-class Weights(NamedTuple):
+class LossWeights(NamedTuple):
     """Weights of the losses in their sum, any number; a loss of weight 0 is not computed.
 
     CLIP is the default, NegCLIP is ``Weights(contrastive=0, negclip=1)``, HN ``Weights(hard_negative=1)`` and HP+HN
@@ -51,12 +51,12 @@ class Weights(NamedTuple):
     hard_positive: float = 0.0
 
 
-def contrastive(batch: Embeddings, scale: Tensor | float) -> Tensor:
+def contrastive(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
     """CLIP's: the mean of the cross-entropies of each image over all captions, and of each caption over all images."""
     return _symmetric(batch, batch.captions[:0], scale)
 
 
-def negclip(batch: Embeddings, scale: Tensor | float) -> Tensor:
+def negclip(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
     """NegCLIP's loss (ARO, section 4): CLIP's, with all negatives as further columns for each image.
 
     They are no columns of the captions' cross-entropy, as no image is theirs.
@@ -64,7 +64,7 @@ def negclip(batch: Embeddings, scale: Tensor | float) -> Tensor:
     return _symmetric(batch, _present(batch, "negatives")[2], scale)
 
 
-def hard_negative(batch: Embeddings, scale: Tensor | float) -> Tensor:
+def hard_negative(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
     """The hard-negative loss: each image's cross-entropy over its own caption and its own negative.
 
     "A hard negative loss on each image with its original and negative captions" (*Hard Positives*, D.1). The mean is
@@ -76,7 +76,7 @@ def hard_negative(batch: Embeddings, scale: Tensor | float) -> Tensor:
     return -functional.logsigmoid(gaps).sum() / max(len(gaps), 1)
 
 
-def hard_positive(batch: Embeddings, scale: Tensor | float) -> Tensor:
+def hard_positive(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
     """The hard-positive loss, SVLC's analogy loss: cross-entropies of images and captions over the positives.
 
     "A hard positive loss (called an analogy loss in SVLC) on each image with its original and positive captions" (*Hard
@@ -96,7 +96,7 @@ def hard_positive(batch: Embeddings, scale: Tensor | float) -> Tensor:
 
 
 # Each loss with the further embeddings that it needs.
-_LOSSES: Mapping[str, tuple[Callable[[Embeddings, Tensor | float], Tensor], str]] = {
+_LOSSES: Mapping[str, tuple[Callable[[BatchEmbeddings, Tensor | float], Tensor], str]] = {
     "contrastive": (contrastive, "captions"),
     "negclip": (negclip, "negatives"),
     "hard_negative": (hard_negative, "negatives"),
@@ -105,7 +105,7 @@ _LOSSES: Mapping[str, tuple[Callable[[Embeddings, Tensor | float], Tensor], str]
 
 
 def total(
-    embeddings: Embeddings, scale: Tensor | float, weights: Weights | None = None
+    embeddings: BatchEmbeddings, scale: Tensor | float, weights: LossWeights | None = None
 ) -> tuple[Tensor, dict[str, float]]:
     """The weighted sum of the losses, and each loss by name before its weight.
 
@@ -122,7 +122,7 @@ def total(
         ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.
     """
     _check(embeddings)
-    weights = weights or Weights()
+    weights = weights or LossWeights()
     parts: dict[str, Tensor] = {}
     for name, (loss, needed) in _LOSSES.items():
         if getattr(weights, name) != 0:
@@ -138,7 +138,7 @@ def total(
     return value, dict(zip(parts, values, strict=True))
 
 
-def _symmetric(batch: Embeddings, negatives: Tensor, scale: Tensor | float) -> Tensor:
+def _symmetric(batch: BatchEmbeddings, negatives: Tensor, scale: Tensor | float) -> Tensor:
     """The mean of both cross-entropies, with negatives (m, d) as further columns for the images."""
     n = len(batch.images)
     logits = _logits(batch.images, torch.cat([batch.captions, negatives]), scale)
@@ -156,7 +156,7 @@ def _logits(rows: Tensor, columns: Tensor, scale: Tensor | float) -> Tensor:
         return scale * (rows.to(_precise(rows)) @ columns.to(_precise(rows)).T)
 
 
-def _present(batch: Embeddings, kind: str) -> list[Tensor]:
+def _present(batch: BatchEmbeddings, kind: str) -> list[Tensor]:
     """Images, captions and embeddings of the kind, of the examples that have them.
 
     They are selected before any arithmetic: a NaN in another row would reach the gradient.
@@ -165,12 +165,12 @@ def _present(batch: Embeddings, kind: str) -> list[Tensor]:
     return [rows if mask is None else rows[mask] for rows in (batch.images, batch.captions, getattr(batch, kind))]
 
 
-def _check(batch: Embeddings) -> None:
+def _check(batch: BatchEmbeddings) -> None:
     """Check that all embeddings have one shape, and that masks have a bool for each image."""
     shape = tuple(batch.images.shape)
     if len(shape) != 2 or not shape[0]:
         raise ScoresError(f"images must be (n, d) with n at least 1; got {shape}")
-    for name, tensor in zip(Embeddings._fields, batch, strict=True):
+    for name, tensor in zip(BatchEmbeddings._fields, batch, strict=True):
         if tensor is None:
             continue
         actual = tuple(tensor.shape)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ....metrics.common.errors import UnknownNameError, VLAssayError, check_known
-from .losses import Weights
+from .losses import LossWeights
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Recipe:
     name: str
     source: str
     gaps: str
-    weights: Weights
+    weights: LossWeights
     negatives: tuple[str, ...] = ()
     positives: tuple[str, ...] = ()
     needs_negative: bool = False
@@ -108,9 +108,9 @@ def _read_recipes() -> dict[str, Recipe]:
     """Read ``recipes.toml``. A recipe that is ``like`` one before it has the values of that one but for its own."""
     recipes: dict[str, Recipe] = {}
     for name, values in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items():
-        base = recipes[values.pop("like")] if "like" in values else Recipe(name, "", "", Weights())
+        base = recipes[values.pop("like")] if "like" in values else Recipe(name, "", "", LossWeights())
         gaps = f"{values.pop('gaps', base.gaps)} {values.pop('more_gaps', '')}".strip()
-        weights = Weights(**values.pop("weights")) if "weights" in values else base.weights
+        weights = LossWeights(**values.pop("weights")) if "weights" in values else base.weights
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
         recipes[name] = replace(base, **changes, name=name, gaps=gaps, weights=weights)
     return recipes
@@ -140,12 +140,12 @@ def adapt(recipe: Recipe, settings: Mapping[str, str]) -> Recipe:
     known = {name: kind for name, kind in known.items() if name not in ("name", "source", "gaps", "weights")}
     weights, changes = recipe.weights, {}
     for name, text in settings.items():
-        if name in Weights._fields:
+        if name in LossWeights._fields:
             weights = weights._replace(**{name: _parse(name, text, "float")})
         elif name in known:
             changes[name] = _parse(name, text, known[name])
         else:
-            raise UnknownNameError("setting of a recipe", name, (*known, *Weights._fields))
+            raise UnknownNameError("setting of a recipe", name, (*known, *LossWeights._fields))
     return replace(recipe, weights=weights, **changes)
 
 

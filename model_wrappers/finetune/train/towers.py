@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ....metrics.common.errors import ModelError
 from ...engine.protocol import DualEncoder, ModelInfo
 from ...loading.torch_models import unit
-from ..data.batches import Batch, Tokens, split
+from ..data.batches import Tokens, TrainingBatch, split
 
 # CLIP's upper bound of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
@@ -97,7 +97,7 @@ class Towers(nn.Module):
             norm.train(mode and self._trains_norms)
         return self
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """Unit embeddings and masks by the names of `losses.Embeddings`, and the ``scale``."""
         for norm, momentum in self._norms:
             norm.momentum = momentum if torch.is_grad_enabled() else 0.0
@@ -150,7 +150,7 @@ def restarted(encoder: Trainable, seed: int) -> Trainable:
     return encoder.holding(module.to(device, torch.float32).eval(), encoder.info)
 
 
-def freeze_unused(towers: Towers, batch: Batch) -> int:
+def freeze_unused(towers: Towers, batch: TrainingBatch) -> int:
     """Freeze the parameters on which no embedding depends, such as heads for other tasks; returns their number.
 
     Otherwise several processes would wait for their gradients, and weight decay would shrink them.

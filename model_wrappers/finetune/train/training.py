@@ -35,11 +35,11 @@ from .recipes import Recipe, get_recipe
 from .towers import restarted, trainable
 from .validation import Evaluation
 
-__all__ = ["Evaluation", "Outcome", "TrainingConfig", "finetune"]
+__all__ = ["Evaluation", "TrainingConfig", "TrainingOutcome", "finetune"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """The result of a run.
 
     Attributes:
@@ -67,7 +67,7 @@ def finetune(
     settings: Mapping[str, str] | None = None,
     progress: bool = True,
     **source: Any,
-) -> Outcome:
+) -> TrainingOutcome:
     """Fine-tune a dual encoder and save it as a folder of the same family, with a model card.
 
     Processes started by ``torchrun`` or ``accelerate launch`` share each batch. The same call again resumes from the
@@ -129,7 +129,7 @@ def finetune(
     if results and processes.is_main and before.is_dir():
         comparison = compare(folder / "predictions", before)
         comparison.write(folder)
-    return Outcome(out, history, results, comparison)
+    return TrainingOutcome(out, history, results, comparison)
 
 
 def _read(

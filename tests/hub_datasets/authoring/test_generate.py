@@ -16,7 +16,7 @@ from support import command, finish
 
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.generate.asking import Asker, Question
+from vl_assay.hub_datasets.authoring.generate.asking import Asker, ModelRequest
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
 from vl_assay.hub_datasets.authoring.generate.language_models import open_model
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
@@ -277,7 +277,7 @@ def asker_of(tmp_path, *outcomes, delay=0, **options):
 
 
 def question(number=0):
-    return Question([{"role": "user", "content": str(number)}], 0.0, 5)
+    return ModelRequest([{"role": "user", "content": str(number)}], 0.0, 5)
 
 
 def ask_at_once(asker, numbers):

@@ -15,7 +15,13 @@ from vl_assay.hub_datasets.authoring.pipeline.detection import STAGES
 from vl_assay.hub_datasets.authoring.pipeline.new_benchmark import new_benchmark, stages_of
 from vl_assay.hub_datasets.authoring.pipeline.settings import Settings
 from vl_assay.hub_datasets.authoring.pipeline.stages import Waiting
-from vl_assay.hub_datasets.authoring.review.construction import Group, Picture, Proposal, check_group, is_kept
+from vl_assay.hub_datasets.authoring.review.construction import (
+    Group,
+    SpottedProposal,
+    SpottingImage,
+    check_group,
+    is_kept,
+)
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.hub_datasets.authoring.text.phrases import differing_parts, noun_phrases
 from vl_assay.hub_datasets.core.examples import load_examples
@@ -194,7 +200,7 @@ def test_groups_of_relations_differ_in_one_part_and_no_group_repeats_itself():
 
 def test_items_and_answers_of_another_page_are_refused(tmp_path, scenes):
     items = tmp_path / "items.jsonl"
-    write_rows([Picture("0", "0.png"), Picture("1", "1.png")], items)
+    write_rows([SpottingImage("0", "0.png"), SpottingImage("1", "1.png")], items)
     desk = open_review(items, page="spot", images=scenes.folder)
     for lines, message in (("", "write an object or a relation"), ("a\n" * 10, "up to 2,000 characters in 9 lines")):
         with pytest.raises(DataError, match=message):
@@ -203,7 +209,7 @@ def test_items_and_answers_of_another_page_are_refused(tmp_path, scenes):
         open_review(items, page="spots")
     with pytest.raises(DataError, match="has None in 'text'; expected a str"):
         open_review(items, page="rate", images=scenes.folder)
-    write_rows([Proposal("0", "0.png", "a cup", "thing")], items)
+    write_rows([SpottedProposal("0", "0.png", "a cup", "thing")], items)
     with pytest.raises(UnknownNameError, match="thing"):
         open_review(items, page="rate", images=scenes.folder)
 

@@ -8,11 +8,14 @@ import pytest
 from review_support import TOKEN, candidate, draw_image, served, wait_for, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.tables import write_rows
-from vl_assay.hub_datasets.authoring.review.construction import Group, Picture, Proposal
+from vl_assay.hub_datasets.authoring.review.construction import Group, SpottedProposal, SpottingImage
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal
 from vl_assay.hub_datasets.authoring.review.review import open_review
 
-PROPOSALS = [Proposal("0", "0.png", "a red ball", "object", "ana"), Proposal("1", "1.png", "a blue ball", "object")]
+PROPOSALS = [
+    SpottedProposal("0", "0.png", "a red ball", "object", "ana"),
+    SpottedProposal("1", "1.png", "a blue ball", "object"),
+]
 
 
 def shown(page):
@@ -214,7 +217,7 @@ def test_the_steps_of_a_detection_benchmark_are_decided_by_keyboard(new_page, tm
     for number in range(3):
         draw_image(tmp_path / f"{number}.png", number, (160, 100))
     items = tmp_path / "items.jsonl"
-    write_rows([Picture(str(n), f"{n}.png") for n in range(2)], items)
+    write_rows([SpottingImage(str(n), f"{n}.png") for n in range(2)], items)
     with served(items, new_page, page="spot") as (desk, visit):
         page = visit("ana")
         wait_for(page, "What is surprising")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from toy_scenes_checker import ADJECTIVES, LEXICON, MEANINGS, things_of, understand, word_applies
 
 from vl_assay.hub_datasets.toy_scenes import language, world
-from vl_assay.hub_datasets.toy_scenes.language import Phrase, Statement, parse
+from vl_assay.hub_datasets.toy_scenes.language import NounPhrase, Statement, parse
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode
 
 words = {kind: st.sampled_from(sorted(MEANINGS[kind])) for kind in MEANINGS}
@@ -18,7 +18,7 @@ words = {kind: st.sampled_from(sorted(MEANINGS[kind])) for kind in MEANINGS}
 def statements(draw):
     def phrase():
         adjectives = [draw(st.none() | words[kind]) for kind in ADJECTIVES]
-        return Phrase(tuple(word for word in adjectives if word), draw(words["shape"]))
+        return NounPhrase(tuple(word for word in adjectives if word), draw(words["shape"]))
 
     phrases = tuple(phrase() for _ in range(draw(st.integers(2, 4))))
     return Statement(phrases, draw(st.none() | words["relation"]))

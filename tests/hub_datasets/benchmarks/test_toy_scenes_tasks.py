@@ -10,7 +10,7 @@ from vl_assay.hub_datasets.toy_scenes.episodes import Episode
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.retrieval import POOL, retrieval_rows
 from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
-from vl_assay.hub_datasets.toy_scenes.world import Plan, Scene, Thing
+from vl_assay.hub_datasets.toy_scenes.world import Scene, ScenePlan, Thing
 
 # In the world of seed 16 one scene of the first pool of test can be told from another one by no caption.
 POOLS = [(0, "test", 0), (0, "validation", 0), (0, "train", 0), (0, "train", 1900), (16, "test", 0)]
@@ -61,7 +61,7 @@ RING, STAR = "red ring 23 23", "blue star 64 64"
 )
 def test_scenes_are_told_apart_by_things_and_relations_alone(other, has_row, monkeypatch):
     ours = scene(RING, STAR)
-    plan = Plan("left of", "right of", "colour")
+    plan = ScenePlan("left of", "right of", "colour")
     episodes = [
         Episode(drawn, plan, parse("a ring left of a star"), 0, "test", i) for i, drawn in enumerate([ours, other])
     ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from report_support import declared
 
 from vl_assay.hub_datasets import get_benchmark, report, write_model_card
-from vl_assay.hub_datasets.hub.model_cards import Source, eval_result_entries, eval_results, predictions_path
+from vl_assay.hub_datasets.hub.model_cards import ResultsSource, eval_result_entries, eval_results, predictions_path
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
@@ -146,7 +146,7 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_pat
 
 
 def test_date_revision_and_source_are_in_both_formats_as_the_hub_reads_them(tmp_path):
-    source = Source("someone", "someone/predictions")
+    source = ResultsSource("someone", "someone/predictions")
     result = result_of(hub={"repo": "me/toy_scenes", "revision": COMMIT})
     write_model_card(tmp_path / "README.md", [result], dataset_owner="me", source=source)
     [new] = parsed(tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml")

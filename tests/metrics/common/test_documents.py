@@ -30,7 +30,15 @@ from vl_assay.metrics.common.documents import (
     to_markdown,
     to_page,
 )
-from vl_assay.metrics.common.figures import COLOURS, Bar, Sample, bars_html, colours, histogram_html, legend_html
+from vl_assay.metrics.common.figures import (
+    COLOURS,
+    Bar,
+    HistogramSample,
+    bars_html,
+    colours,
+    histogram_html,
+    legend_html,
+)
 
 NUMBERS = simple_table(
     ["probe", "all", "ties"],
@@ -147,7 +155,7 @@ def test_html_escapes_all_but_code_and_figures():
 
 def test_a_page_with_figures_refers_to_nothing_outside_and_has_no_script():
     # Of -9, 0.1, 0.2 and 0.6 three count in the bin up to 0.5, the first one as it lies beyond the edges.
-    sample = Sample(np.array([-9.0, 0.1, 0.2, 0.6]), COLOURS[0], COLOURS[1])
+    sample = HistogramSample(np.array([-9.0, 0.1, 0.2, 0.6]), COLOURS[0], COLOURS[1])
     histogram = histogram_html("scores of <x>", [sample], np.linspace(0, 1, 3), mirrored=True)
     assert re.findall(r"<title>(.*?)</title>", histogram) == ["0 to 0.5: 3 (75.0%)", "0.5 to 1: 1 (25.0%)"]
     assert '<path d="M0 100 V66.7 h1 V0.0 h1"/>' in histogram

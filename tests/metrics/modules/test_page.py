@@ -11,7 +11,7 @@ import pytest
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec
 from vl_assay.metrics.modules import page
-from vl_assay.metrics.modules.page import Column
+from vl_assay.metrics.modules.page import InputColumn
 from vl_assay.metrics.sugarcrepe_itm import app
 
 
@@ -20,14 +20,14 @@ def recorder(**inputs):
     return {"n": 1, "inputs": inputs}
 
 
-A, B = Column("a"), Column("b")
+A, B = InputColumn("a"), InputColumn("b")
 RECORDING = page.Page(
     app.__file__,
     MetricSpec(recorder, "matching", (ScoreSpec("n"),), ties=None),
     inputs={
         "predictions": [[A, B], [B, A]],
-        "references": {"boxes": Column("boxes", "list"), "first": A},
-        "categories": Column("category", "label"),
+        "references": {"boxes": InputColumn("boxes", "list"), "first": A},
+        "categories": InputColumn("category", "label"),
     },
     example=[["1", "2", "[[1, 2, 3, 4]]", "x"]],
 )
@@ -67,10 +67,10 @@ def test_a_cell_that_cannot_be_read_is_named_by_its_row(row, message):
 
 
 def test_text_that_is_needed_must_be_filled_in():
-    said = Column("said", "text")
+    said = InputColumn("said", "text")
     answers = dataclasses.replace(RECORDING, inputs={"answers": said})
     assert answers.compute([["yes"], ["no"]])["inputs"] == {"answers": ["yes", "no"]}
-    both = dataclasses.replace(RECORDING, inputs={"answers": said, "categories": Column("split", "label")})
+    both = dataclasses.replace(RECORDING, inputs={"answers": said, "categories": InputColumn("split", "label")})
     with pytest.raises(ScoresError, match="row 2 has no said; fill it in"):
         both.compute([["yes", "x"], ["", "x"]])
 

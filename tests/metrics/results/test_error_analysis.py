@@ -16,7 +16,7 @@ from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, TextSimilarityRow
 from vl_assay.metrics.results.errors.analysis import errors
 from vl_assay.metrics.results.errors.cards import cards_html
-from vl_assay.metrics.results.errors.outcomes import ExampleData, Picture
+from vl_assay.metrics.results.errors.outcomes import ExampleData, Thumbnail
 
 QUICK = {"resamples": 100}
 ITM = {"sugarcrepe_itm": {}}
@@ -176,7 +176,7 @@ def test_boxes_on_a_distractor_are_errors_and_are_drawn(detector):
     task = detector.tasks[0]
     assert list(outcomes(detector).values()) == ["right", "wrong", "wrong"]
     np.testing.assert_allclose(task.models[0].margins, [0.6, -0.3, np.nan])
-    pictures = {key: Picture("data:,", 60, 60) for key in ("iqTrue", "iqFalse")}
+    pictures = {key: Thumbnail("data:,", 60, 60) for key in ("iqTrue", "iqFalse")}
     [on_distractor] = cards_html(task, [1], pictures)
     assert re.findall(r'<rect class="(\w+)" x="([\d.]+)"', on_distractor) == [
         ("true", "0.0"), ("right", "0.0"), ("wrong", "50.0"),
@@ -276,7 +276,7 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     from vl_assay.metrics.results.errors import page as page_module
 
     def thumbnails(keys):
-        return {key: Picture("data:image/jpeg;base64," + "A" * 1000, 40, 30) for key in keys}
+        return {key: Thumbnail("data:image/jpeg;base64," + "A" * 1000, 40, 30) for key in keys}
 
     path = predictions(tmp_path / "a.parquet", matching([[0, 1]] * 6), ITM)  # three images
     data = ExampleData(thumbnails=thumbnails)

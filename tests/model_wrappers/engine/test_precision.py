@@ -10,7 +10,7 @@ from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.results.tables import to_markdown
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.engine.plan import Pairs
-from vl_assay.model_wrappers.engine.precision import Embeddings, decide, dots
+from vl_assay.model_wrappers.engine.precision import EmbeddingLookups, decide, dots
 
 
 def embeddings(rng, count):
@@ -57,8 +57,8 @@ def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
         return texts[numbers]
 
     rough, true = dots(rough_images[anchor], rough_texts[text]), dots(images[anchor], texts[text])
-    mixed = Embeddings(rough_images.__getitem__, rough_texts.__getitem__)
-    found = decide(pairs, rough, mixed, Embeddings(see, read_precisely))
+    mixed = EmbeddingLookups(rough_images.__getitem__, rough_texts.__getitem__)
+    found = decide(pairs, rough, mixed, EmbeddingLookups(see, read_precisely))
     assert signs(pairs, rough) != signs(pairs, true)
     assert signs(pairs, found.scores) == signs(pairs, true)
     assert sum(read) < 0.35 * len(texts)
@@ -82,7 +82,7 @@ def test_examples_whose_captions_are_far_apart_may_be_off_by_more_than_those_tha
     pairs = Pairs([str(number) for number in text], anchor, text, np.tile([1, 2], (3000, 1)), [])
     rough, true = dots(rough_images[anchor], rough_flat), dots(images[anchor], flat)
     mixed, precise = (
-        Embeddings(one.__getitem__, two.__getitem__) for one, two in ((rough_images, rough_flat), (images, flat))
+        EmbeddingLookups(one.__getitem__, two.__getitem__) for one, two in ((rough_images, rough_flat), (images, flat))
     )
     assert signs(pairs, rough) != signs(pairs, true)
     assert signs(pairs, decide(pairs, rough, mixed, precise).scores) == signs(pairs, true)

@@ -14,8 +14,8 @@ from support import Recorder, all_scores, run_quietly
 
 from vl_assay.metrics.common.errors import ModelError, StorageError
 from vl_assay.model_wrappers.engine.store import (
-    Rows,
     Store,
+    StoredRows,
     cached_folder,
     cached_models,
     clear_cache,
@@ -38,7 +38,7 @@ def row_of(number, width=2):
 def ask(numbers, model=MODEL, messages=None):
     """Return the positions of those of the numbered items that are missing, after which they are stored."""
     store = Store(cached_folder(model), (messages if messages is not None else []).append)
-    keys, rows = [item_key(str(number)) for number in numbers], Rows(len(numbers))
+    keys, rows = [item_key(str(number)) for number in numbers], StoredRows(len(numbers))
     store.read("images", keys, rows)
     missing = rows.missing
     new = np.stack([row_of(numbers[i]) for i in missing]) if len(missing) else np.empty((0, 2), np.float32)
@@ -59,7 +59,7 @@ def test_ragged_rows_come_back_with_their_lengths_and_kinds_apart():
     store, keys = Store(cached_folder(MODEL)), [item_key("image", str(number)) for number in range(4)]
     given = [np.arange(length, dtype=np.float64) for length in (6, 0, 12, 6)]
     store.add("boxes", keys, given)
-    rows, others = Rows(4, ragged=True), Rows(4, ragged=True)
+    rows, others = StoredRows(4, ragged=True), StoredRows(4, ragged=True)
     store.read("boxes", keys, rows)
     store.read("float64-boxes", keys, others)
     assert all((ours == theirs).all() for ours, theirs in zip(rows.filled(), given, strict=True))
@@ -137,7 +137,7 @@ def test_clearing_says_how_much_it_freed():
 
 
 def test_rows_of_another_width_are_an_error():
-    rows = Rows(2)
+    rows = StoredRows(2)
     rows.put(np.array([0]), np.zeros((1, 3)))
     with pytest.raises(ModelError, match="holds rows of width 3 and the model gives 2; clear it"):
         rows.put(np.array([1]), np.zeros((1, 2)))

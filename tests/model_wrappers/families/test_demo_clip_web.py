@@ -15,10 +15,10 @@ from vl_assay.hub_datasets.toy_scenes.language import MEANING, SYNONYMS, parse
 from vl_assay.metrics.records.results import read_results
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.demo_clip_web.captions import in_common_words, web_captions, with_synonym_of_difference
-from vl_assay.model_wrappers.demo_clip_web.train import Recipe, grouped_loss, train
+from vl_assay.model_wrappers.demo_clip_web.train import DemoClipWebRecipe, grouped_loss, train
 
 CARD = Path(__file__).parents[3] / "model_wrappers" / "demo_clip_web" / "README.md"
-TINY = Recipe(steps=3, scenes=20, batch_size=8, group=4, warmup=1, seed=5)
+TINY = DemoClipWebRecipe(steps=3, scenes=20, batch_size=8, group=4, warmup=1, seed=5)
 
 
 def test_captions_are_true_in_the_order_of_the_scene_and_seldom_in_rare_words():

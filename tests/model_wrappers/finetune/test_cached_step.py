@@ -6,10 +6,10 @@ from torch import nn
 from torch.nn import functional
 
 from vl_assay.model_wrappers.finetune.train.cached_step import cached_backward
-from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train.losses import BatchEmbeddings, LossWeights, total
 
 KINDS = ("images", "captions", "negatives", "positives")
-EVERY = Weights(contrastive=1, negclip=0.5, hard_negative=0.75, hard_positive=0.25)
+EVERY = LossWeights(contrastive=1, negclip=0.5, hard_negative=0.75, hard_positive=0.25)
 
 
 class Towers(nn.Module):
@@ -53,7 +53,7 @@ def by_rows(inputs, *sizes):
 
 def loss(outputs, weights=EVERY):
     scale = outputs.pop("scale")
-    return total(Embeddings(**outputs), scale, weights)[0]
+    return total(BatchEmbeddings(**outputs), scale, weights)[0]
 
 
 def plain_backward(encode, chunks, loss):
@@ -94,7 +94,7 @@ def test_a_frozen_tower_and_embeddings_outside_the_loss_have_no_gradient():
     towers.log_scale.requires_grad_(False)
 
     def only_pairs(outputs):
-        return loss({name: outputs[name] for name in ("images", "captions", "scale")}, Weights())
+        return loss({name: outputs[name] for name in ("images", "captions", "scale")}, LossWeights())
 
     _, gradients, _ = step(cached_backward, towers, chunks, loss=only_pairs)
     _, expected, _ = step(plain_backward, towers, chunks, loss=only_pairs)

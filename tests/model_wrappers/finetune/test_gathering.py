@@ -14,10 +14,10 @@ from torch import multiprocessing
 
 from vl_assay.model_wrappers.finetune.train.cached_step import cached_backward
 from vl_assay.model_wrappers.finetune.train.gathering import average_gradients, gather_embeddings
-from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train.losses import BatchEmbeddings, LossWeights, total
 
 PARTS = [(5, 4), (0, 9), (2, 6, 1)]
-WEIGHTS = {"clip": Weights(), "every": EVERY}
+WEIGHTS = {"clip": LossWeights(), "every": EVERY}
 CASES = [(parts, name, is_cached) for parts in PARTS for name in WEIGHTS for is_cached in (False, True)]
 
 
@@ -26,7 +26,7 @@ def gathered_loss(name, counts):
 
     def loss(outputs):
         scale = outputs.pop("scale")
-        return total(gather_embeddings(Embeddings(**outputs), counts), scale, WEIGHTS[name])[0]
+        return total(gather_embeddings(BatchEmbeddings(**outputs), counts), scale, WEIGHTS[name])[0]
 
     return loss
 

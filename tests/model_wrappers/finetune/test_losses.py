@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.model_wrappers.finetune.train import losses
-from vl_assay.model_wrappers.finetune.train.losses import Embeddings, Weights, total
+from vl_assay.model_wrappers.finetune.train.losses import BatchEmbeddings, LossWeights, total
 
-EVERY = Weights(contrastive=0.7, negclip=1.3, hard_negative=0.5, hard_positive=-0.25)
+EVERY = LossWeights(contrastive=0.7, negclip=1.3, hard_negative=0.5, hard_positive=-0.25)
 EXACT = {"rtol": 1e-11, "atol": 1e-11}
 
 
@@ -21,7 +21,7 @@ def make_batch(seed, n, d=3, has_negative=None, has_positive=None):
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(4, n, d, generator=generator, dtype=torch.float64)
     tensors = [functional.normalize(part, dim=1).requires_grad_() for part in rows]
-    return Embeddings(*tensors, *(None if m is None else torch.tensor(m) for m in (has_negative, has_positive)))
+    return BatchEmbeddings(*tensors, *(None if m is None else torch.tensor(m) for m in (has_negative, has_positive)))
 
 
 @st.composite
@@ -31,7 +31,7 @@ def batches(draw):
     return make_batch(draw(st.integers(0, 2**20)), n, draw(st.integers(2, 4)), *masks)
 
 
-weights_of_all = st.tuples(*[st.floats(-2, 2)] * 4).map(lambda w: Weights(*w)).filter(any)
+weights_of_all = st.tuples(*[st.floats(-2, 2)] * 4).map(lambda w: LossWeights(*w)).filter(any)
 scales = st.floats(0, 20)
 
 
@@ -98,13 +98,13 @@ def test_values_by_arithmetic():
     images = captions = axes[:2]
     # Own caption e, the other 1: -log(e / (e + 1)) = log(1 + 1/e), both ways.
     alone = math.log(1 + math.exp(-1))
-    assert losses.contrastive(Embeddings(images, captions), 1.0).item() == pytest.approx(alone)
+    assert losses.contrastive(BatchEmbeddings(images, captions), 1.0).item() == pytest.approx(alone)
     # Two further captions at right angles to all: image -> caption log(1 + 3/e); caption -> image as before.
     negatives = axes[[2, 2]]
     expected = (math.log(1 + 3 * math.exp(-1)) + alone) / 2
-    assert losses.negclip(Embeddings(images, captions, negatives), 1.0).item() == pytest.approx(expected)
+    assert losses.negclip(BatchEmbeddings(images, captions, negatives), 1.0).item() == pytest.approx(expected)
     # Own caption 1, own negative 0, scale 2: log(1 + exp(-2)); the other image has none.
-    batch = Embeddings(images, captions, negatives, positives=negatives, has_negative=torch.tensor([True, False]))
+    batch = BatchEmbeddings(images, captions, negatives, positives=negatives, has_negative=torch.tensor([True, False]))
     assert losses.hard_negative(batch, 2.0).item() == pytest.approx(math.log(1 + math.exp(-2)))
     # Positives at right angles to all: each of two is as likely, for images and for captions.
     assert losses.hard_positive(batch, 9.0).item() == pytest.approx(math.log(2))
@@ -113,7 +113,7 @@ def test_values_by_arithmetic():
 @pytest.mark.parametrize("name", ["hard_negative", "hard_positive"])
 def test_where_no_example_has_one_the_loss_is_zero_with_a_graph(name):
     batch = make_batch(3, 4, has_negative=[False] * 4, has_positive=[False] * 4)
-    value, parts = total(batch, 5.0, Weights(contrastive=0)._replace(**{name: 1.0}))
+    value, parts = total(batch, 5.0, LossWeights(contrastive=0)._replace(**{name: 1.0}))
     assert parts == {name: 0.0}
     value.backward()
     others = batch.negatives if name == "hard_negative" else batch.positives
@@ -127,7 +127,9 @@ def test_a_nan_is_not_hidden(kind, seed, row, column):
     broken = getattr(batch, kind).detach().clone()
     broken[row, column] = math.nan
     value, parts = total(batch._replace(**{kind: broken}), 10.0, EVERY)
-    sees = {"negatives": {"negclip", "hard_negative"}, "positives": {"hard_positive"}}.get(kind, set(Weights._fields))
+    sees = {"negatives": {"negclip", "hard_negative"}, "positives": {"hard_positive"}}.get(
+        kind, set(LossWeights._fields)
+    )
     assert math.isnan(value.item())
     assert {name for name, part in parts.items() if math.isnan(part)} == sees
 
@@ -149,21 +151,21 @@ def test_far_apart_scores_overflow_nothing():
     images = torch.eye(2).requires_grad_()
     right, wrong = torch.eye(2), -torch.eye(2)
     for captions, negatives, expected in ((right, wrong, 0.0), (wrong, right, 2000.0)):
-        value = losses.hard_negative(Embeddings(images, captions, negatives), 1000.0)
+        value = losses.hard_negative(BatchEmbeddings(images, captions, negatives), 1000.0)
         assert value.item() == expected
         assert torch.autograd.grad(value, images)[0].isfinite().all()
 
 
 def test_logits_keep_their_digits_under_autocast_and_in_half_precision():
     batch = make_batch(6, 5, d=16)
-    single = Embeddings(*(tensor.detach().float() for tensor in batch[:4]))
+    single = BatchEmbeddings(*(tensor.detach().float() for tensor in batch[:4]))
     exact, _ = total(single, 100.0, EVERY)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rounded, _ = total(single, 100.0, EVERY)
     assert rounded.dtype == torch.float32
     assert rounded.item() == exact.item()
-    half = Embeddings(*(tensor.bfloat16() for tensor in single[:4]))
-    widened = Embeddings(*(tensor.float() for tensor in half[:4]))
+    half = BatchEmbeddings(*(tensor.bfloat16() for tensor in single[:4]))
+    widened = BatchEmbeddings(*(tensor.float() for tensor in half[:4]))
     assert total(half, 100.0, EVERY)[0].item() == total(widened, 100.0, EVERY)[0].item()
 
 
@@ -180,6 +182,6 @@ def test_what_does_not_fit_is_refused_with_the_cure():
         with pytest.raises(ScoresError, match=message):
             total(batch._replace(**changes), 1.0)
     with pytest.raises(ScoresError, match="negclip has a weight, but the batch has no negatives; add them"):
-        total(batch._replace(negatives=None), 1.0, Weights(negclip=1))
+        total(batch._replace(negatives=None), 1.0, LossWeights(negclip=1))
     with pytest.raises(ScoresError, match="all weights are 0"):
-        total(batch, 1.0, Weights(contrastive=0))
+        total(batch, 1.0, LossWeights(contrastive=0))

@@ -10,7 +10,7 @@ from finetune_support import furthest, make_training_set, same_bits, short, trai
 from vl_assay.metrics.common.errors import UnknownNameError, VLAssayError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import BatchLoader, draw_epoch
-from vl_assay.model_wrappers.finetune.train.losses import Weights
+from vl_assay.model_wrappers.finetune.train.losses import LossWeights
 from vl_assay.model_wrappers.finetune.train.model_card import model_card
 from vl_assay.model_wrappers.finetune.train.recipes import RECIPES, adapt, get_recipe
 from vl_assay.model_wrappers.finetune.train.towers import Towers, restarted, trainable
@@ -53,7 +53,7 @@ def test_a_recipe_takes_other_values():
     texts = {"epochs": "1", "hard_negative": "0.25", "negatives": "scene:swap, swap", "betas": "0.9,0.999"}
     texts |= {"max_gradient_norm": "none", "needs_negative": "true"}
     recipe = adapt(get_recipe("hp+hn"), texts)
-    assert recipe.weights == Weights(1, 0, 0.25, 1)
+    assert recipe.weights == LossWeights(1, 0, 0.25, 1)
     assert (recipe.epochs, recipe.negatives, recipe.betas) == (1, ("scene:swap", "swap"), (0.9, 0.999))
     assert (recipe.max_gradient_norm, recipe.needs_negative) == (None, True)
 

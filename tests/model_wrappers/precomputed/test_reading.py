@@ -13,7 +13,7 @@ from vl_assay.hub_datasets.core.examples import Example, Phrase
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.precomputed.matching import boxes_of, choices, scores_of
-from vl_assay.model_wrappers.precomputed.records import Record, read_records
+from vl_assay.model_wrappers.precomputed.records import AnswerRecord, read_records
 from vl_assay.model_wrappers.serving.replies import chosen_captions, yes_or_no
 
 
@@ -74,7 +74,7 @@ def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"text{ending}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with contextlib.suppress(ModelError):
-        assert all(isinstance(record, Record) for record in read_records(path))
+        assert all(isinstance(record, AnswerRecord) for record in read_records(path))
 
 
 TEXTS = ("red cat", "blue cat", "cat")

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from reproduce_support import CATEGORIES, matching, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets.published.inventory import paper_names, read_inventory
-from vl_assay.hub_datasets.published.tables import Column
+from vl_assay.hub_datasets.published.tables import PublishedColumn
 from vl_assay.hub_datasets.sources.network import without_network
 from vl_assay.metrics.common.errors import DataError, PredictionsError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
@@ -175,7 +175,7 @@ def test_accuracies_are_correlated_over_the_models_that_have_both(tmp_path):
         rows = [matching("coco_order", [float(n < right), 0.5, 0.5, 0.5, 0.5], str(n)) for n in range(4)]
         write(tmp_path / f"{right}-order.parquet", rows, "aro/coco_order", name=f"m{right}")
     sugarcrepe_predictions(tmp_path / "alone.parquet", name="alone")
-    axis = Column("COCO-PRC", "aro/coco_order", "aro_itm", ("accuracy",), "micro")
+    axis = PublishedColumn("COCO-PRC", "aro/coco_order", "aro_itm", ("accuracy",), "micro")
     table, figure = analyses.imagenet_correlation(AnalysisInput(scan_predictions(tmp_path)), axis)
     values = {name: row[:2] for name, row in lines(table).items()}
     assert (values["SWAP Object"], values["ADD Attribute"]) == (["0.78", "-1.00"], ["0.75", "1.00"])
