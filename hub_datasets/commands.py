@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,14 +33,18 @@ def build(
     benchmark: Annotated[str | None, typer.Argument(help="Its name, or name/config for one configuration.")] = None,
     *,
     out: Annotated[
-        Path, typer.Option(help="Folder of the dataset repository, replaced as a whole; with --all of all of them.")
-    ],
+        Path | None,
+        typer.Option(help="Folder of the dataset repository, replaced as a whole; with --all of all of them."),
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Build every benchmark whose sources are there.")] = False,
     data_dir: DataDir = None,
     allow_missing: AllowMissing = False,
     no_images: NoImages = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare the numbers of rows and images with the card; 1 if they differ.")
+        bool,
+        typer.Option(
+            "--check", help="Compare the numbers of rows and images with the card; 1 if they differ. Needs no --out."
+        ),
     ] = False,
     option: Options = None,
 ) -> None:
@@ -55,27 +60,31 @@ def build(
     """
     from .core.benchmarks import split_reference
     from .core.build import build as build_dataset
+    from .core.repository import compare_with_card
 
     if (benchmark is None) != all_:
         given = "both a benchmark and" if all_ else "neither a benchmark nor"
         raise VLAssayError(f"{given} --all came; name one benchmark, or give --all for every one")
+    if out is None and (all_ or not check):
+        raise VLAssayError("--out is missing; name the folder to write, or give --check to compare counts alone")
     options = parse_options(option, allow_missing=allow_missing)
     if no_images:
         options["with_images"] = False
     if benchmark is None:
-        _build_all(out, data_dir, options)
+        _build_all(Path(str(out)), data_dir, options)
         return
     name, config = split_reference(benchmark)
     configs = None if config is None else [config]
-    build_dataset(name, out, configs=configs, data_dir=data_dir, options=options)
-    _print_build(out)
+    with TemporaryDirectory() as temporary:
+        folder = out or Path(temporary) / name
+        build_dataset(name, folder, configs=configs, data_dir=data_dir, options=options)
+        if out is not None:
+            _print_build(out)
+        wrong, unknown = compare_with_card(folder) if check else ([], [])
     if check:
-        from .core.repository import compare_with_card
-
-        wrong, unknown = compare_with_card(out)
         typer.echo("\n".join([*wrong, *unknown]) or "all numbers are those of the card")
-        if wrong:
-            raise typer.Exit(1)
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _build_all(out: Path, data_dir: Path | None, options: dict[str, Any]) -> None:

@@ -312,6 +312,7 @@ def test_options_in_the_cards_exist(name):
         ("install nonsense", "error: unknown metric or benchmark 'nonsense'"),
         ("list datasets", "error: unknown thing to list 'datasets'; known: benchmarks, metrics, models"),
         ("list --data-dir nowhere", "error: the data folder nowhere is not a folder"),
+        ("build toy_scenes", "error: --out is missing; name the folder to write, or give --check"),
         ("build --out x", "error: neither a benchmark nor --all came"),
         ("build cola --all --out x", "error: both a benchmark and --all came"),
         ("build --all --out x -o sead=1", "error: unknown option 'sead'; known: "),

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..common.documents import Fold, HtmlFigure, Part
-from ..common.figures import ScoreBar as PageBar
-from ..common.figures import bars_html, colours, dark, legend_html
+from ..common.figures import Bar, bars_html, colours, dark, legend_html
 from ..common.formatting import MISSING, words
 from ..records.results import Result
 from .scores import CATEGORIES, MOST_CATEGORIES, ScoreRow, by_result, task_of
@@ -159,13 +158,13 @@ def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
     return parts
 
 
-def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> PageBar:
+def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> Bar:
     value, low, high, facts, _ = series.bars[name]
     unit, digits = (" %", ".1f") if panel.is_percent else ("", ".4g")
     text = MISSING if value != value else f"{value:{digits}}{unit}"
     model = f"{series.model} ({series.variant})" if series.variant else series.model
     bounds = f" [{low:{digits}} – {high:{digits}}]" if low < high else ""
-    return PageBar(colour, value, low, high, text, f"{model}, {name}: {text}{bounds}{facts}")
+    return Bar(colour, value, low, high, text, f"{model}, {name}: {text}{bounds}{facts}")
 
 
 def _score_panel(group: Sequence[Sequence[ScoreRow]]) -> Panel:

@@ -181,10 +181,11 @@ def test_a_file_that_was_edited_or_is_lacking_is_told_of_and_no_script_in_the_fo
 
 def test_a_build_is_compared_with_its_card(coco, tmp_path):
     folder = coco(categories=("swap_obj",))
-    unlike = ("build", "sugarcrepe/swap_obj", "--out", tmp_path / "out", "--data-dir", folder, "-o", "verify=false")
-    result = invoke(*unlike, "--check")
+    command = ("build", "sugarcrepe/swap_obj", "--check", "--data-dir", folder, "-o", "verify=false")
+    result = invoke(*command, folder=tmp_path)
     assert result.exit_code == 1
     assert "swap_obj, test: 24 rows, but the card says 245" in result.output
+    assert list(tmp_path.iterdir()) == [folder]  # without --out nothing is kept
     assert compare_with_card(shipped_build("toy_scenes")) == ([], [])
 
 
