@@ -77,7 +77,7 @@ def _note(results: Sequence[Result]) -> str:
     sentences.append("Blind: the best of the scorers that see only the captions.")
     levels = {result.blind.get("kind") for result in results if result.blind}
     if levels - {"probe", "exact"}:
-        sentences.append("≥: only rules of length and form were tried; `vl-assay audit` trains probes.")
+        sentences.append("≥: no probes were trained, which `vl-assay audit` does.")
     sentences += list(dict.fromkeys(note for result in results for note in result.notes))[:_NAMED]
     if len(results) > _MOST_ROWS:
         sentences.append(f"{len(results) - _MOST_ROWS} more rows are in report.md.")

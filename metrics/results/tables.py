@@ -114,7 +114,7 @@ def _sentences(result: Result, rows: Sequence[ScoreRow]) -> Iterator[str]:
         which = f", of scorers that with the best {words(result.main_score)}" if several else ""
         yield f"Blind: the best score of a rule, probe or model that sees only the text{which}."
         if result.blind.get("kind") not in ("probe", "exact"):
-            yield "≥: only rules of length and form were tried; `vl-assay audit` trains probes."
+            yield "≥: no probes were trained, which `vl-assay audit` does."
     yield _macro_sentence(result)
     deviations = {score: result.scores.get(f"{score}_subsample_std") for score in result.table_scores}
     if known := [f"{words(score)} ± {percent(value)}" for score, value in deviations.items() if value is not None]:

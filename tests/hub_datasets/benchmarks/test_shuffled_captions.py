@@ -211,13 +211,13 @@ def test_text_alone_needs_no_data_dir_and_no_images(either, name, tmp_path, monk
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('[{"image": "a.jpg"}]', "entry 0: caption is None"),
-        ('[{"image": "../a.jpg", "caption": ["a"]}]', "entry 0: .*does not lead to a file"),
-        ('[{"image": "a.jpg", "caption": "a dog"}]', "entry 0: caption is 'a dog'"),
-        ('[{"image": "a.jpg", "caption": []}]', "entry 0: caption is an empty list"),
+        ('[{"image": "a.jpg"}]', "row 0: caption is None"),
+        ('[{"image": "../a.jpg", "caption": ["a"]}]', "row 0: .*does not lead to a file"),
+        ('[{"image": "a.jpg", "caption": "a dog"}]', "row 0: caption is 'a dog'"),
+        ('[{"image": "a.jpg", "caption": []}]', "row 0: caption is an empty list"),
         (
             '[{"image": "x/a.jpg", "caption": ["a"]}, {"image": "y/a.jpg", "caption": ["b"]}]',
-            "entry 1: image 'y/a.jpg' occurs twice",
+            "row 1: image 'y/a.jpg' occurs twice",
         ),
     ],
 )

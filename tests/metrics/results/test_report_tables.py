@@ -140,9 +140,9 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     found = report(path, **QUICK)
     text = markdown(found, tmp_path / "report")
     assert "|  | accuracy | interval | blind | ties | n |" in text
-    assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| 72\.0 % \|", text)
+    assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| ≥ 72\.0 % \|", text)
     assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
-    assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| 61\.0 % \|", text)
+    assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| ≥ 61\.0 % \|", text)
     assert "blind 61.0 %" in repr(found)
     page = (tmp_path / "report" / "profile.html").read_text()
     drawn = dict(
@@ -177,8 +177,8 @@ def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, ca
     assert chosen["augmented_accuracy"] == 0.5
     assert chosen["brittleness"] == 0.25
     assert frame[frame["model"] == "text model"]["blind"].isna().all()
-    assert "sees only the text, of rules that with the best augmented accuracy." in found.to_markdown()
-    assert re.search(r"│ +blind 75\.0 │ +blind 50\.0 │", printed(found, capsys, monkeypatch))
+    assert "sees only the text, of scorers that with the best augmented accuracy." in found.to_markdown()
+    assert re.search(r"│ +blind ≥ 75\.0 │ +blind ≥ 50\.0 │", printed(found, capsys, monkeypatch))
 
 
 def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path, capsys, monkeypatch):
