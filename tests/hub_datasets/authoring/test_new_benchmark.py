@@ -36,7 +36,6 @@ def toy(work, **changes):
     return Settings(**{"name": "toy_rules", "source": "toy_scenes/itm", "work": work, **options, **changes})
 
 
-@pytest.mark.slow
 def test_the_readmes_command_builds_a_benchmark(tmp_path):
     readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     [command] = re.findall(r"^vl-assay (new-benchmark .*)$", readme, re.MULTILINE)
