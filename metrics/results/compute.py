@@ -19,7 +19,6 @@ from ..estimation.aggregate import RESAMPLES, aggregate, option_names
 from ..estimation.bootstrap import FEW_CLUSTERS, effective_clusters
 from ..estimation.bootstrap import check_options as check_resampling
 from ..estimation.checks import component_codes
-from ..estimation.differences import averaged, pooled
 from ..estimation.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
@@ -178,37 +177,6 @@ def examples_of(
     # Tags divide the examples once more: a macro average over both would count each example twice.
     tagged = dict.fromkeys(sorted(tags & examples.categories.keys()), "tags")
     return replace(examples, rare={**tagged, **examples.rare})
-
-
-def pooled_examples(
-    versions: Sequence[Sequence[Sequence[Row]]],
-    clusters: NDArray[np.intp],
-    metric: str,
-    settings: Sequence[Mapping[str, Any]],
-    ties: str | None,
-) -> Examples:
-    """Pool the examples of one model over versions of the data, after averaging its runs on each.
-
-    Args:
-        versions: for each version the rows of each run.
-        clusters: one for each row of all versions, so that examples of one image are one cluster across versions.
-        metric, ties: see `examples_of`.
-        settings: the metric's settings, for each version.
-    """
-    averages, indices, start = [], [], 0
-    left_out: dict[int, str] = {}
-    for runs, of_version in zip(versions, settings, strict=True):
-        labels = clusters[start : start + len(runs[0])].tolist()
-        of_runs = [examples_of(run, metric, of_version, ties=ties, clusters=labels) for run in runs]
-        examples = of_runs[0] if len(of_runs) == 1 else averaged(of_runs)
-        averages.append(examples)
-        indices.append(start + examples.rows)
-        left_out |= {start + row: reason for row, reason in examples.left_out.items()}
-        start += len(runs[0])
-    if len(averages) == 1:
-        return averages[0]
-    rows = np.concatenate(indices)
-    return replace(pooled(averages, clusters[rows], rows), left_out=left_out)
 
 
 def scored_rows(rows: Sequence[Row]) -> list[Row]:

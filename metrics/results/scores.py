@@ -16,8 +16,6 @@ from ..records.results import Result
 
 ALL, MICRO, MACRO = "all", "micro average", "macro average"
 CATEGORIES = "per_category"
-# Terminals and plots show tables by category for at most so many categories.
-MOST_CATEGORIES = 6
 # How a tie counts, by policy and direction of the score.
 _TIES = {
     ("wrong", True): "A tie counts as wrong",
