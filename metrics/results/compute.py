@@ -101,7 +101,7 @@ def compute(
         file = {"file": path.name, "sha256": file_hash(path)}
         for task in (whole, *parts(whole)):
             if rows := scored_rows(task.rows):
-                results += [_compute_metric(task, rows, file, *metric, options) for metric in metrics(task).items()]
+                results += [result for result, _ in evaluate(task, rows, metrics(task), options, file)]
     if unscored and not results:
         raise PredictionsError(unscored[0])
     return results
@@ -225,49 +225,58 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> _Inputs
     return columns, {"categories": categories, "clusters": cluster_numbers(rows), "sets": sets, **labels}
 
 
-def _compute_metric(
+def evaluate(
     predictions: Predictions,
     rows: Sequence[Row],
-    file: dict[str, str],
-    metric: str,
-    settings: Mapping[str, Any],
+    metrics: Metrics,
     options: Mapping[str, Any],
-) -> Result:
-    """Compute one metric on the scored rows of predictions."""
-    spec = get_spec(metric)
-    examples = examples_of(rows, metric, settings, ties=options["ties"])
-    accepted = option_names(spec.function)
-    defaults = {name: parameter.default for name, parameter in inspect.signature(spec.function).parameters.items()}
-    resampling = {
-        name: defaults[name] if options[name] is None and name != "confidence" else options[name]
-        for name in ("confidence", "resamples", "seed")
-        if name in accepted
-    }
-    ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
-    scores = aggregate(examples, **resampling, subsamples=defaults.get("subsamples", 0))
-    table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
-    if not table_scores:
-        raise PredictionsError(
-            f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
+    file: dict[str, str] | None = None,
+) -> Iterator[tuple[Result, Examples]]:
+    """Yield the result of each metric on the scored rows of predictions, with the examples behind it.
+
+    Args:
+        predictions: the predictions.
+        rows: their rows with scores.
+        metrics: the metrics with their settings.
+        options: all options of `compute`; None for the default of a metric.
+        file: name and SHA-256 of the file of predictions.
+    """
+    for metric, settings in metrics.items():
+        spec = get_spec(metric)
+        examples = examples_of(rows, metric, settings, ties=options["ties"])
+        accepted = option_names(spec.function)
+        defaults = {name: parameter.default for name, parameter in inspect.signature(spec.function).parameters.items()}
+        resampling = {
+            name: defaults[name] if options[name] is None and name != "confidence" else options[name]
+            for name in ("confidence", "resamples", "seed")
+            if name in accepted
+        }
+        ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
+        scores = aggregate(examples, **resampling, subsamples=defaults.get("subsamples", 0))
+        table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
+        if not table_scores:
+            raise PredictionsError(
+                f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
+            )
+        chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
+        result = Result(
+            model=predictions.metadata["model"],
+            benchmark=predictions.metadata["benchmark"],
+            run=predictions.metadata.get("run", {}),
+            predictions=file or {},
+            metric=metric,
+            options=ties | resampling,
+            missing=len(predictions.rows) - len(rows),
+            scores=scores,
+            table_scores=table_scores,
+            main_score=spec.main_score if spec.main_score in table_scores else table_scores[0],
+            higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
+            chance={name: level for name, level in chance.items() if name in examples.scores},
+            rare=dict(examples.rare),
+            left_out=dict(Counter(examples.left_out.values())),
+            notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
         )
-    chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
-    return Result(
-        model=predictions.metadata["model"],
-        benchmark=predictions.metadata["benchmark"],
-        run=predictions.metadata.get("run", {}),
-        predictions=file,
-        metric=metric,
-        options=ties | resampling,
-        missing=len(predictions.rows) - len(rows),
-        scores=scores,
-        table_scores=table_scores,
-        main_score=spec.main_score if spec.main_score in table_scores else table_scores[0],
-        higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
-        chance={name: level for name, level in chance.items() if name in examples.scores},
-        rare=dict(examples.rare),
-        left_out=dict(Counter(examples.left_out.values())),
-        notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
-    )
+        yield result, examples
 
 
 def _interval_notes(examples: Examples) -> Iterator[str]:
