@@ -407,24 +407,14 @@ def _category_sentences(difference: Difference, level: float) -> Iterator[str]:
 def _table(difference: Difference, options: dict[str, Any]) -> Table:
     """Return the table of a difference; a terminal shows the columns that the verdict rests on."""
     first, second = difference.models
-    columns = {
-        f"{first}, %": "score1",
-        f"{second}, %": "score2",
-        "difference": "difference",
-        "p": "p",
+    shown = {f"{first}, %": "score1", f"{second}, %": "score2", "difference": "difference", "p": "p"}
+    columns = shown | {
         "detectable": "smallest_detectable_difference",
         f"{first} better": "wins",
         f"{second} better": "losses",
         f"ties of {first}, %": "tie_rate1",
         f"ties of {second}, %": "tie_rate2",
         "n": "n",
-    }
-    compact = {
-        f"{first}, %": "score1",
-        f"{second}, %": "score2",
-        "difference": "difference",
-        "p": "p",
-        "better": "better",
     }
     lower = "" if difference.higher_is_better else ", lower is better"
     title = f"{first} and {second} on {difference.where}: {words(difference.score)} ({difference.metric}{lower})"
@@ -438,7 +428,7 @@ def _table(difference: Difference, options: dict[str, Any]) -> Table:
         shown = (Column(header, (INTERVAL,) if key == "difference" else ()) for header, key in headers.items())
         return Table(title, tuple(shown), tuple(rows), _footnote(difference, options))
 
-    return replace(table(columns), compact=table(compact))
+    return replace(table(columns), compact=table(shown | {"better": "better"}))
 
 
 def _cells(numbers: dict[str, Any]) -> dict[str, Cell]:

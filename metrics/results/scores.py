@@ -83,23 +83,11 @@ class ScoreRow:
     def record(self) -> dict[str, Any]:
         """Return the row as a record for data frames."""
         low, high = self.interval or (None, None)
-        return {
-            "model": self.model,
-            "variant": self.variant,
-            "benchmark": self.result.benchmark["name"],
-            "task": self.result.benchmark["task"],
-            "metric": self.result.metric,
-            "score": self.score,
-            "category": self.category,
-            "value": self.value,
-            "low": low,
-            "high": high,
-            "tie_rate": self.tie_rate,
-            "n": self.n,
-            "chance": self.chance,
-            "blind": self.blind,
-            "higher_is_better": self.higher_is_better,
-        }
+        benchmark, task = task_of(self.result)
+        record = {"model": self.model, "variant": self.variant, "benchmark": benchmark, "task": task}
+        record |= {"metric": self.result.metric, "score": self.score, "category": self.category, "value": self.value}
+        names = ("tie_rate", "n", "chance", "blind", "higher_is_better")
+        return {**record, "low": low, "high": high, **{name: getattr(self, name) for name in names}}
 
 
 def long_table(results: Sequence[Result]) -> list[ScoreRow]:

@@ -147,9 +147,9 @@ def test_every_card_says_what_a_constant_and_a_nan_get():
 def test_the_page_computes_its_example_and_starts(name):
     page = module_of(name, "app").PAGE
     chosen = [values[0] for values in page.choices.values()]
-    assert page.compute(page.example, *chosen)["n"] >= 1
+    assert page.compute(page.rows, *chosen)["n"] >= 1
     with pytest.raises(ScoresError, match="the table is empty"):
-        page.compute([[""] * len(page.columns)], *chosen)
+        page.compute([[""] * len(page.example)], *chosen)
     blocks = page.build()
     _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, share=False)
     try:
