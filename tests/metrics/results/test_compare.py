@@ -93,7 +93,7 @@ def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tm
         assert difference.ties == found[difference.metric].options.get("ties")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(TASKS)), n=st.integers(8, 24))
 def test_exchanging_the_models_turns_the_difference_round(seed, name, n, tmp_path):
     paths = random_predictions(tmp_path, *name, seed, n if name[1] != "retrieval" else 24)
