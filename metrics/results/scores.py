@@ -162,12 +162,6 @@ def score_rows(
     return rows(categories[0], categories[0]) if categories else rows(ALL)
 
 
-def labels(results: Sequence[Result]) -> list[str]:
-    """Return a label for each result: its model, and in brackets its variant."""
-    labelled = zip(model_labels(results), variants(results), strict=True)
-    return [f"{model} ({variant})" if variant else model for model, variant in labelled]
-
-
 def model_labels(results: Sequence[Result]) -> list[str]:
     """Return a label for the model of each result: its name, with what distinguishes models of one name."""
     models = {_key(result.model): result.model for result in results}
@@ -205,15 +199,10 @@ def task_of(result: Result) -> tuple[str, str]:
     return result.benchmark["name"], result.benchmark["task"]
 
 
-def subject(result: Result, label: str | None = None) -> str:
-    """Return the model and the task of a result as text; `label` replaces the model's name."""
-    benchmark, task = task_of(result)
-    return f"{label or result.model['name']} on {benchmark} ({task})"
-
-
 def title(result: Result, label: str | None = None) -> str:
     """Return the model, the task and the metric of a result as text; `label` replaces the model's name."""
-    return f"{subject(result, label)}: {result.metric}"
+    benchmark, task = task_of(result)
+    return f"{label or result.model['name']} on {benchmark} ({task}): {result.metric}"
 
 
 def percent_cell(value: float | None) -> str:
