@@ -65,13 +65,17 @@ class Page:
             What the metric returns.
 
         Raises:
-            ScoresError: no rows, or an empty cell; the message names the row, counted from 1 as on the page. Also the
-                errors of the metric, which count examples from 0.
+            ScoresError: no rows, a row of another length, or an empty cell; the message names the row, counted from 1
+                as on the page. Also the errors of the metric, which count examples from 0.
         """
         texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
         filled = {number: row for number, row in enumerate(texts, start=1) if any(row)}
         if not filled:
             raise ScoresError("the table is empty; fill in at least one row")
+        for number, row in filled.items():
+            if len(row) != len(self.example):
+                columns = f"{len(self.example)} columns: {', '.join(self.example)}"
+                raise ScoresError(f"row {number} has {len(row)} cells; the table has {columns}")
         parameters = inspect.signature(self.spec.function).parameters
         arguments = {}
         for name, column in zip(self.example, zip(*filled.values(), strict=True), strict=True):

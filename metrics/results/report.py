@@ -143,7 +143,7 @@ class Report(Document, Sequence[Result]):
 
     def screen(self) -> list[Part]:
         """Return the conclusion of a run: a row for each task, and three sentences."""
-        return [*(screen(self.rows) if self.results else ()), *self.notes]
+        return [*(screen(self.results) if self.results else ()), *self.notes]
 
     def to_markdown(self) -> str:
         """Return the tables as Markdown: models as rows first, then those of each model and metric."""

@@ -162,6 +162,12 @@ def score_rows(
     return rows(categories[0], categories[0]) if categories else rows(ALL)
 
 
+def labels(results: Sequence[Result]) -> list[str]:
+    """Return a label for each result: its model, and in brackets its variant."""
+    labelled = zip(model_labels(results), variants(results), strict=True)
+    return [f"{model} ({variant})" if variant else model for model, variant in labelled]
+
+
 def model_labels(results: Sequence[Result]) -> list[str]:
     """Return a label for the model of each result: its name, with what distinguishes models of one name."""
     models = {_key(result.model): result.model for result in results}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..common.documents import INTERVAL, Cell, Column, Part, Table, TableRow, Verdict
 from ..common.formatting import percent, words
 from ..records.results import Result
-from .scores import ALL, ScoreRow, by_result, interval_cell, overall, partial_sentence, percent_cell, task_of
+from .scores import ALL, ScoreRow, interval_cell, labels, overall, partial_sentence, percent_cell, score_rows, task_of
 
 # A terminal shows the table, the sentences and what the command prints below them without scrolling.
 _MOST_ROWS = 20
@@ -39,27 +39,23 @@ class _Category(NamedTuple):
         return f"{self.name} ({percent(self.value)} against {percent(self.level)})"
 
 
-def screen(rows: Sequence[ScoreRow]) -> list[Part]:
-    """Return a table with a row for each task and metric, and sentences that conclude from the categories.
-
-    Args:
-        rows: the long table of the results.
-    """
-    by_task = [[row for row in result_rows if row.is_main] for result_rows in by_result(rows)]
-    results, models = [main[0].result for main in by_task], [main[0].label for main in by_task]
+def screen(results: Sequence[Result]) -> list[Part]:
+    """Return a table with a row for each task and metric, and sentences that conclude from the categories."""
+    models = labels(results)
     several = len(set(models)) > 1
     benchmarks = {result.benchmark["name"] for result in results}
     scores = list(dict.fromkeys(map(_score, results)))
     table_rows, categories = [], []
-    for result, model, main in zip(results, models, by_task, strict=True):
-        name = main[0].category if len(main) == 1 and main[0].category != ALL else task_of(result)[1]
+    for result, model in zip(results, models, strict=True):
+        rows = [row for row in score_rows(result) if row.is_main]
+        name = rows[0].category if len(rows) == 1 and rows[0].category != ALL else task_of(result)[1]
         name = name if len(benchmarks) == 1 else f"{task_of(result)[0]}/{name}"
         name = f"{model}: {name}" if several else name
-        whole = overall(main)[result.main_score]
+        whole = overall(rows)[result.main_score]
         value = Cell(percent_cell(whole.value) or "–", (interval_cell(whole.interval),))
         levels = (whole.blind_text, percent_cell(whole.chance), f"{whole.n:,}")
         table_rows.append(TableRow(name, (*[Cell(_score(result))] * (len(scores) > 1), value, *map(Cell, levels))))
-        categories += _categories(name, main, whole)
+        categories += _categories(name, rows, whole)
     title = "Main scores" if several else f"{models[0]}: main scores"
     named = (Column("score", is_text=True), Column("result", (INTERVAL,)))
     columns = named if len(scores) > 1 else (Column(scores[0], (INTERVAL,)),)

@@ -22,6 +22,7 @@ def test_cells_hold_json_or_text_and_empty_rows_and_labels_are_left_out():
     ("row", "message"),
     [
         (["", "0", "swap_obj"], "row 3 has no scores; fill it in"),
+        (["[2, 1]", "0"], "row 3 has 2 cells; the table has 3 columns: scores, correct, categories"),
         (["[2, 1]", "0", ""], "row 3 has no categories; fill it in"),
         (["[2, 1", "0", "swap_obj"], "hold text, such as '\\[2, 1'"),
         (["[2, NaN]", "0", "swap_obj"], "NaN or infinite in row 1"),
