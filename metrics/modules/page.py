@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,8 +64,8 @@ class Page:
             What the metric returns.
 
         Raises:
-            ScoresError: no rows, a row of another length, or an empty cell; the message names the row, counted from 1
-                as on the page. Also the errors of the metric, which count examples from 0.
+            ScoresError: no rows, a row of another length, an empty cell, or one that is no JSON; the message names the row,
+                counted from 1 as on the page. Also the errors of the metric, which count examples from 0.
         """
         texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
         filled = {number: row for number, row in enumerate(texts, start=1) if any(row)}
@@ -84,7 +83,7 @@ class Page:
                 empty = [number for number, cell in zip(filled, column, strict=True) if not cell]
                 if empty:
                     raise ScoresError(f"row {empty[0]} has no {name}; fill it in")
-                arguments[name] = list(map(_value, column))
+                arguments[name] = [_value(number, name, cell) for number, cell in zip(filled, column, strict=True)]
         return self.spec.function(**arguments, **self.settings, **dict(zip(self.choices, chosen, strict=True)))
 
     def build(self) -> Any:
@@ -150,11 +149,14 @@ def read_card(folder: Path) -> tuple[str, str]:
     return next(line.removeprefix("title: ") for line in front.splitlines() if line.startswith("title: ")), text
 
 
-def _value(cell: str) -> Any:
-    """Return the value of a cell: JSON, or else its text."""
-    with suppress(ValueError, RecursionError):
+def _value(number: int, name: str, cell: str) -> Any:
+    """Return the value of a cell in a row and column: JSON, or else its text."""
+    try:
         return json.loads(cell)
-    return cell
+    except (ValueError, RecursionError) as error:
+        if cell.startswith(("[", "{")):
+            raise ScoresError(f"row {number}: the {name} are {cell!r}; fill in JSON, such as [1, 2]") from error
+        return cell
 
 
 def _rounded(value: Any) -> Any:

@@ -24,7 +24,7 @@ def test_cells_hold_json_or_text_and_empty_rows_and_labels_are_left_out():
         (["", "0", "swap_obj"], "row 3 has no scores; fill it in"),
         (["[2, 1]", "0"], "row 3 has 2 cells; the table has 3 columns: scores, correct, categories"),
         (["[2, 1]", "0", ""], "row 3 has no categories; fill it in"),
-        (["[2, 1", "0", "swap_obj"], "hold text, such as '\\[2, 1'"),
+        (["[2, 1", "0", "swap_obj"], "row 3: the scores are '\\[2, 1'; fill in JSON"),
         (["[2, NaN]", "0", "swap_obj"], "NaN or infinite in row 1"),
     ],
 )
