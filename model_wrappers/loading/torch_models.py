@@ -289,8 +289,8 @@ def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.d
 
 
 def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a copy of a CPU tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
-    if device.type == "cuda" and not values.is_pinned():
+    """Return a tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
+    if device.type == "cuda" and values.device.type == "cpu" and not values.is_pinned():
         values = values.pin_memory()
     return values.to(device, non_blocking=device.type == "cuda")
 
