@@ -402,7 +402,7 @@ def compare(
 
     Starts with a verdict, which names the categories that differ. Then for every score: the difference with its
     interval and p-value (in categories corrected for their number), and the number of examples on which each model is
-    better. Several files of one model and task, such as of several seeds, are averaged.
+    better. Versions of a task's data, such as several seeds, are compared one by one.
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·
