@@ -25,9 +25,9 @@ where none is, the first token of " Yes" and of "Yes". So with "No". Questions o
 log P(yes) - log P(no).
 
 A batch has pairs of an image and a caption. Where captions can continue from the keys and values of the tokens with
-which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image;
-the first batches show whether that is quicker on the device. Processors of videos and sounds are not loaded. The
-settings ``placement`` and ``quantise`` are for models larger than a GPU: see `loading.placement`.
+which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image.
+Processors of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a
+GPU: see `loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -226,14 +226,12 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
         ChatPrompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
     prompts = ImagePrompts(processor, question, checkpoint, model)
-    pad, is_shared = processor.tokenizer.pad_token_id or 0, settings["placement"] == "tensor"
-    # Processes that compute together must not decide by their own times.
-    forward = choose_forward(model, prompts, question.tokens, pad, checkpoint, may_continue=not is_shared)
+    forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts}
     preprocessing |= {"prompt": caption.text, "batches": "of several images" if forward.batches else "of one image"}
-    preprocessing["start_of_prompt"] = "once per image if that is quicker" if forward.continues else "per caption"
+    preprocessing["start_of_prompt"] = "once per image" if forward.continues else "per caption"
     info = files.info(model, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)
