@@ -160,11 +160,10 @@ class ChoiceScore(GenerativeModel):
         count, most = len(captions), len(ascii_uppercase)
         if not 2 <= count <= most:
             raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
-        turned = [[*captions[first:], *captions[:first]] for first in range(count)]
-        texts = [
-            "\n".join(f"{letter}. {text}" for letter, text in zip(ascii_uppercase, turned_texts, strict=False))
-            for turned_texts in turned
-        ]
+        texts = []
+        for first in range(count):
+            turned = zip(ascii_uppercase, [*captions[first:], *captions[:first]], strict=False)
+            texts.append("\n".join(f"{letter}. {text}" for letter, text in turned))
         return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
     def choose(
@@ -177,20 +176,15 @@ class ChoiceScore(GenerativeModel):
     ) -> list[np.ndarray]:
         """For each prepared choice the scores (k,), float64, of its captions."""
         image_features = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
-        logits = self.first_logits(
-            image_features, [ids for orders in choices for ids in orders], self._caption.tail, exact
-        )
-        scores, start = [], 0
-        for orders in choices:
-            count = len(orders)
-            answer_logits = logits[start : start + count]
-            letters = torch.stack(
-                [answer_logits[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1
-            ).log_softmax(1)
+        questions = [ids for orders in choices for ids in orders]
+        logits = self.first_logits(image_features, questions, self._caption.tail, exact)
+        scores = []
+        for own in logits.split([len(orders) for orders in choices]):
+            count = len(own)
+            letters = torch.stack([own[:, ids].logsumexp(-1) for ids in self._letters[:count]], 1).log_softmax(1)
             # In rotation r caption c has letter (c - r) mod k.
             order = (torch.arange(count) - torch.arange(count)[:, None]) % count
             scores.append(letters.gather(1, order.to(letters.device)).mean(0).numpy(force=True))
-            start += count
         return scores
 
 

@@ -73,9 +73,8 @@ class Forward:
 
     def see(self, model: Any, image: Prepared) -> ImageInputs:
         """Copy the inputs of an image to the model's device."""
-        return ImageInputs(
-            image, {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters}
-        )
+        inputs = {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters}
+        return ImageInputs(image, inputs)
 
     def logits(self, model: Any, rows: Sequence[PromptRow]) -> list[torch.Tensor]:
         """Return for each row the logits (k + 1, vocabulary) before each of its k answer tokens, and after the last."""
@@ -133,9 +132,7 @@ class Forward:
             inputs["use_cache"] = False
         logits = model(**inputs).logits
         shift = -min(starts) if self._keeps else logits.shape[1] - longest
-        return [
-            row_logits[start + shift : end + shift] for row_logits, start, end in zip(logits, starts, ends, strict=True)
-        ]
+        return [own[start + shift : end + shift] for own, start, end in zip(logits, starts, ends, strict=True)]
 
     def _continued(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
         """Return the logits of rows, of which the first `common` tokens go through the model once for each image."""
@@ -153,9 +150,8 @@ class Forward:
         positions = getattr(getattr(model, "model", None), "get_rope_index", None)
         known = inspect.signature(positions).parameters if positions else ()
         full_inputs = self.inputs(model, rows, texts, known)
-        inputs = {
-            key: value[:, common:] for key, value in full_inputs.items() if key == "input_ids" or key.endswith("_mask")
-        }
+        after = [key for key in full_inputs if key == "input_ids" or key.endswith("_mask")]
+        inputs = {key: full_inputs[key][:, common:] for key in after}
         inputs |= {"attention_mask": full_inputs["attention_mask"], name: past, "use_cache": True}
         if positions:  # an image takes two dimensions of positions, so the whole prompt determines those after it
             own = positions(**{key: value for key, value in full_inputs.items() if key in known})[0]
