@@ -137,8 +137,8 @@ def test_the_settings_that_predictions_record_load_the_same_model(name, folders)
     assert load(name, folders[name], settings=recorded).info.settings == recorded
 
 
-# One model of each base class.
-@pytest.mark.parametrize("name", ["siglip2", "blip", "mdetr", "gpt2", "llava"])
+# One model of each base class; engine/test_checking.py has a detector.
+@pytest.mark.parametrize("name", ["siglip2", "blip", "gpt2", "llava"])
 def test_a_model_passes_the_check_that_users_run_first(name, folders):
     tiny = CHECKPOINTS[name]
     result = check(f"{tiny.family}:{folders[name] / tiny.file}", ())
