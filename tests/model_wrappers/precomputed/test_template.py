@@ -21,7 +21,7 @@ def fill(text, predict):
 
 
 def score(path, reference, out):
-    return report(predict(f"precomputed:{path}", reference, out=out, progress=False), resamples=20)[0].scores
+    return report(predict(f"precomputed:{path}", reference, out=out, progress=False), resamples=100)[0].scores
 
 
 @pytest.fixture
