@@ -103,7 +103,8 @@ LEGS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 def check_python(python: str, extra: str, wheel: Path, work: Path) -> None:
     """Install the wheel with an extra for a Python and use it from an empty folder."""
-    folder = work / f"{python.replace(os.sep, '-')}{extra}"
+    # `datasets` reads brackets in a path as a pattern.
+    folder = work / f"{python.replace(os.sep, '-')}-{extra.strip('[]') or 'core'}"
     run(python, "-m", "venv", folder / "venv")
     inside, command = folder / "venv" / "bin" / "python", folder / "venv" / "bin" / "vl-assay"
     run(inside, "-m", "pip", "install", "-q", "--no-compile", f"{wheel}{extra}")
