@@ -101,8 +101,8 @@ def audit(
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
     `--against` compares two sets of negatives instead, as SugarCrepe's Table 4 does: of each kind the mean scores, and
-    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json,
-    comparison.md and comparison.csv. `--data-dir` is that of both; `vl-assay build` makes folders for either.
+    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json
+    and comparison.md. `--data-dir` is that of both; `vl-assay build` makes folders for either.
 
     `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
     audits.json, audits.md and audits.html with one line for each; its sources are in the folder of its name in

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ...core.benchmarks import get_task
 from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise
 from ..text.tagging import tagger_name
-from .probes import FOLDS, PROBES, Groups, group_pairs, run_probes, widened
+from .probes import FOLDS, PROBES, group_pairs, probe_scores, widened
 
 SCHEMA = "vl-assay/audit"
 VERSION = 1
@@ -116,8 +117,8 @@ def audit(
     pairs = list(pairs)
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
-    of_models = blind_predictions(predictions, pairs)
-    scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed)
+    options = {"confidence": confidence, "seed": seed}
+    scorers, scores = _run_scorers(pairs, blind_predictions(predictions, pairs), **options)
     record = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -126,28 +127,22 @@ def audit(
         "images": len({pair.image or pair.positive for pair in pairs}),
         "categories": dict(Counter(pair.category for pair in pairs)),
         "settings": {
-            "seed": seed,
-            "confidence": confidence,
-            "folds": FOLDS,
-            "held_out_by": groups.by,
-            "groups": int(groups.codes.max()) + 1,
-            "resamples": _RESAMPLES,
-            "tagger": tagger_name("textblob"),
+            **{"seed": seed, "confidence": confidence, "folds": FOLDS, "held_out_by": groups.by},
+            **{"groups": int(groups.codes.max()) + 1, "resamples": _RESAMPLES, "tagger": tagger_name("textblob")},
         },
         "degenerate": find_degenerate(pairs),
         "scorers": scorers,
     }
     if normalised:
-        # Without predictions, which are of the captions as they were.
         changed = [
             pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs
         ]
-        record["normalised"], _ = _run_scorers(changed, groups, {}, confidence, seed)
+        record["normalised"], _ = _run_scorers(changed, {}, **options)
     return Audit(record, scores)
 
 
 def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
-    """A sentence for each scorer above a limit of accuracy; empty where the audit passes.
+    """Return a sentence for each scorer above a limit of accuracy; empty if the audit passes.
 
     The accuracy over all pairs is compared with the limit; of each category, which may be small, the lower end of the
     interval is, so that a clean benchmark does not fail by chance. Normalised captions do not count.
@@ -159,12 +154,11 @@ def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
     sentences = []
     for name, scorer in record["scorers"].items():
         over = [f"{scorer['accuracy']:.1%} of all pairs"] if scorer["accuracy"] > max_blind_accuracy else []
-        if len(record["categories"]) > 1:
-            over += [
-                f"{figures['accuracy']:.1%} of {category} (at least {figures['accuracy_interval'][0]:.1%})"
-                for category, figures in scorer["per_category"].items()
-                if figures["accuracy_interval"][0] > max_blind_accuracy
-            ]
+        over += [
+            f"{figures['accuracy']:.1%} of {category} (at least {figures['accuracy_interval'][0]:.1%})"
+            for category, figures in scorer["per_category"].items()
+            if figures["accuracy_interval"][0] > max_blind_accuracy and len(record["categories"]) > 1
+        ]
         if over:
             features = scorer.get("telling")
             most = f", most by {features[0]['feature']!r}" if features else ""
@@ -184,26 +178,24 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
         words, too. Captions are compared as they are, images by their key or, where that is unknown, by the caption.
     """
     images: dict[str, set[str]] = defaultdict(set)
-    negative_in: dict[str, set[int]] = defaultdict(set)
+    rows_of: dict[str, set[int]] = defaultdict(set)
     for row, pair in enumerate(pairs):
         images[pair.negative].add(pair.image or pair.positive)
-        negative_in[pair.negative].add(row)
-    earlier: set[Hashable] = set()
+        rows_of[pair.negative].add(row)
+    earlier: set[tuple[str, ...]] = set()
     by_kind: dict[str, list[Pair]] = {kind: [] for kind in MEANINGS}
     for row, pair in enumerate(pairs):
-        content = pair[1:4]
-        holds = {
-            "identical": pair.positive == pair.negative,
-            "identical_normalised": normalise(pair.positive) == normalise(pair.negative),
-            "same_bag_of_words": sorted(words(pair.positive)) == sorted(words(pair.negative)),
-            "duplicate": content in earlier,
-            "negative_under_several_images": len(images[pair.negative]) > 1,
-            "positive_is_a_negative": bool(negative_in.get(pair.positive, set()) - {row}),
-        }
-        earlier.add(content)
-        for kind, is_so in holds.items():
-            if is_so:
-                by_kind[kind].append(pair)
+        is_of_kind = (
+            pair.positive == pair.negative,
+            normalise(pair.positive) == normalise(pair.negative),
+            sorted(words(pair.positive)) == sorted(words(pair.negative)),
+            pair[1:4] in earlier,
+            len(images[pair.negative]) > 1,
+            bool(rows_of.get(pair.positive, set()) - {row}),
+        )
+        earlier.add(pair[1:4])
+        for of_kind in compress(by_kind.values(), is_of_kind):
+            of_kind.append(pair)
     return {
         kind: {
             "pairs": len(of_kind),
@@ -257,31 +249,30 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
 
 
 def _run_scorers(
-    pairs: Sequence[Pair], groups: Groups, of_models: Mapping[str, Scores], confidence: float, seed: int
+    pairs: Sequence[Pair], of_models: Mapping[str, Scores], *, confidence: float, seed: int
 ) -> tuple[dict[str, Any], dict[str, Scores]]:
-    """The figures of rules, models and probes, and their scores, by the name of each."""
-    options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
-    categories = [pair.category for pair in pairs]
-
-    def measure(values: Scores) -> dict[str, Any]:
-        measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups.codes, **options)
-        del measured["confidence"]
-        return measured
-
+    """Return the figures of rules, models and probes, and their scores, by the name of each."""
+    categories, groups = [pair.category for pair in pairs], group_pairs(pairs).codes
     figures: dict[str, Any] = {}
     scores: dict[str, Scores] = {}
+
+    def measure(name: str, values: Scores, **facts: Any) -> dict[str, Any]:
+        options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
+        measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups, **options)
+        del measured["confidence"]
+        scores[name], figures[name] = values, facts | measured
+        return figures[name]
+
     for name, (text, rule) in RULES.items():
-        scores[name] = np.array([[rule(pair.positive), rule(pair.negative)] for pair in pairs])
-        figures[name] = {"kind": "rule", "rule": text, **measure(scores[name])}
+        values = np.array([[rule(pair.positive), rule(pair.negative)] for pair in pairs])
+        measure(name, values, kind="rule", rule=text)
     for name, values in of_models.items():
-        scores[name] = values
-        figures[name] = {"kind": "predictions", **measure(values)}
-    for name, values, telling in run_probes(pairs, groups, seed):
-        scores[name] = values
-        measured = measure(values)
+        measure(name, values, kind="predictions")
+    for name, values, features in probe_scores(tuple(pairs), seed):
+        measured = measure(name, values, kind="probe")
         for figure in (measured, *measured["per_category"].values()):
             figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
             del figure["mean_gap_interval"], figure["auc_interval"]
-        figures[name] = {"kind": "probe", **measured, "telling": telling}
+        measured["telling"] = features
     return figures, scores
