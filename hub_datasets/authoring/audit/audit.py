@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -61,19 +60,6 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The result of `audit`.
-
-    Attributes:
-        record: all figures, as JSON takes them; its layout is in `audit`.
-        scores: for each scorer in the record float64 of shape (n, 2), of the positive caption and of the negative.
-    """
-
-    record: dict[str, Any]
-    scores: dict[str, Scores]
-
-
 def audit(
     pairs: Sequence[Pair],
     dataset: str,
@@ -82,7 +68,7 @@ def audit(
     normalised: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
-) -> Audit:
+) -> dict[str, Any]:
     """Measure how far captions alone tell which of a pair is true.
 
     Args:
@@ -94,12 +80,12 @@ def audit(
         seed: of folds, resamples and permutations, a whole number from 0.
 
     Returns:
-        An `Audit` whose record has `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories`
-        (pairs of each), `settings`, `degenerate` (see `find_degenerate`), `scorers` and, with `normalised`,
-        `normalised`: rules and probes again. A scorer has `kind` (``"rule"``, ``"probe"`` or ``"predictions"``), the
-        figures of `metrics.functional.symmetry.artifact_gap` with half credit for a tie (`accuracy` with
-        `accuracy_interval`, `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe, `telling`:
-        features with their weights and examples. 0.5 is chance, and higher is worse for the benchmark.
+        A record for JSON: `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories` (pairs of
+        each), `settings`, `degenerate` (see `find_degenerate`), `scorers` and, with `normalised`, `normalised`: rules
+        and probes again. A scorer has `kind` (``"rule"``, ``"probe"`` or ``"predictions"``), the figures of
+        `metrics.functional.symmetry.artifact_gap` with half credit for a tie (`accuracy` with `accuracy_interval`,
+        `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe, `telling`: features with their
+        weights and examples. 0.5 is chance, and higher is worse for the benchmark.
 
         Probes score each pair after training on other images only. Intervals are from resampling groups of pairs (see
         `probes.group_pairs`); those of probes are wider by a factor of 1.5, since the five models share training data
@@ -118,7 +104,6 @@ def audit(
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
     options = {"confidence": confidence, "seed": seed}
-    scorers, scores = _run_scorers(pairs, blind_predictions(predictions, pairs), **options)
     record = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -131,14 +116,14 @@ def audit(
             **{"groups": int(groups.codes.max()) + 1, "resamples": _RESAMPLES, "tagger": tagger_name("textblob")},
         },
         "degenerate": find_degenerate(pairs),
-        "scorers": scorers,
+        "scorers": _run_scorers(pairs, blind_predictions(predictions, pairs), **options),
     }
     if normalised:
         changed = [
             pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs
         ]
-        record["normalised"], _ = _run_scorers(changed, {}, **options)
-    return Audit(record, scores)
+        record["normalised"] = _run_scorers(changed, {}, **options)
+    return record
 
 
 def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
@@ -250,17 +235,16 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
 
 def _run_scorers(
     pairs: Sequence[Pair], of_models: Mapping[str, Scores], *, confidence: float, seed: int
-) -> tuple[dict[str, Any], dict[str, Scores]]:
-    """Return the figures of rules, models and probes, and their scores, by the name of each."""
+) -> dict[str, Any]:
+    """Return the figures of rules, models and probes, by the name of each."""
     categories, groups = [pair.category for pair in pairs], group_pairs(pairs).codes
     figures: dict[str, Any] = {}
-    scores: dict[str, Scores] = {}
 
     def measure(name: str, values: Scores, **facts: Any) -> dict[str, Any]:
         options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
         measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups, **options)
         del measured["confidence"]
-        scores[name], figures[name] = values, facts | measured
+        figures[name] = facts | measured
         return figures[name]
 
     for name, (text, rule) in RULES.items():
@@ -275,4 +259,4 @@ def _run_scorers(
             # Only accuracies have an interval that allows for what the models of the folds share.
             del figure["mean_gap_interval"], figure["auc_interval"]
         measured["telling"] = features
-    return figures, scores
+    return figures

@@ -64,12 +64,12 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
         for task in tasks:
             part = f"{name}/{task.name}" if len(tasks) > 1 else name
             try:
-                result = audit(read_here(name, task, folder), part, **options)
+                record = audit(read_here(name, task, folder), part, **options)
             except (VLAssayError, OSError) as error:
                 yield AuditOutcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
-                write_audit(result, out / part)
-                yield AuditOutcome(part, result.record)
+                write_audit(record, out / part)
+                yield AuditOutcome(part, record)
 
 
 def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:

@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError
-from ....metrics.common.figures import COLOURS, HistogramSample, histogram_html, legend_html
 from ....metrics.common.formatting import percent
 from ....metrics.common.storage import write_text
-from .audit import MEANINGS, Audit
+from .audit import MEANINGS
 from .summaries import AUDIT_FILE, SCHEMA, VERSION, read_summary, verdict
 
 Record = Mapping[str, Any]
@@ -25,22 +21,19 @@ _MAX_CATEGORY_COLUMNS = 8
 _SHOWN = 3
 _MAX_CHARACTERS = 500
 _HEADING = "## Audit"
-# Odd, so that ties have a bar of their own in the middle of the symmetric gaps.
-_BINS = 61
 _WITHOUT_IMAGE = (
     "How often a scorer that sees only the captions prefers the positive caption of {pairs:,} pairs, in percent; "
     "chance is 50, a tie counts half."
 )
 
 
-def write_audit(result: Audit, folder: str | Path) -> list[Path]:
+def write_audit(record: Record, folder: str | Path) -> list[Path]:
     """Write ``audit.json``, ``audit.md`` and ``audit.html`` (one file with all it needs) into a folder.
 
     Raises:
         StorageError: one of them could not be written.
     """
-    markdown, page = to_markdown(result.record), to_html(result)
-    return write_forms(Path(folder) / "audit", json=as_json(result.record), md=markdown, html=page)
+    return write_forms(Path(folder) / "audit", json=as_json(record), md=to_markdown(record), html=to_html(record))
 
 
 def write_forms(path: Path, **texts: str) -> list[Path]:
@@ -82,22 +75,15 @@ def to_markdown(record: Record) -> str:
     return documents.to_markdown(parts)
 
 
-def to_html(audit: Audit) -> str:
-    """The audit as one HTML page that needs no other file: the verdict, then figures and tables to unfold."""
-    record = audit.record
+def to_html(record: Record) -> str:
+    """Return the audit as one HTML page that needs no other file: the verdict, then tables to unfold."""
     tables: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
     if "normalised" in record:
-        tables += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
-    text = (
-        "Scores of positive captions and of negatives, and gaps, the score of the positive caption minus that of its "
-        "negative; gaps are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
-        "pairs that they were not trained on."
-    )
+        tables.append(_accuracy_table(record, "normalised", title="After normalisation of the captions"))
     folds = {
         "Accuracy without the image": tables,
         "What gives captions away": [line.removeprefix("- ").replace("**", "") for line in _feature_lines(record)],
         "Degenerate pairs, which do not measure composition": [_degenerate_table(record)],
-        "Scores and gaps": [documents.HtmlFigure(_figure(audit.scores), text=text)],
     }
     folded = [documents.Fold(title, tuple(parts)) for title, parts in folds.items() if parts]
     return documents.to_page(f"Audit of {record['dataset']}", [_verdict(record), *folded])
@@ -229,27 +215,6 @@ def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True
         suffix = f". The first in {pairs}" if examples else ""
         lines.append(f"- **{documents.in_a_line(_label(name, scorer))}**: {texts}{suffix}")
     return lines
-
-
-def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
-    positive, negative, gap = COLOURS[2], COLOURS[3], COLOURS[0]
-    figures = []
-    for name, values in scores.items():
-        both = [HistogramSample(values[:, 0], positive, positive), HistogramSample(values[:, 1], negative, negative)]
-        figures.append(histogram_html(f"{name}: scores", both, _edges(values)))
-        gaps = values[:, 0] - values[:, 1]
-        edges = _edges(np.concatenate([gaps, -gaps]))
-        figures.append(histogram_html(f"{name}: gaps", [HistogramSample(gaps, gap, gap)], edges))
-    legend = legend_html({"positive captions": positive, "negatives": negative, "gaps": gap})
-    return f'{legend}<div class="histograms">{"".join(figures)}</div>'
-
-
-def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of bins over all but the farthest hundredth."""
-    low, high = np.quantile(values, [0.005, 0.995]).tolist()
-    if high <= low:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, _BINS + 1)
 
 
 def _rounded(figures: Record) -> dict[str, Any]:
