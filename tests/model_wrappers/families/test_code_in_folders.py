@@ -23,7 +23,6 @@ from tiny_models.shrink import tiny
 from transformers import AutoTokenizer
 
 from vl_assay import model_wrappers
-from vl_assay.hub_datasets.authoring.generate.language_models import LocalModel
 from vl_assay.hub_datasets.authoring.review.similar import load_embedder
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
@@ -199,7 +198,6 @@ def test_no_tool_runs_code(file, folders, evil, tmp_path):
     tools = {
         "check": lambda: check(f"clip:{folder}", ()),
         "similar images": lambda: load_embedder(str(folder)),
-        "language models": lambda: LocalModel(folder),
     }
     for name, tool in tools.items():
         message = outcome(tool)
