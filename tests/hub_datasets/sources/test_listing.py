@@ -14,7 +14,7 @@ from console import invoke
 from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark, load_examples
 from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all
-from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.examples import cached_build, is_cached
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.sources import availability
 from vl_assay.hub_datasets.sources.availability import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
@@ -138,7 +138,7 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
         raise invoke("list", "sugarcrep").exception
 
 
-def test_sources_in_the_folder_of_the_environment_are_found_by_every_command(coco, tmp_path, monkeypatch, no_network):
+def test_sources_of_the_environment_or_of_the_last_use_are_found_by_every_command(coco, tmp_path, monkeypatch, no_network):
     shutil.copytree(coco(rows=4, images=2, categories=("swap_obj",)), tmp_path / "sources" / "sugarcrepe")
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
@@ -147,6 +147,14 @@ def test_sources_in_the_folder_of_the_environment_are_found_by_every_command(coc
     assert len(task.examples) == 4
     build("sugarcrepe", tmp_path / "built", configs=["swap_obj"], options={"verify": False})
     monkeypatch.delenv("VL_ASSAY_DATA_DIR")
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
+    # The folder of `--data-dir` is used until another one is given.
+    load_examples("sugarcrepe/swap_obj", options={"verify": False}, data_dir=tmp_path / "sources")
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == READY
+    [task] = load_examples("sugarcrepe/swap_obj", options={"verify": False})
+    assert is_cached("sugarcrepe", ["swap_obj"], {"verify": False})
+    assert len(task.examples) == 4
+    shutil.rmtree(tmp_path / "sources")
     assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
 
 
