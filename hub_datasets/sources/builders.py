@@ -23,8 +23,8 @@ from ...metrics.common.errors import DataError
 from ..core.build import MissingSourceError
 from ..core.images import DECODING_ERRORS, check_image
 from .columns import columns
-from .downloads import looked_in
-from .hub_tables import HubTable, read_table
+from .downloads import download, looked_in
+from .hub_tables import HubFiles, HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
 from .records import Record, Row, check_row_count, check_rows, parse_records, shortened_list, with_lists, with_remedy
@@ -103,6 +103,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     config: Any  # of `BUILDER_CONFIG_CLASS`
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
+    # Whether rows and images of the configurations scored by default are downloaded if the user has none.
     IS_DOWNLOADED: ClassVar[bool] = False
     # The names of a row's columns, separated by spaces.
     COLUMNS: ClassVar[str] = ""
@@ -243,12 +244,14 @@ class Images:
         remedy: how to get them, a sentence without a full stop.
         archives: from which they are fetched if the user has none.
         mirror: where they are looked for if an archive is not available; its texts are columns of the rows too.
+        url: the address of an archive that is fetched and unpacked as a whole if the user has none; empty if not known.
     """
 
     folders: tuple[str, ...]
     remedy: str
     archives: tuple[ImageArchive, ...] = ()
     mirror: ImageMirror | None = None
+    url: str = ""
 
 
 class ReleasedImages(SourceBuilder):
@@ -261,7 +264,7 @@ class ReleasedImages(SourceBuilder):
         return self.IMAGES
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        images, folder = self._images(), self._folder
+        images, folder = self._images(), self._image_folder
         folders = [] if folder is None else [folder / name for name in images.folders]
         paths = find_images(self._names_in(rows), [*folders, folder] if folder else [])
         where = f"{folder} and its folders {', '.join(images.folders)}"
@@ -276,17 +279,25 @@ class ReleasedImages(SourceBuilder):
                 self._note("images", where, folder)
         return self._require_images(rows, paths, where, images.remedy)
 
+    @property
+    def _image_folder(self) -> Path | None:
+        """The folder in which images are looked for; None without one."""
+        return self._folder
+
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
         """Fetch the images if the user has none; return their paths and origin, or None if they are not published."""
         images = self._images()
         mirror = images.mirror
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        if images.url:
+            folder = Path(download(dl_manager, images.url, remedy, extract=True))
+            return find_images(self._names_in(rows), [*(folder / name for name in images.folders), folder]), images.url
         if not images.archives and not mirror:
             return None
         texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in self._names_in(rows)}
         for row in rows:
             for name in self._image_names(row).values():
                 texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
-        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
         return fetch_or_mirror(texts, images.archives, mirror, self._folder, dl_manager, remedy)
 
     def _names_in(self, rows: list[Row]) -> dict[str, None]:
@@ -298,7 +309,11 @@ class ReleasedRows(ReleasedImages):
     """A builder that declares its files of rows and its images, and makes rows from each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
+    # Where all files come from if the user has none of those of the rows.
+    RELEASE: ClassVar[HubFiles | None] = None
     BUILDER_CONFIG_CLASS = VerifiedConfig
+    # The folders of rows and of images in a release that was fetched.
+    _fetched: tuple[Path, Path] | None = None
     # The address of each image inside a Parquet file, by its name, and how to get these files.
     _stored: Mapping[str, str] = MappingProxyType({})
     _stored_remedy = ""
@@ -326,9 +341,23 @@ class ReleasedRows(ReleasedImages):
         """True if counts and checksums are compared; a release that has neither has no such option."""
         return getattr(self.config, "verify", True)
 
+    @property
+    def _folder(self) -> Any:
+        return self._fetched[0] if self._fetched else super()._folder
+
+    @property
+    def _image_folder(self) -> Path | None:
+        return self._fetched[1] if self._fetched else self._folder
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        self._stored = {}
+        self._stored, self._fetched = {}, None
         parts = self._parts()
+        own = [part.file for part in parts.values() if isinstance(part.file, SourceFile)]
+        if self.RELEASE and own and not any(file.find(self._folder) for file in own):
+            with looked_in(self._folder, [own[0].name, *own[0].places]):
+                *folders, origin = self.RELEASE.fetch(dl_manager, with_images=self.config.with_images)
+            self._fetched = folders[0], folders[1]
+            self.sources.append(f"rows and images: {origin}")
         files = [part.file for part in parts.values() if isinstance(part.file, SourceFile) and not part.table]
         missing = [file for file in files if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
@@ -367,7 +396,7 @@ class ReleasedRows(ReleasedImages):
                 payload, origin = part.file.read(folder, dl_manager, verify=self._verifies)
                 self._note("rows", origin, folder)
                 with with_remedy(part.file.remedy):
-                    records = parse_records(payload, origin)
+                    records = parse_records(payload, origin, part.file.name)
                 yield origin, records
                 return
         else:

@@ -125,12 +125,12 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
     assert len(lines) == len(benchmark_names())
     assert all(len(line) <= 80 and "…" not in line for line in lines)
     assert re.search(r"^ sugarcrepe +fluent captions with one change +7,511 +to be downloaded", output, re.M)
-    assert re.search(r"^ tricd .* 459 +needs --data-dir", output, re.M)
+    assert re.search(r"^ hard_positives .* 56,191 +needs --data-dir", output, re.M)
     output = invoke("list", "sugarcrepe").output
     assert re.search(r"^sugarcrepe – fluent .*; downloaded: github\.com/RAIVNLab", output, re.M)
     assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
     assert "winoground" not in output
-    assert re.search(r"^missing: The sources .* Get TRICD_grounding", invoke("list", "tricd").output, re.M)
+    assert re.search(r"^missing: The sources .* git clone", invoke("list", "hard_positives").output, re.M)
     output = invoke("list", "metrics").output
     assert "sugarcrepe_itm" in output
     assert "RAIVNLab" not in output
@@ -138,7 +138,7 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
         raise invoke("list", "sugarcrep").exception
 
 
-def test_sources_of_the_environment_or_of_the_last_use_are_found_by_every_command(coco, tmp_path, monkeypatch, no_network):
+def test_sources_of_the_environment_or_of_the_last_use_are_found(coco, tmp_path, monkeypatch, no_network):
     shutil.copytree(coco(rows=4, images=2, categories=("swap_obj",)), tmp_path / "sources" / "sugarcrepe")
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
