@@ -31,6 +31,7 @@ from .records import Record, Row, check_row_count, check_rows, parse_records, sh
 from .source_files import ImagePaths, SourceFile, data_folder, find_images, is_inner_path, read_bytes
 from .stored_images import find_stored
 
+_FILES_DRAWN = 4
 # Rows whose images are read and checked together.
 _ROWS_AT_ONCE = 64
 # By the type of an option, as it is declared: the class of its values, and what to pass.
@@ -138,6 +139,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     def _folder(self) -> Any:
         """The user's own copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
+
+    @property
+    def layout(self) -> str:
+        """A drawing of the files in `data_dir`; empty if they are not declared."""
+        return ""
 
     def _note(self, what: str, source: str, folder: Path | None) -> None:
         """Record in the build where something was downloaded from; the user's own copy is not recorded."""
@@ -263,6 +269,22 @@ class ReleasedImages(SourceBuilder):
         """Return the sources of the configuration's images."""
         return self.IMAGES
 
+    def _file_names(self) -> list[str]:
+        """Return the declared files of the rows."""
+        return []
+
+    @property
+    def layout(self) -> str:
+        """A drawing of the files and of the folder of images in `data_dir`."""
+        files, images = self._file_names(), getattr(self, "IMAGES", None) and self._images()
+        more = len(files) - _FILES_DRAWN
+        lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
+        if images:
+            first, *others = images.folders
+            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(others)}" if others else "")]
+        branches = ["├── "] * (len(lines) - 1) + ["└── "]
+        return "\n".join(["DATA_DIR", *(branch + line for branch, line in zip(branches, lines, strict=True))])
+
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         images, folder = self._images(), self._image_folder
         folders = [] if folder is None else [folder / name for name in images.folders]
@@ -332,6 +354,10 @@ class ReleasedRows(ReleasedImages):
         """Return the fault of a record beyond the types of its fields; None if it is valid."""
         return None
 
+    def _file_names(self) -> list[str]:
+        files = [part.file for part in self._parts().values()]
+        return [file.name if isinstance(file, SourceFile) else file.files for file in files]
+
     def _parts(self) -> Mapping[str, Rows]:
         """Return the files of the configuration by name."""
         return {self.config.name: self.ROWS[self.config.name]}
@@ -349,13 +375,19 @@ class ReleasedRows(ReleasedImages):
     def _image_folder(self) -> Path | None:
         return self._fetched[1] if self._fetched else self._folder
 
+    @property
+    def _revision(self) -> str:
+        """The revision on the Hub that the user chose; empty if none."""
+        return getattr(self.config, "revision", "")
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self._stored, self._fetched = {}, None
         parts = self._parts()
         own = [part.file for part in parts.values() if isinstance(part.file, SourceFile)]
         if self.RELEASE and own and not any(file.find(self._folder) for file in own):
             with looked_in(self._folder, [own[0].name, *own[0].places]):
-                *folders, origin = self.RELEASE.fetch(dl_manager, with_images=self.config.with_images)
+                release = replace(self.RELEASE, revision=self._revision or self.RELEASE.revision)
+                *folders, origin = release.fetch(dl_manager, with_images=self.config.with_images)
             self._fetched = folders[0], folders[1]
             self.sources.append(f"rows and images: {origin}")
         files = [part.file for part in parts.values() if isinstance(part.file, SourceFile) and not part.table]
@@ -403,7 +435,7 @@ class ReleasedRows(ReleasedImages):
             table = part.file
         self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
-            table = replace(table, revision=getattr(self.config, "revision", "") or table.revision)
+            table = replace(table, revision=self._revision or table.revision)
             with looked_in(folder, table.places):
                 paths = table.fetch(dl_manager)
             self._note("rows and images", table.source, folder)

@@ -17,7 +17,16 @@ from vl_assay.hub_datasets.core.build import build_all
 from vl_assay.hub_datasets.core.examples import cached_build, is_cached
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.sources import availability
-from vl_assay.hub_datasets.sources.availability import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
+from vl_assay.hub_datasets.sources.availability import (
+    DAMAGED,
+    DOWNLOADED,
+    MADE,
+    MISSING,
+    OWN,
+    READY,
+    TO_DOWNLOAD,
+    source_problems,
+)
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
 from vl_assay.model_wrappers import family_names
@@ -75,6 +84,13 @@ def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
     [winoground] = entry("winoground", options={"with_tags": False}).configs
     assert (winoground.origin, winoground.state) == (DOWNLOADED, TO_DOWNLOAD)
     assert "facebook/winoground" in winoground.problem
+
+
+def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(coco, tmp_path):
+    problems = source_problems(["mmvp_vlm", "crepe"], data_dir=tmp_path)
+    drawn = "DATA_DIR\n├── Questions.csv\n└── MLLM_VLM Images/   the images, or MMVP_VLM_Images"
+    assert str(problems["mmvp_vlm"]).endswith(drawn)
+    assert re.search(r"├── data/prod_hard_negatives/.*\n├── and 5 more\n└── VG_100K/   the", str(problems["crepe"]))
 
 
 def test_what_is_missing_or_damaged_is_told_in_the_builders_words(coco):
