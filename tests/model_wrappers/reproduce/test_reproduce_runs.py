@@ -138,6 +138,11 @@ def test_the_command_compares_and_prints(tmp_path):
     assert "published values lie inside our intervals (95 %, over images)" in compared.output
     assert re.search(r"- Failed: RN101: unknown model 'no-such-model'", compared.output)
     assert "REPLACE Attribute" in compared.output
+    # The published table and what will be run come first.
+    before, _, after = compared.output.partition("To be run: 2 of 22 rows (RN50, RN101) on sugarcrepe/itm.")
+    assert "Table 6: published" in before
+    assert "91.77" in before
+    assert "published and ours" in after
     again = invoke("reproduce", "sugarcrepe-6", "--predictions", tmp_path / "out", "--json")
     assert again.exit_code == 0
     document = json.loads(again.output)
