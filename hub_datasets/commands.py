@@ -162,6 +162,8 @@ def install(
 ) -> None:
     """Make bare names work in `evaluate.load` and `load_dataset`, from any folder, offline.
 
+    Configurations of a benchmark whose sources are missing are left out and listed.
+
     Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
     """
     from .hub.install import install as install_names

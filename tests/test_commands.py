@@ -14,12 +14,14 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from console import blocks, invoke, parsed
+import sources_toy_order
+from console import blocks, command_of, invoke, parsed
 from packaging.requirements import Requirement
 from typer.main import get_command
 
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.hub_datasets.authoring.config import BenchmarkConfig, GenerateConfig, ReviewConfig
+from vl_assay.hub_datasets.toy_scenes.builder import ToyScenes
 from vl_assay.metrics.common.command_line import build_app, main
 from vl_assay.metrics.common.errors import VLAssayError
 from vl_assay.metrics.modules.discovery import load_metric, metric_names
@@ -73,8 +75,18 @@ def commands(path):
 
 
 @pytest.fixture(scope="module")
-def workplaces(toy, tmp_path_factory):
-    """A folder for each document, in which its commands run one after the other, on a small toy_scenes."""
+def small_benchmarks(toy):
+    """The generated benchmarks with few scenes, in the train split too."""
+    with pytest.MonkeyPatch.context() as patch:
+        sources_toy_order.shrink(patch)
+        for config in ToyScenes.BUILDER_CONFIGS:
+            patch.setattr(config, "train_scenes", min(config.train_scenes, 40))
+        yield
+
+
+@pytest.fixture(scope="module")
+def workplaces(small_benchmarks, tmp_path_factory):
+    """A folder for each document, in which its commands run one after the other."""
     folders = {path: tmp_path_factory.mktemp(path.stem) for path in DOCUMENTS}
     for path, folder in folders.items():
         (folder / "coco").mkdir()
@@ -169,13 +181,15 @@ def test_places_in_the_architecture_exist():
 
 @cache
 def help_of(*words):
-    return invoke(*words, "--help").output
+    result = invoke(*words, "--help")
+    assert result.exit_code == 0
+    return result.output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_with_examples_that_exist(name):
-    assert invoke(*name.split(), "--help").exit_code == 0
-    text = callbacks(build_app())[name].__doc__.replace("\n", " ")
+    assert help_of(*name.split())
+    text = command_of(name).callback.__doc__.replace("\n", " ")
     examples = re.findall(r"`(?:torchrun .*? )?vl-assay ([^`]*)`", text)
     assert examples or name == "list"
     for example in examples:
@@ -186,9 +200,7 @@ def test_help_teaches_with_examples_that_exist(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_shows_every_text_whole_whatever_signs_are_in_it(name):
-    command = get_command(build_app())
-    for word in name.split():
-        command = command.commands[word]
+    command = command_of(name)
     shown = re.sub(r"[\s│]", "", invoke(*name.split(), "-h", width=200).output)
     texts = [re.sub(r"^- ", "•", parameter.help, flags=re.MULTILINE) for parameter in command.params if parameter.help]
     texts = [re.sub(r"[\s`]", "", text) for text in texts]
@@ -207,12 +219,7 @@ CONFIGURED = {
 
 
 def test_no_command_has_more_than_fifteen_parameters_and_those_with_settings_are_known():
-    parameters = {}
-    for name in COMMANDS:
-        command = get_command(build_app())
-        for word in name.split():
-            command = command.commands[word]
-        parameters[name] = [parameter.opts[0] for parameter in command.params]
+    parameters = {name: [parameter.opts[0] for parameter in command_of(name).params] for name in COMMANDS}
     assert {name: len(each) for name, each in parameters.items() if len(each) > 15} == {}
     assert {name for name, each in parameters.items() if "--config" in each} == set(CONFIGURED)
 
@@ -334,7 +341,7 @@ def test_errors_are_one_message_and_an_exit_code(arguments, message, tmp_path, m
 def test_a_console_that_lacks_characters_gets_others_in_their_place(encoding, tmp_path, monkeypatch):
     console = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", console)
-    path = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.itm.parquet"
+    path = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.order.parquet"
     monkeypatch.setattr(sys, "argv", ["vl-assay", "report", str(path), "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="0"):
         main()

@@ -16,6 +16,7 @@ from vl_assay.hub_datasets import benchmark_names
 from vl_assay.metrics.modules.discovery import metric_names
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow  # the whole site is built
 
 
 class Page(HTMLParser):

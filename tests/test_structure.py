@@ -34,11 +34,17 @@ def module_name(path):
 MODULES = {module_name(path): path for path in SOURCES}
 
 
+@cache
+def nodes_of(path):
+    """All nodes of a source file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported_modules(name, sources=None):
     """The modules of this repository that a module imports, in functions too; `sources` replaces its text in tests."""
     path = MODULES[name]
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8") if sources is None else sources)):
+    for node in nodes_of(path) if sources is None else ast.walk(ast.parse(sources)):
         if not isinstance(node, ast.ImportFrom):
             continue
         base = package[: len(package) - node.level + 1] if node.level else []
@@ -95,7 +101,7 @@ def test_folders_import_each_other_in_one_direction(package):
 def test_a_class_name_means_one_thing():
     places = {}
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
@@ -222,9 +228,8 @@ AUDITS = ("hub_datasets/authoring/*/*.py", "space_app/pages/cards.py")
 
 def strings_of(path):
     """The strings of a source file with their lines; docstrings are none."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docstrings = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value, node.lineno
 

@@ -21,6 +21,14 @@ def invoke(*words, folder=".", width=120):
         return CliRunner().invoke(_app(), list(map(str, words)), env={"COLUMNS": str(width)})
 
 
+def command_of(name):
+    """The command with a name such as "run" or "leaderboard import"."""
+    command = _command(_app())
+    for word in name.split():
+        command = command.commands[word]
+    return command
+
+
 def parsed(command, words):
     """What a command, or a command of a group, takes from some words; none is run."""
     while hasattr(command, "commands"):
