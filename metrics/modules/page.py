@@ -64,8 +64,8 @@ class Page:
             What the metric returns.
 
         Raises:
-            ScoresError: no rows, a row of another length, an empty cell, or one that is no JSON; the message names the row,
-                counted from 1 as on the page. Also the errors of the metric, which count examples from 0.
+            ScoresError: no rows, a row of another length, an empty cell, or one that is no JSON; the message names the
+                row, counted from 1 as on the page. Also the errors of the metric, which count examples from 0.
         """
         texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
         filled = {number: row for number, row in enumerate(texts, start=1) if any(row)}
