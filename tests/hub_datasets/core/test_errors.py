@@ -42,6 +42,9 @@ def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path):
         options={"verify": False},
         progress=False,
     )
+    # The folder of the run is remembered as long as it is there.
+    assert len(images_in(errors(path, **QUICK).write(tmp_path / "remembered.html"))) == 8
+    folder = folder.rename(tmp_path / "moved")
     without = errors(path, **QUICK)
     assert "--data-dir" in without.notes[0] or "captions" in without.notes[0]
     assert images_in(without.write(tmp_path / "a.html")) == []
