@@ -162,6 +162,8 @@ def install(
 ) -> None:
     """Make bare names work in `evaluate.load` and `load_dataset`, from any folder, offline.
 
+    Configurations of a benchmark whose sources are missing are left out and listed.
+
     Examples: `vl-assay install` · `vl-assay install sugarcrepe_itm` · `vl-assay install sugarcrepe --data-dir coco`
     """
     from .hub.install import install as install_names
@@ -402,7 +404,7 @@ def compare(
 
     Starts with a verdict, which names the categories that differ. Then for every score: the difference with its
     interval and p-value (in categories corrected for their number), and the number of examples on which each model is
-    better. Several files of one model and task, such as of several seeds, are averaged.
+    better. Versions of a task's data, such as several seeds, are compared one by one.
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·

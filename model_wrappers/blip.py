@@ -20,7 +20,7 @@ Source: BLIP (Li et al., ICML 2022), section 3; ARO (Yuksekgonul et al., ICLR 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,12 +29,13 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
-from .loading.blip_layers import image_reader
+from .loading.blip_layers import read_with_images
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
     CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
+    ImageStates,
     ImageTextModel,
     RerankingModel,
     head_logits,
@@ -47,13 +48,6 @@ MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("Salesforce/blip-itm-base-coco", "Salesforce/blip-itm-base-flickr", "Salesforce/blip-itm-large-coco")
 SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc"), **CANDIDATES}
 _ARO_TOKENS = 35
-
-
-class BlipStates(NamedTuple):
-    """Hidden states (n, patches, d) of the vision tower and embeddings (n, e), of length 1, of the contrastive head."""
-
-    states: torch.Tensor
-    embeddings: torch.Tensor
 
 
 class BlipContrastive(DualEncoderMixin, ImageTextModel):
@@ -76,20 +70,16 @@ class BlipMatching(RerankingModel):
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
-        self._read_with_images = image_reader(checkpoint.info.settings)
 
-    @property
-    def first_stage(self) -> BlipContrastive:
-        """The contrastive head."""
-        return self._as(BlipContrastive, self._model, self.max_tokens)
+    FIRST_STAGE = BlipContrastive
 
-    def see(self, model: Any, images: Sequence[np.ndarray]) -> BlipStates:
+    def see(self, model: Any, images: Sequence[np.ndarray]) -> ImageStates:
         """Return both towers of the image side."""
         states = model.vision_model(pixel_values=self.batch_pixels(images, model.vision_model)).last_hidden_state
-        return BlipStates(states, unit(model.vision_proj(states[:, 0])))
+        return ImageStates(states, unit(model.vision_proj(states[:, 0])))
 
     def fuse(
-        self, model: Any, features: BlipStates, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+        self, model: Any, features: ImageStates, rows: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return scores (n,) of the chosen head; see the module."""
         first = ids
@@ -98,7 +88,8 @@ class BlipMatching(RerankingModel):
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-        fused = self._read_with_images(encoder.encoder.layer, hidden, attended, features.states, rows)[:, 0]
+        layers, compiled = encoder.encoder.layer, "compile" in self.info.settings
+        fused = read_with_images(layers, hidden, attended, features.states, rows, compiled=compiled)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
         cosine = (features.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)

@@ -40,11 +40,10 @@ class BridgeTower(FusedModel):
         blocks = visual.transformer.resblocks[: len(tower.text_model.encoder.layer)]
         states = visual.forward_pre(self.batch_pixels(images, visual))
         bridges = []
-        for number, block in enumerate(blocks, start=1):
+        for number, block in enumerate(blocks, start=tower.config.num_hidden_layers - len(blocks)):
             states = block(states)
-            if number >= _layers_before(tower):
-                transform = _numbered(tower.cross_modal_image_transform, len(bridges))
-                bridged = transform(visual.forward_post(states))
+            if number >= 0:
+                bridged = _numbered(tower.cross_modal_image_transform, number)(visual.forward_post(states))
                 bridges.append(bridged + tower.token_type_embeddings.weight[1])
         return torch.stack(bridges, dim=1)
 
@@ -61,17 +60,12 @@ def _numbered(transform: Any, number: int) -> Any:
     return transform[number] if isinstance(transform, torch.nn.ModuleList) else transform
 
 
-def _layers_before(tower: Any) -> int:
-    """Return the number of layers of both towers before the first cross-modal layer."""
-    return len(tower.text_model.encoder.layer) - tower.config.num_hidden_layers + 1
-
-
 def _joined(tower: Any, features: Sequence[torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return the pooled output (n, 2 d) of `BridgeTowerModel.forward`, given what the vision tower computed."""
     words = tower.text_model.embeddings(input_ids=ids)
     visible = create_bidirectional_mask(config=tower.config, inputs_embeds=words[:, :1], attention_mask=mask)
     layers = tower.text_model.encoder.layer
-    before = _layers_before(tower)
+    before = len(layers) - len(features) + 1  # the first cross-modal layer
     for layer in layers[:before]:
         words = layer(words, visible)
     kind = tower.token_type_embeddings.weight[0]

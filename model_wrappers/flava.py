@@ -51,10 +51,12 @@ class FlavaContrastive(DualEncoderMixin, ImageTextModel):
 class FlavaMatching(RerankingModel):
     """The matching head of a `FlavaForPreTraining`; the vision tower runs once for an image."""
 
+    FIRST_STAGE = FlavaContrastive
+
     @property
-    def first_stage(self) -> FlavaContrastive:
-        """The contrastive head."""
-        return self._as(FlavaContrastive, self._model.flava, self.max_tokens)
+    def contrastive_module(self) -> Any:
+        """The module without the matching head."""
+        return self._model.flava
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Return the input of the multimodal encoder, (n, patches, d)."""

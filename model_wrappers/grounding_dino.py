@@ -13,15 +13,15 @@ phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import GroundingDinoForObjectDetection, MMGroundingDinoForObjectDetection
 
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
-from .loading.detectors import LIMITS, TextDetector, best_boxes, load_detector, probabilities
-from .loading.torch_models import Checkpoint, cut_tokens
+from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes, load_detector, probabilities
+from .loading.torch_models import Checkpoint
 
 _CLASSES = {"grounding-dino": GroundingDinoForObjectDetection, "mm-grounding-dino": MMGroundingDinoForObjectDetection}
 MODEL_TYPES = tuple(_CLASSES)
@@ -35,21 +35,6 @@ CHECKPOINTS = (
 SETTINGS = {"context": ("caption", "phrase"), "tokens": ("max", "mean"), **LIMITS}
 
 
-class _Prompt(NamedTuple):
-    """A text as the model reads it, and where each token stands in it."""
-
-    ids: list[int]
-    spans: list[tuple[int, int]]
-
-
-class _GroundingOutput(NamedTuple):
-    """Boxes (n, 4), and their scores for each token of a prompt, (n, tokens)."""
-
-    boxes: np.ndarray
-    scores: np.ndarray
-    prompt: _Prompt
-
-
 class GroundingDino(TextDetector):
     """A `GroundingDinoForObjectDetection` or `MMGroundingDinoForObjectDetection` as a detector of phrases."""
 
@@ -61,29 +46,27 @@ class GroundingDino(TextDetector):
         """Return the pixels: this model fuses image and text from its encoder on."""
         return [self.batch_pixels(images, self._model)]
 
-    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_GroundingOutput]:
-        """Return the output for each pair of image and text."""
-        prompts = [self._prompt(text) for text in texts]
-        ids, mask = self.batch_tokens([prompt.ids for prompt in prompts], self._model)
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[TextOutput]:
+        """Return for each pair of image and text the boxes, and their scores for each token."""
+        ids, mask = self.batch_tokens([self._prompt(text)["input_ids"] for text in texts], self._model)
         output = self._model(pixel_values=features[0], input_ids=ids, attention_mask=mask)
         boxes = output.pred_boxes.float().cpu().numpy()
-        yield from map(_GroundingOutput, boxes, probabilities(output.logits.float().cpu().numpy()), prompts)
+        yield from map(TextOutput, boxes, probabilities(output.logits.float().cpu().numpy()))
 
-    def _prompt(self, text: str) -> _Prompt:
-        """Return the text with a full stop at its end, as in training: without it, how a text is padded
+    def _prompt(self, text: str) -> Any:
+        """Return the tokens of a text with a full stop at its end, as in training: without it, how a text is padded
         would decide which of its tokens see each other."""
         text = text.rstrip()
-        tokens = self._tokenizer(text if text.endswith(".") else f"{text}.", return_offsets_mapping=True, verbose=False)
-        spans = [(int(first), int(last)) for first, last in tokens["offset_mapping"]]
-        return _Prompt(cut_tokens(tokens["input_ids"], self.max_tokens), spans[: self.max_tokens - 1])
+        return self._tokenizer(text if text.endswith(".") else f"{text}.", return_offsets_mapping=True, verbose=False)
 
-    def find(self, query: PhraseQuery, output: _GroundingOutput, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: TextOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
+        spans = self._prompt(self._text(query))["offset_mapping"][: self.max_tokens - 1]
         # [CLS] and [SEP] have no characters.
-        tokens = [i for i, (first, last) in enumerate(output.prompt.spans) if max(first, start) < min(last, end)]
+        tokens = [i for i, (first, last) in enumerate(spans) if max(first, start) < min(last, end)]
         if not tokens:
-            return Detections(np.empty((0, 4)), np.empty(0))
+            return NO_BOXES
         token_scores = output.scores[:, tokens]
         pooled = token_scores.max(axis=1) if self.info.settings["tokens"] == "max" else token_scores.mean(axis=1)
         return best_boxes(output.boxes, pooled, size, size, self._limits)

@@ -32,7 +32,7 @@ from transformers.models.detr.modeling_detr import DetrDecoder, DetrEncoder, Det
 
 from .engine.protocol import Detections, LoadOptions, PhraseQuery, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
-from .loading.detectors import LIMITS, TextDetector, best_boxes, read_limits
+from .loading.detectors import LIMITS, NO_BOXES, TextDetector, TextOutput, best_boxes, read_limits
 from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import Checkpoint, cut_tokens, pad_right
 
@@ -115,9 +115,8 @@ class Mdetr(nn.Module):
         """Return boxes (n, queries, 4) in shares of the image, and logits (n, queries, places), of maps with texts."""
         read = self.text(input_ids=ids, attention_mask=mask).last_hidden_state
         read = self.resizer["layer_norm"](self.resizer["fc"](read))
-        placed = (
-            self.positions(features.shape, features.device, torch.float32).to(features.dtype).flatten(2).transpose(1, 2)
-        )
+        placed = self.positions(features.shape, features.device, torch.float32).to(features.dtype)
+        placed = placed.flatten(2).transpose(1, 2)
         joint = torch.cat([features.flatten(2).transpose(1, 2), read], dim=1)
         placed = torch.cat([placed, torch.zeros_like(read)], dim=1)
         mask = torch.cat([mask.new_ones(len(mask), joint.shape[1] - mask.shape[1]), mask], dim=1)
@@ -135,13 +134,6 @@ class Mdetr(nn.Module):
         return last(second(first(hidden).relu()).relu()).sigmoid(), self.class_embed(hidden)
 
 
-class _MdetrOutput(NamedTuple):
-    """Boxes (n, 4), in shares of the image, and their probabilities (n, places) of tokens and no object."""
-
-    boxes: np.ndarray
-    places: np.ndarray
-
-
 class MdetrDetector(TextDetector):
     """MDETR as a detector of phrases."""
 
@@ -149,22 +141,22 @@ class MdetrDetector(TextDetector):
         """Return the projected map of the backbone."""
         return [self._model.see(self.batch_pixels(images, self._model))]
 
-    def read(self, features: Sequence[Tensor], texts: Sequence[str]) -> Iterator[_MdetrOutput]:
-        """Return the output for each pair of a map and a text."""
+    def read(self, features: Sequence[Tensor], texts: Sequence[str]) -> Iterator[TextOutput]:
+        """Return for each pair of a map and a text the boxes, and their probabilities of tokens and no object."""
         cut = [cut_tokens(ids, self.max_tokens) for ids in self.prepare_captions(texts)]
         boxes, logits = self._model(features[0], *pad_right(cut, self._tokenizer.pad_token_id, features[0].device))
         distributions = softmax(logits.cpu().double().numpy(), axis=-1)
-        yield from map(_MdetrOutput, boxes.float().cpu().numpy(), distributions)
+        yield from map(TextOutput, boxes.float().cpu().numpy(), distributions)
 
-    def find(self, query: PhraseQuery, output: _MdetrOutput, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: TextOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, none where it stands beyond what the model reads."""
         start, end = self._place(query)
         # The last place is no object, and the last token that is read is the end.
-        tokens = range(min(output.places.shape[1], self.max_tokens) - 1)
+        tokens = range(min(output.scores.shape[1], self.max_tokens) - 1)
         phrase_tokens = [token for token in self._tokens(self._text(query), start, end) if token in tokens]
         if not phrase_tokens:
-            return Detections(np.empty((0, 4)), np.empty(0))
-        return best_boxes(output.boxes, output.places[:, phrase_tokens].max(axis=1), size, size, self._limits)
+            return NO_BOXES
+        return best_boxes(output.boxes, output.scores[:, phrase_tokens].max(axis=1), size, size, self._limits)
 
     def _tokens(self, text: str, start: int, end: int) -> range:
         """Return the tokens of a phrase as the authors' `create_positive_map` finds them: none if it is white space."""

@@ -16,7 +16,6 @@ Source: OmDet-Turbo (Zhao et al., 2024).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from transformers import OmDetTurboForObjectDetection
 
 from ..metrics.functional.boxes import box_iou
 from .engine.protocol import Detections, LoadOptions, PhraseQuery
-from .loading.detectors import LIMITS, TextDetector, best_boxes, load_detector, probabilities
+from .loading.detectors import LIMITS, TextDetector, TextOutput, best_boxes, load_detector, probabilities
 from .loading.torch_models import Checkpoint
 
 _CLASSES = {"omdet-turbo": OmDetTurboForObjectDetection}
@@ -32,13 +31,6 @@ MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("omlab/omdet-turbo-swin-tiny-hf",)
 SETTINGS = {"context": ("phrase", "caption"), **LIMITS}
 _OVERLAP = 0.5
-
-
-class _OmDetOutput(NamedTuple):
-    """Boxes (n, 4), in shares of the image, and their scores (n,)."""
-
-    boxes: np.ndarray
-    scores: np.ndarray
 
 
 class OmDetTurbo(TextDetector):
@@ -52,7 +44,7 @@ class OmDetTurbo(TextDetector):
         pixels = self.batch_pixels(images, self._model)
         return self._model.encoder(self._model.vision_backbone(pixels), return_dict=True).extracted_states
 
-    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[_OmDetOutput]:
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterator[TextOutput]:
         """Return the boxes for each image and class, and their scores."""
         classes = self.batch_tokens(self.prepare_captions(texts), self._model)
         tasks = self.batch_tokens(self.prepare_captions([f"Detect {text}." for text in texts]), self._model)
@@ -61,9 +53,9 @@ class OmDetTurbo(TextDetector):
             features, *self._model.get_language_embedding(*classes, *tasks, ones), return_dict=True
         )
         boxes = output.decoder_coords[-1].float().cpu().numpy()
-        yield from map(_OmDetOutput, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
+        yield from map(TextOutput, boxes, probabilities(output.decoder_classes[-1][..., 0].float().cpu().numpy()))
 
-    def find(self, query: PhraseQuery, output: _OmDetOutput, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: TextOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase, without those that overlap a better one."""
         centres, halves = output.boxes[:, :2], output.boxes[:, 2:] / 2
         corners = np.concatenate([centres - halves, centres + halves], axis=1)

@@ -70,10 +70,8 @@ class OpenClip(DualEncoderMixin):
 
     def __init__(self, model: Any, tokenizer: Any, preprocess: Any, info: ModelInfo, model_name: str) -> None:
         super().__init__(model, info)
-        self._model_name = model_name
+        self._model_name, self._tokenizer, self._preprocess = model_name, tokenizer, preprocess
         self.max_tokens = int(tokenizer.context_length)
-        self._tokenizer = tokenizer
-        self._preprocess = preprocess
         # The library returns padded or truncated captions only; the last ids of one of each are padding and end.
         self._pad = int(tokenizer(["a"], context_length=self.max_tokens)[0, -1])
         self._end = int(tokenizer(["a " * self.max_tokens], context_length=self.max_tokens)[0, -1])

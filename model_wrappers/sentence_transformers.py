@@ -30,6 +30,7 @@ from ..metrics.common.errors import ModelError
 from .engine.families import checkpoint_path, import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import CheckpointFiles, image_preprocessing, loading_errors, torch_dtype
+from .loading.prompts import cut_before
 from .loading.torch_models import DualEncoderMixin, pad_right
 
 MODEL_TYPES = ()
@@ -102,10 +103,7 @@ class SentenceEmbedder(DualEncoderMixin):
 
     def batch(self, captions: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Return features of prepared captions as the library makes them: truncated, and padded on its side."""
-        token_ids, limit = [list(row) for row in captions], self.max_tokens - self._suffix
-        cut = [
-            row if len(row) <= self.max_tokens else row[:limit] + row[len(row) - self._suffix :] for row in token_ids
-        ]
+        cut = [cut_before(row, self.max_tokens, self._suffix) for row in captions]
         ids, mask = pad_right([row[:: self._step] for row in cut], self._pad, torch.device("cpu"))
         ids, mask = (rows.flip(1) if self._step < 0 else rows for rows in (ids, mask))
         others = {
@@ -119,20 +117,14 @@ class SentenceEmbedder(DualEncoderMixin):
         theirs, ours = self._features(captions), self.batch(self.prepare_captions(captions))
         for name in theirs.keys() | ours.keys():
             expected, actual = theirs.get(name), ours.get(name)
-            is_same = (
-                torch.equal(expected, actual)
-                if torch.is_tensor(expected) and torch.is_tensor(actual)
-                else expected == actual
-            )
-            if not is_same:
+            if torch.is_tensor(expected) and torch.is_tensor(actual):
+                expected, actual = expected.tolist(), actual.tolist()
+            if expected != actual:
                 raise ModelError(f"{self.info.name} prepares captions in a way that is not known here (by {name})")
 
     def _features(self, captions: Sequence[str], **processing: Any) -> dict[str, Any]:
-        options = {"processing_kwargs": processing} if processing else {}
-        features = self._model.preprocess(
-            list(captions), prompt=self._prompts["caption"], **self._task("caption"), **options
-        )
-        return dict(features)
+        options = self._task("caption") | ({"processing_kwargs": processing} if processing else {})
+        return dict(self._model.preprocess(list(captions), prompt=self._prompts["caption"], **options))
 
     def _task(self, kind: str) -> dict[str, str]:
         role = self.info.settings[kind]

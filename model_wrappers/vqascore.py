@@ -25,9 +25,9 @@ where none is, the first token of " Yes" and of "Yes". So with "No". Questions o
 log P(yes) - log P(no).
 
 A batch has pairs of an image and a caption. Where captions can continue from the keys and values of the tokens with
-which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image;
-the first batches show whether that is quicker on the device. Processors of videos and sounds are not loaded. The
-settings ``placement`` and ``quantise`` are for models larger than a GPU: see `loading.placement`.
+which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image.
+Processors of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a
+GPU: see `loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -160,11 +160,10 @@ class ChoiceScore(GenerativeModel):
         count, most = len(captions), len(ascii_uppercase)
         if not 2 <= count <= most:
             raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
-        turned = [[*captions[first:], *captions[:first]] for first in range(count)]
-        texts = [
-            "\n".join(f"{letter}. {text}" for letter, text in zip(ascii_uppercase, turned_texts, strict=False))
-            for turned_texts in turned
-        ]
+        texts = []
+        for first in range(count):
+            turned = zip(ascii_uppercase, [*captions[first:], *captions[:first]], strict=False)
+            texts.append("\n".join(f"{letter}. {text}" for letter, text in turned))
         return [self._prompts.checked(self._caption.tokens(text), text) for text in texts]
 
     def choose(
@@ -177,20 +176,15 @@ class ChoiceScore(GenerativeModel):
     ) -> list[np.ndarray]:
         """For each prepared choice the scores (k,), float64, of its captions."""
         image_features = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
-        logits = self.first_logits(
-            image_features, [ids for orders in choices for ids in orders], self._caption.tail, exact
-        )
-        scores, start = [], 0
-        for orders in choices:
-            count = len(orders)
-            answer_logits = logits[start : start + count]
-            letters = torch.stack(
-                [answer_logits[:, self._letters[i]].logsumexp(-1) for i in range(count)], 1
-            ).log_softmax(1)
+        questions = [ids for orders in choices for ids in orders]
+        logits = self.first_logits(image_features, questions, self._caption.tail, exact)
+        scores = []
+        for own in logits.split([len(orders) for orders in choices]):
+            count = len(own)
+            letters = torch.stack([own[:, ids].logsumexp(-1) for ids in self._letters[:count]], 1).log_softmax(1)
             # In rotation r caption c has letter (c - r) mod k.
             order = (torch.arange(count) - torch.arange(count)[:, None]) % count
             scores.append(letters.gather(1, order.to(letters.device)).mean(0).numpy(force=True))
-            start += count
         return scores
 
 
@@ -226,14 +220,12 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
         ChatPrompt(processor, text, checkpoint, keeps_end=keeps_end) for text in (settings["template"], QUESTION)
     )
     prompts = ImagePrompts(processor, question, checkpoint, model)
-    pad, is_shared = processor.tokenizer.pad_token_id or 0, settings["placement"] == "tensor"
-    # Processes that compute together must not decide by their own times.
-    forward = choose_forward(model, prompts, question.tokens, pad, checkpoint, may_continue=not is_shared)
+    forward = choose_forward(model, prompts, question.tokens, processor.tokenizer.pad_token_id or 0, checkpoint)
     facts = processor.image_processor.to_dict()
     preprocessing = image_preprocessing(processor.image_processor)
     preprocessing |= {name: facts[name] for name in _TILING if name in facts}
     preprocessing |= {"prompt": caption.text, "batches": "of several images" if forward.batches else "of one image"}
-    preprocessing["start_of_prompt"] = "once per image if that is quicker" if forward.continues else "per caption"
+    preprocessing["start_of_prompt"] = "once per image" if forward.continues else "per caption"
     info = files.info(model, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)

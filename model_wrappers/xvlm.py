@@ -37,13 +37,14 @@ from transformers.masking_utils import create_bidirectional_mask
 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions, choose
-from .loading.blip_layers import image_reader
+from .loading.blip_layers import read_with_images
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
     CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
+    ImageStates,
     ImageTextModel,
     RerankingModel,
     head_logits,
@@ -121,13 +122,6 @@ class Xvlm(nn.Module):
         return self.text(inputs_embeds=words, attention_mask=mask).last_hidden_state
 
 
-class XvlmStates(NamedTuple):
-    """States (n, 1 + patches, d) of images, and their contrastive embeddings (n, e), of length 1."""
-
-    states: Tensor
-    embeddings: Tensor
-
-
 class XvlmReader(ImageTextModel):
     """Captions as X-VLM reads them."""
 
@@ -160,25 +154,19 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
 class XvlmMatching(XvlmReader, RerankingModel):
     """The matching head, with or without the contrastive head; the vision tower runs once for an image."""
 
-    def __init__(self, checkpoint: Checkpoint, max_tokens: int) -> None:
-        super().__init__(checkpoint, max_tokens)
-        self._read_with_images = image_reader(checkpoint.info.settings)
+    FIRST_STAGE = XvlmContrastive
 
-    @property
-    def first_stage(self) -> XvlmContrastive:
-        """The contrastive head."""
-        return self._as(XvlmContrastive, self._model, self.max_tokens)
-
-    def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> XvlmStates:
+    def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> ImageStates:
         """Return the image side of both heads."""
         states = model.see(self.batch_pixels(images, model))
-        return XvlmStates(states, unit(model.vision_proj(states[:, 0])))
+        return ImageStates(states, unit(model.vision_proj(states[:, 0])))
 
-    def fuse(self, model: Xvlm, features: XvlmStates, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    def fuse(self, model: Xvlm, features: ImageStates, rows: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
         """Return scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
-        fused = self._read_with_images(model.fusion, read, attended, features.states, rows)[:, 0]
+        compiled = "compile" in self.info.settings
+        fused = read_with_images(model.fusion, read, attended, features.states, rows, compiled=compiled)[:, 0]
         last: Any = model.itm_head[3]
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -17,6 +18,7 @@ from gradio.themes.utils.fonts import Font, LocalFont
 from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.pages.about import about_tab, footer_html
 from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
@@ -29,16 +31,18 @@ from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 from vl_assay.space_app.submissions.submissions import finish
-from vl_assay.space_app.submissions.traffic import UploadLimit
+from vl_assay.space_app.submissions.traffic import PageHead, UploadLimit
 from vl_assay.space_app.submissions.uploads import most_bytes, prepare, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
+DESCRIPTION = "Vision-language models on benchmarks of composition, recomputed from raw predictions."
 INTRODUCTION = """# VL-Assay
 What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
 Every number is recomputed from raw predictions, or names the table of the paper that prints it."""
 # The theme's own file of weight 600 has only a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 
+_PICTURE = Path(__file__).with_name("pages") / "social.png"
 # In the head, because gradio would put its own container before every selector of ``css``.
 _HEAD = f"<style>{CSS}</style><script>{SCRIPT}</script>"
 
@@ -63,12 +67,14 @@ def build(catalogue: Catalogue) -> gr.Blocks:
             with _tab("Insights", tabs_by_id):
                 on_open_insights = insights_tab(catalogue)
             with _tab("Submit", tabs_by_id):
-                on_open_submit = submit_tab(catalogue, page)
+                submit_tab(catalogue, page)
+            with _tab("About", tabs_by_id):
+                about_tab()
+        gr.HTML(footer_html(), elem_id="links")
         page.follow(model, tab_group)
         follow_tabs(blocks, tab_group, tabs_by_id)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        on_open_events = (on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights, on_open_submit)
-        for on_open in filter(None, (on_open_model, *on_open_events)):
+        for on_open in (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights):
             blocks.load(*on_open, **QUIET)
     return blocks
 
@@ -85,9 +91,14 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
     _raise_file_limit()
     limits = {
         "max_file_size": upload_limit(),
-        "app_kwargs": {"middleware": [Middleware(UploadLimit, size=most_bytes())]},
+        "app_kwargs": {
+            "middleware": [
+                Middleware(UploadLimit, size=most_bytes()),
+                Middleware(PageHead, title=TITLE, description=DESCRIPTION, picture=_PICTURE),
+            ]
+        },
     }
-    return blocks.launch(head=_HEAD, theme=Default(font=_FONTS), footer_links=["api"], **limits, **options)
+    return blocks.launch(head=_HEAD, theme=Default(font=_FONTS), **limits, **options)
 
 
 def _raise_file_limit() -> None:

@@ -128,6 +128,8 @@ def submit(
         typer.echo(json.dumps(receipt, indent=1, sort_keys=True))
         return
     typer.echo(printable(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}"))
+    if receipt.get("key"):
+        typer.echo(printable(f"to withdraw it, keep this key: {receipt['key']}"))
     for flag in receipt["flags"]:
         typer.echo(printable(f"a maintainer will review this first: {flag}"))
 

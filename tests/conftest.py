@@ -90,6 +90,13 @@ def pytest_unconfigure():
     shutil.rmtree(_HF_HOME, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def no_remembered_sources():
+    """Forget after each test which of its folders hold the sources of benchmarks."""
+    yield
+    shutil.rmtree(Path(_HF_HOME, "vl_assay", "data-dirs"), ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """The folder that holds ``data/`` and ``papers/``, the released files; ``VL_ASSAY_SHARED`` moves it."""

@@ -8,7 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 CASES = "tests/support/metric_cases.py"
@@ -63,6 +66,18 @@ sys.exit(pytest.main([*arguments, *sys.argv[2:]]))
 """
 
 
+# The same without the suites, where the files lie outside the package.
+OUTSIDE = """
+import json, shlex, sys
+import evaluate
+from vl_assay.metrics.common.command_line import build_app
+
+for command in json.loads(sys.argv[1]):
+    build_app()(shlex.split(command)[1:], standalone_mode=False)
+assert evaluate.load("error_rate").compute(predictions=[[1, 2]], references=[0])["error_rate"] == 1
+"""
+
+
 def guide():
     """The files that the section on adding things shows, by their paths, and the commands."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## Adding things\n")[1]
@@ -101,3 +116,41 @@ def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path
     results = copy / "vl-assay-results" / "mean_colour--rgb" / "results.json"
     [result] = json.loads(results.read_text(encoding="utf-8"))["results"]
     assert (result["scores"]["error_rate"], result["scores"]["n"], result["chance"]) == (0, 6, {"error_rate": 0.5})
+
+
+@pytest.mark.parametrize("way", ["folder", "entry points"])
+def test_what_the_guide_adds_works_outside_the_repository(way, tmp_path):
+    files, (_, *commands) = guide()
+    home = tmp_path / ("plugins" if way == "folder" else "site/my_assays")
+    for path, text in files.items():
+        if path.startswith(NEW) and not path.startswith("tests/"):
+            place = home / (path if way == "folder" else path.partition("/")[2])
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+    variables = {"VL_ASSAY_PLUGINS": str(home)}
+    if way == "entry points":
+        for folder in (home, *(path for path in home.iterdir() if path.is_dir())):
+            (folder / "__init__.py").touch()
+        metadata = tmp_path / "site" / "my_assays-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-assays\nVersion: 1.0\n")
+        text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        points = tomllib.loads(re.search(r"```toml\n(.*?)```", text, flags=re.DOTALL)[1])["project"]["entry-points"]
+        lines = [
+            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in of.items())
+            for group, of in points.items()
+        ]
+        (metadata / "entry_points.txt").write_text("\n".join(lines))
+        variables = {"PYTHONPATH": str(tmp_path / "site")}
+    commands = [command for command in commands if command.startswith("vl-assay")]
+    done = subprocess.run(
+        [sys.executable, "-c", OUTSIDE, json.dumps(commands)],
+        cwd=tmp_path,
+        env=os.environ | variables | {"HF_HOME": str(tmp_path / "home"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"│ error_rate +│ Error rate: how often .*│ plain_colours", done.stdout)
+    [result] = json.loads((tmp_path / "vl-assay-results/mean_colour--rgb/results.json").read_text("utf-8"))["results"]
+    assert (result["scores"]["error_rate"], result["scores"]["n"]) == (0, 6)

@@ -42,7 +42,7 @@ Predictions = Annotated[
 ]
 Model = Annotated[
     str | None,
-    _making_option(help="The endpoint's name of the model, or local:FOLDER for a checkpoint on this machine."),
+    _making_option(help="The endpoint's name of the model."),
 ]
 BaseUrl = Annotated[
     str | None,
@@ -101,8 +101,8 @@ def audit(
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
     `--against` compares two sets of negatives instead, as SugarCrepe's Table 4 does: of each kind the mean scores, and
-    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json,
-    comparison.md and comparison.csv. `--data-dir` is that of both; `vl-assay build` makes folders for either.
+    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json
+    and comparison.md. `--data-dir` is that of both; `vl-assay build` makes folders for either.
 
     `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
     audits.json, audits.md and audits.html with one line for each; its sources are in the folder of its name in
@@ -155,15 +155,15 @@ def audit(
         return
     settings = {"normalised": normalised, "confidence": confidence, "seed": seed}
     with Console(stderr=True).status("audit"):
-        result = audit_pairs(pairs, dataset, predictions=predictions or [], **settings)
-    print_audit(result.record)
-    _say_written(folder, write_audit(result, folder))
+        record = audit_pairs(pairs, dataset, predictions=predictions or [], **settings)
+    print_audit(record)
+    _say_written(folder, write_audit(record, folder))
     if dataset.partition("/")[0] in benchmark_names():
         keep_benchmark(dataset, card, seed=seed, data_dir=data_dir, options=parse_options(option, allow_missing=False))
     if card is not None:
-        changed = write_card(card, result.record)
+        changed = write_card(card, record)
         typer.echo(f"card {card}: {', '.join(file.name for file in changed) or 'nothing to change'}")
-    if max_blind_accuracy is not None and _say_failures(failures(result.record, max_blind_accuracy)):
+    if max_blind_accuracy is not None and _say_failures(failures(record, max_blind_accuracy)):
         raise typer.Exit(1)
 
 
@@ -227,9 +227,6 @@ def refine(
         ),
     ] = None,
     grid: Annotated[int, typer.Option(help="Cells for each scorer over [-1, 1]; 2 balances only signs.")] = 100,
-    cells: Annotated[
-        str, typer.Option(help="Borders of cells: paper, (a, b] of |gap|; authors, as in their code.")
-    ] = "paper",
     scale: Annotated[
         str | None,
         typer.Option(
@@ -259,7 +256,7 @@ def refine(
     Writes pairs.jsonl (which any command reads as a dataset), report.json, report.md and report.html.
 
     Examples: `vl-assay refine unrefined --out refined` · `vl-assay refine mine.jsonl --predictions vera.parquet
-    --predictions grammar.parquet --cells authors --out refined` · `vl-assay refine mine.csv --column positive=true
+    --predictions grammar.parquet --out refined` · `vl-assay refine mine.csv --column positive=true
     --scorer words --learned 3 --out refined`
     """
     from rich.console import Console
@@ -280,7 +277,6 @@ def refine(
             learned=learned,
             refining=tuple(dict.fromkeys(probe or REFINING)),
             grid=grid,
-            cells=cells,
             by_category=not together,
             seed=seed,
             confidence=confidence,
@@ -433,13 +429,13 @@ def generate(
     only the requests that were under way.
 
     Examples: `vl-assay generate captions.csv --model Qwen/Qwen2.5-7B-Instruct --base-url http://localhost:8000/v1
-    --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --model local:qwen --out made` ·
+    --out made --plan` · `vl-assay generate photos --kind swap_obj --kind swap_att --rules --out made` ·
     `vl-assay generate toy_scenes/itm --rules --out made`
     """
     from .data.candidates import CANDIDATES_FILE
     from .data.sources import read_captions
     from .generate import generate as making
-    from .generate.language_models import open_model
+    from .generate.asking import open_model
     from .generate.paper_prompts import PROMPT_SETS
     from .generate.rules import RULE_KINDS
 

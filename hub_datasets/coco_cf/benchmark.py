@@ -6,5 +6,5 @@ from ..core.benchmarks import group_task
 BENCHMARK = Benchmark(
     tasks=(group_task("pairs", "group_match", skills="object"),),
     summary="one noun changed, generated",
-    source="--data-dir: Intel/COCO-Counterfactuals from the Hub (hf download)",
+    source="huggingface.co/datasets/Intel/COCO-Counterfactuals (6.4 GB), or --data-dir",
 )

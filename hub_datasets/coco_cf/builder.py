@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import GROUP
+from ..sources.hub_tables import HubFiles
 from ..sources.records import Row
 from ..sources.source_files import SourceFile, is_file_name
 
@@ -28,7 +29,8 @@ class COCOCounterfactuals(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(SourceConfig, "COCO-Counterfactuals", ["pairs"])
     BUILDER_CONFIG_CLASS = SourceConfig
-    GET_SOURCES = _GET
+    IS_DOWNLOADED = True
+    RELEASE = HubFiles("Intel/COCO-Counterfactuals", "data/examples.jsonl", "data/images.zip")
     ROWS: ClassVar = {"pairs": Rows(SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=_GET), _SCHEMA)}
     IMAGES = Images(("data/images", "images"), _GET)
     COLUMNS = f"id {GROUP}"

@@ -13,5 +13,5 @@ BENCHMARK = Benchmark(
         ),
     ),
     summary="wrong answers that fool VLMs",
-    source="--data-dir: conme/ConMe from the Hub (hf download)",
+    source="huggingface.co/conme/ConMe, or --data-dir",
 )

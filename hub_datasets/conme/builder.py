@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
+from ..sources.hub_tables import HubFiles
 from ..sources.records import Row
 from ..sources.source_files import SourceFile
 
@@ -29,7 +30,8 @@ class ConMe(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(SourceConfig, "ConMe", _CONFIGS)
     BUILDER_CONFIG_CLASS = SourceConfig
-    GET_SOURCES = _GET
+    IS_DOWNLOADED = True
+    RELEASE = HubFiles("conme/ConMe", "*_HUMAN_FILTER.csv", "images/*", repo_type="model")
     ROWS: ClassVar = {config: _rows_file(config) for config in _CONFIGS}
     IMAGES = Images(("images",), _GET)
     COLUMNS = "id category image filename question caption negative_caption"

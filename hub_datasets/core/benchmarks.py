@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ...metrics.common.errors import DataError, UnknownNameError, check_known
+from ...metrics.common.plugins import plugins
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
 # What examples test, and what each skill is; `Task.skills` maps to these.
@@ -209,8 +210,9 @@ class Benchmark:
 
 
 def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks, sorted, with those outside the package that this process has adopted."""
-    return sorted({*_ADOPTED, *(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))})
+    """Return the sorted names of all benchmarks, with `plugins` and those that this process has adopted."""
+    outside = [name for name, path in plugins("benchmarks").items() if (path / "benchmark.py").is_file()]
+    return sorted({*_ADOPTED, *outside, *(path.parent.name for path in _BENCHMARKS.glob("*/benchmark.py"))})
 
 
 def adopt(reference: str) -> str:
@@ -246,7 +248,8 @@ def adopt(reference: str) -> str:
 def benchmark_folder(name: str) -> Path:
     """Return the folder of a benchmark; `UnknownNameError` lists the known ones."""
     _check(name)
-    return _ADOPTED.get(name, _BENCHMARKS / name)
+    own = _BENCHMARKS / name
+    return _ADOPTED.get(name) or (own if own.is_dir() else plugins("benchmarks")[name])
 
 
 def _import(name: str, module: str) -> ModuleType:

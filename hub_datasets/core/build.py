@@ -23,7 +23,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache
+from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache, write_text
 from ...metrics.records.predictions import file_hash
 from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
-from .repository import BUILD_FILE, BUILD_SCHEMA
+from .repository import BUILD_FILE, BUILD_SCHEMA, cache_folder
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
 _ROWS_PER_GROUP = 100
@@ -82,7 +82,7 @@ def build(
     chosen = config_names(benchmark) if configs is None else list(configs)
     check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
-    data_dir = sources_folder(benchmark, None) if data_dir is None else data_dir
+    data_dir = sources_folder(benchmark, data_dir)
     return build_with(
         get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options,
         splits=splits, code=code_hash(benchmark), on_error=on_error,
@@ -192,21 +192,34 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     """Return the folder of a benchmark's sources; None for a benchmark without sources, or if they are downloaded.
 
     It is ``data_dir/<benchmark>`` if that is a folder, else `data_dir`. Without `data_dir` it is the folder
-    ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names, if it is there.
+    ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names, if it is there, else the folder
+    that the benchmark was last loaded from (see `remember_sources`).
 
     Raises:
         DataError: `data_dir`, or VL_ASSAY_DATA_DIR, is not a folder.
     """
-    if data_dir is None:
-        parent = os.environ.get("VL_ASSAY_DATA_DIR")
-        if not parent or not get_benchmark(benchmark).source:
-            return None
-        folder = existing_folder(parent) / benchmark
-        return folder if folder.is_dir() else None
-    folder = existing_folder(data_dir)
+    if data_dir is not None:
+        folder = existing_folder(data_dir)
+        inner = folder / benchmark if (folder / benchmark).is_dir() else folder
+        return inner if get_benchmark(benchmark).source else None
     if not get_benchmark(benchmark).source:
         return None
-    return folder / benchmark if (folder / benchmark).is_dir() else folder
+    if (parent := os.environ.get("VL_ASSAY_DATA_DIR")) and (folder := existing_folder(parent) / benchmark).is_dir():
+        return folder
+    with suppress(OSError):
+        folder = Path(_remembered(benchmark).read_text(encoding="utf-8"))
+        return folder if folder.is_dir() else None
+    return None
+
+
+def remember_sources(benchmark: str, data_dir: Path) -> None:
+    """Remember the folder that a benchmark was loaded from, for calls without `data_dir`."""
+    with suppress(StorageError):  # a convenience only
+        write_text(_remembered(benchmark), str(data_dir.absolute()))
+
+
+def _remembered(benchmark: str) -> Path:
+    return cache_folder() / "data-dirs" / benchmark
 
 
 def existing_folder(data_dir: str | Path) -> Path:

@@ -28,13 +28,13 @@ from .benchmarks import (
     option_names,
     split_reference,
 )
-from .build import build, built_files, data_errors, existing_folder, sources_folder
+from .build import build, built_files, data_errors, existing_folder, remember_sources, sources_folder
 from .image_keys import MISSING, NO_IMAGE, ImageKey, content_key, image_keys
 from .repository import BUILD_FILE, cache_folder, read_build, shipped_build
 
 # Files that this package or a system writes into folders, besides predictions and builds: no builder reads them.
 _NEVER_READ = {
-    *("results.json", "report.md", "report.tex", "seeds.json", "diagnosis.json", "diagnosis.png"),
+    *("results.json", "report.md", "report.tex"),
     *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
     *("comparison.json", "comparison.md", "correlation.json", "correlation.md", "Thumbs.db", "desktop.ini"),
 }
@@ -236,7 +236,7 @@ def load_examples(
             configuration), the folder of a benchmark outside the package (see `benchmarks.adopt`), or the folder of a
             dataset repository that `build` wrote.
         task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
-        data_dir: the user's own copy of the sources, see the benchmark's card.
+        data_dir: the user's own copy of the sources, see the benchmark's card; remembered for later calls without it.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.
@@ -263,13 +263,15 @@ def load_examples(
         chosen = get_benchmark(name).select(name, part, task_types)
         needs_images = needs_images and any(task.images for task, _ in chosen)
         options = _build_options(name, options or {}, needs_images)
-        data_dir = sources_folder(name, None) if data_dir is None else data_dir
+        sources = sources_folder(name, data_dir)
         split_for = get_benchmark(name).split_for
         folders = {
-            config: cached_build(name, config, data_dir, options, split_for(task), may_build=may_build)
+            config: cached_build(name, config, sources, options, split_for(task), may_build=may_build)
             for task, configs in chosen
             for config in configs
         }
+        if data_dir is not None and sources is not None:
+            remember_sources(name, sources)
     split_for = get_benchmark(name).split_for
     used = _effective_options(name, options or {})
     tasks = [TaskData(name, task, configs, split_for(task), needs_images, used, limit) for task, configs in chosen]
@@ -335,7 +337,8 @@ def cached_build(
 def is_cached(name: str, configs: Collection[str], options: Mapping[str, Any]) -> bool:
     """Return whether configurations were built for scoring, with images, or come with the package."""
     used, split_of = _build_options(name, options, True), get_benchmark(name).split_of
-    return all(build_folder(name, config, None, used, split_of(config)).exists() for config in configs)
+    folder = sources_folder(name, None)
+    return all(build_folder(name, config, folder, used, split_of(config)).exists() for config in configs)
 
 
 def build_folder(

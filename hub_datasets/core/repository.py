@@ -11,7 +11,7 @@ from typing import Any
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import with_home, writable_cache
-from .benchmarks import get_card
+from .benchmarks import benchmark_folder, get_card
 
 BUILD_FILE = "build.json"
 BUILD_SCHEMA = "vl-assay/build"
@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 def shipped_build(benchmark: str) -> Path | None:
     """Return the built repository that comes with the package, so that a first run builds nothing; None without one."""
-    folder = Path(__file__).parents[1] / benchmark / "built"
+    folder = benchmark_folder(benchmark) / "built"
     return folder if (folder / BUILD_FILE).is_file() else None
 
 

@@ -21,5 +21,5 @@ BENCHMARK = Benchmark(
         ),
     ),
     summary="small changes of an image",
-    source="--data-dir: the 10 % subset (or all) of github.com/Wangt-CN/EqBen, by gdown",
+    source="the 10 % subset of github.com/Wangt-CN/EqBen on Google Drive (some 10 GB), or --data-dir",
 )

@@ -18,6 +18,7 @@ from PIL import Image
 from ...metrics.common.errors import DataError
 from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import GROUP
+from ..sources.downloads import drive_address
 from ..sources.records import Row
 from ..sources.source_files import SourceFile
 
@@ -31,15 +32,14 @@ FULL_COUNTS = {
     "eqbenkubric_cnt": 2_000,
     "eqbensd": 1_513,
 }
+# Of each set the archive of the images and the annotations on Google Drive.
+_DRIVE = {
+    False: ("13Iuirsvx34-9F_1Mjhs4Dqn59yokyUjy", "18BSRf1SnBtGiEc42mzRLirXaBLzYE5Tt"),
+    True: ("1e608uhd36ak_v7SnlMVaYcekBc4gBqzn", "1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ"),
+}
 _GET = {
-    False: (
-        "Get the 10 % subset with `gdown 13Iuirsvx34-9F_1Mjhs4Dqn59yokyUjy` (images, to be unpacked) and "
-        "`gdown 18BSRf1SnBtGiEc42mzRLirXaBLzYE5Tt` (eqben_subset_10percent_final.json)"
-    ),
-    True: (
-        "Get the full test set with `gdown 1e608uhd36ak_v7SnlMVaYcekBc4gBqzn` (images, 100 GB, to be unpacked) and "
-        "`gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ` (private_info_global.json)"
-    ),
+    full: f"Get {name} with `gdown {{0}}` (images, to be unpacked) and `gdown {{1}}`".format(*_DRIVE[full])
+    for full, name in ((False, "the 10 % subset"), (True, "the full test set, 100 GB,"))
 }
 _NAMES = {False: "eqben_subset_10percent_final.json", True: "private_info_global.json"}
 _SCHEMA = {"image0": str, "caption0": str, "image1": str, "caption1": str}
@@ -58,15 +58,17 @@ class EqBen(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(EqBenConfig, "EqBen", FULL_COUNTS)
     BUILDER_CONFIG_CLASS = EqBenConfig
-    GET_SOURCES = _GET[False]
+    IS_DOWNLOADED = True
     COLUMNS = f"id {GROUP}"
 
     def _parts(self) -> Mapping[str, Rows]:
         name, remedy = (named[self.config.full] for named in (_NAMES, _GET))
-        return {self.config.name: Rows(SourceFile(name, (f"annotation/{name}",), remedy=remedy), _SCHEMA)}
+        url = drive_address(_DRIVE[self.config.full][1])
+        return {self.config.name: Rows(SourceFile(name, (f"annotation/{name}",), url, remedy=remedy), _SCHEMA)}
 
     def _images(self) -> Images:
-        return Images(("image_subset", "images", "image"), _GET[self.config.full])
+        url = drive_address(_DRIVE[self.config.full][0])
+        return Images(("image_subset", "images", "image"), _GET[self.config.full], url=url)
 
     def _problem(self, record: Row) -> str | None:
         subsets = [record[f"image{side}"].partition("/")[0] for side in "01"]

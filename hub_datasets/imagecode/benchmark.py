@@ -20,5 +20,5 @@ BENCHMARK = Benchmark(
     tasks=(_task("valid", by_default=True), _task("train", by_default=False)),
     split="validation",
     summary="one of ten similar images",
-    source="--data-dir: github.com/McGill-NLP/imagecode (data/) and image-sets.zip (Zenodo 6518944)",
+    source="github.com/McGill-NLP/imagecode and image-sets.zip of Zenodo 6518944 (some 14 GB), or --data-dir",
 )

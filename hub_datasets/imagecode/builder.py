@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import columns
+from ..sources.downloads import download, looked_in
 from ..sources.records import Row
 from ..sources.source_files import ImagePaths, SourceFile, first_file, is_file_name
 
@@ -22,6 +23,8 @@ _GET = (
     "Get data/ of https://github.com/McGill-NLP/imagecode, and image-sets.zip of https://zenodo.org/record/6518944, to "
     "be unpacked as image-sets/ beside it"
 )
+_URL = "https://raw.githubusercontent.com/McGill-NLP/imagecode/15b993f545c6e659d80afa133c313f2b377e89f5"
+_SETS = "https://zenodo.org/records/6518944/files/image-sets.zip"
 _SPLITS = {"valid": "validation", "train": "train"}
 _PHOTOGRAPHS = "open-images"  # begins the names of the sets that are not frames of a video
 _NAME = re.compile(r"img(\d{1,9})\.jpg")
@@ -30,7 +33,7 @@ _SHORTEST = 2  # characters: one description is "T"
 
 def _rows_file(config: str) -> Rows:
     name = f"data/{config}_data.json"
-    file = SourceFile(name, (f"{config}_data.json",), remedy=_GET)
+    file = SourceFile(name, (f"{config}_data.json",), f"{_URL}/{name}")
     return Rows(file, {"set": str, "index": str, "text": str}, COUNTS[config])
 
 
@@ -38,7 +41,7 @@ class ImageCoDe(ReleasedRows):
     """Two configurations, `valid` and `train`, each with its split; the card has the columns and the layout."""
 
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "ImageCoDe", COUNTS)
-    GET_SOURCES = _GET
+    IS_DOWNLOADED = True
     ROWS: ClassVar = {config: _rows_file(config) for config in COUNTS}
     IMAGES = Images(("image-sets", "data/image-sets", "data"), _GET)
 
@@ -82,15 +85,21 @@ class ImageCoDe(ReleasedRows):
         } | {f"filename_{number}": _image_name(name, position) for number, position in enumerate(positions)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        folder: Path = self._folder
-        folders = [*(folder / name for name in self.IMAGES.folders), folder]
+        names, places = dict.fromkeys(row["set"] for row in rows), (*self.IMAGES.folders, ".")
+        folder, where = self._folder, str(self._folder)
+        if not folder or not any(
+            (folder / each / name).is_dir() for each in (*self.IMAGES.folders, ".") for name in names
+        ):
+            with looked_in(folder, [f"{each}/{min(names)}" for each in self.IMAGES.folders]):
+                folder, where = Path(download(dl_manager, _SETS, _GET, extract=True)), _SETS
+            self._note("images", where, folder)
         found: ImagePaths = {}
-        for name in dict.fromkeys(row["set"] for row in rows):
-            files = images_of([each / name for each in folders])
+        for name in names:
+            files = images_of([folder / each / name for each in places])
             found |= {
                 _image_name(name, position): first_file(files[position : position + 1]) for position in range(SIZE)
             }
-        return self._require_images(rows, found, folder, self.IMAGES.remedy)
+        return self._require_images(rows, found, where, self.IMAGES.remedy)
 
 
 def _image_name(name: str, position: int) -> str:

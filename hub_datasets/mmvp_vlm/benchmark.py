@@ -13,6 +13,6 @@ BENCHMARK = Benchmark(
         ),
     ),
     summary="pairs that CLIP confuses",
-    source="--data-dir: MMVP/MMVP_VLM from the Hub (hf download)",
+    source="huggingface.co/datasets/MMVP/MMVP_VLM, or --data-dir",
     main_scores=(("pairs", "group_match", "image_score"),),
 )

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from ...metrics.common.errors import DataError
 from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.columns import GROUP
+from ..sources.hub_tables import HubFiles
 from ..sources.records import Row
 from ..sources.source_files import SourceFile, is_file_name
 
@@ -36,7 +37,8 @@ class MMVPVLM(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(MMVPConfig, "MMVP-VLM", ["pairs"])
     BUILDER_CONFIG_CLASS = MMVPConfig
-    GET_SOURCES = _GET
+    IS_DOWNLOADED = True
+    RELEASE = HubFiles("MMVP/MMVP_VLM", "Questions.csv", "MLLM_VLM Images/*", _REVISION)
     ROWS: ClassVar = {"pairs": Rows(SourceFile("Questions.csv", remedy=_GET), _SCHEMA, 270)}
     IMAGES = Images(("MLLM_VLM Images", "MMVP_VLM_Images"), _GET)
     COLUMNS = f"id category {GROUP} statement_0 statement_1"

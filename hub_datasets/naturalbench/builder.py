@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from ..sources.builders import HubConfig, Images, ReleasedRows, Rows, make_configs
 from ..sources.columns import GROUP, columns
-from ..sources.hub_tables import HubTable
+from ..sources.hub_tables import HubFiles, HubTable
 from ..sources.records import Row
-from ..sources.source_files import SourceFile, data_folder
+from ..sources.source_files import SourceFile
 
 TABLE = HubTable(
     "BaiqiL/NaturalBench",
@@ -44,13 +44,8 @@ class NaturalBench(ReleasedRows):
         "vqa": Rows(TABLE, _VQA, 1_900),
         "retrieval": Rows(SourceFile("metadata.json", (f"{_FOLDER}/metadata.json",), remedy=_GET), _RETRIEVAL),
     }
+    RELEASE = HubFiles("BaiqiL/NaturalBench", f"{_FOLDER}.zip")
     IMAGES = Images((f"{_FOLDER}/images", "images"), _GET)
-
-    @property
-    def _folder(self) -> Any:
-        if self.config.name == "vqa":
-            return super()._folder
-        return data_folder(self.config.data_dir, _GET)
 
     def _columns(self) -> dict[str, Any]:
         if self.config.name == "vqa":

@@ -24,9 +24,9 @@ from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions, read_predictions
 from ...metrics.records.schema import Row
 from ...metrics.results.compute import cluster_numbers, declared_metrics, examples_of, scored_rows
+from ..authoring.audit.blind import known_levels
 from ..authoring.audit.summaries import Levels
 from ..core.benchmarks import SKILLS, benchmark_names, get_task
-from .text_levels import text_levels
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class SkillProfile:
 class _Scored:
     """Examples of one skill in one task: whether each is right, the place of its row, and the chance level.
 
-    `text_levels` has the blind level by category, see `text_levels`.
+    `text_levels` has the blind level by category, see `_text_levels`.
     """
 
     skill: str
@@ -233,9 +233,22 @@ def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: C
         counts = ~np.isnan(examples.values[name])
         if counts.any():
             rows = start + np.array(own, dtype=np.intp)[examples.rows[counts]]
-            levels = text_levels(predictions, metric, name)
+            levels = _text_levels(predictions, metric, name)
             found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance), levels))
     return found
+
+
+def _text_levels(predictions: Predictions, metric: str, score: str) -> Levels:
+    """Return the blind levels by category that come with the package, else those in the predictions' metadata."""
+    about = predictions.metadata["benchmark"]
+    known = known_levels(predictions.benchmark, predictions.task, about.get("options") or {})
+    # A file's metadata may be of anybody.
+    levels: Any = known or about.get("blind")
+    for key in (metric, "per_category"):
+        levels = levels.get(key) if isinstance(levels, dict) else None
+    parts = levels.items() if isinstance(levels, dict) else ()
+    found = {name: part.get(score) for name, part in parts if isinstance(part, dict)}
+    return {name: value for name, value in found.items() if isinstance(value, int | float) and 0 <= value <= 1}
 
 
 def _without_duplicates(

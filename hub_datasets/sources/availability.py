@@ -190,7 +190,8 @@ def source_problems(
                 f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
             )
             message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
-        errors[reference] = DataError(message)
+        layout = get_builder(name)(dataset_name=name, config_name=first.name).layout
+        errors[reference] = DataError(f"{message}\nExpected there:\n{layout}" if layout else message)
     return errors
 
 

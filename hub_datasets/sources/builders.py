@@ -23,14 +23,15 @@ from ...metrics.common.errors import DataError
 from ..core.build import MissingSourceError
 from ..core.images import DECODING_ERRORS, check_image
 from .columns import columns
-from .downloads import looked_in
-from .hub_tables import HubTable, read_table
+from .downloads import download, looked_in
+from .hub_tables import HubFiles, HubTable, read_table
 from .image_archives import ImageArchive
 from .mirrors import ImageMirror, fetch_or_mirror
 from .records import Record, Row, check_row_count, check_rows, parse_records, shortened_list, with_lists, with_remedy
 from .source_files import ImagePaths, SourceFile, data_folder, find_images, is_inner_path, read_bytes
 from .stored_images import find_stored
 
+_FILES_DRAWN = 4
 # Rows whose images are read and checked together.
 _ROWS_AT_ONCE = 64
 # By the type of an option, as it is declared: the class of its values, and what to pass.
@@ -103,6 +104,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     config: Any  # of `BUILDER_CONFIG_CLASS`
     SPLIT: ClassVar[str] = "test"
     GET_SOURCES: ClassVar[str] = "Leave it out to download the files"
+    # Whether rows and images of the configurations scored by default are downloaded if the user has none.
     IS_DOWNLOADED: ClassVar[bool] = False
     # The names of a row's columns, separated by spaces.
     COLUMNS: ClassVar[str] = ""
@@ -137,6 +139,11 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     def _folder(self) -> Any:
         """The user's own copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
+
+    @property
+    def layout(self) -> str:
+        """A drawing of the files in `data_dir`; empty if they are not declared."""
+        return ""
 
     def _note(self, what: str, source: str, folder: Path | None) -> None:
         """Record in the build where something was downloaded from; the user's own copy is not recorded."""
@@ -243,12 +250,14 @@ class Images:
         remedy: how to get them, a sentence without a full stop.
         archives: from which they are fetched if the user has none.
         mirror: where they are looked for if an archive is not available; its texts are columns of the rows too.
+        url: the address of an archive that is fetched and unpacked as a whole if the user has none; empty if not known.
     """
 
     folders: tuple[str, ...]
     remedy: str
     archives: tuple[ImageArchive, ...] = ()
     mirror: ImageMirror | None = None
+    url: str = ""
 
 
 class ReleasedImages(SourceBuilder):
@@ -260,8 +269,24 @@ class ReleasedImages(SourceBuilder):
         """Return the sources of the configuration's images."""
         return self.IMAGES
 
+    def _file_names(self) -> list[str]:
+        """Return the declared files of the rows."""
+        return []
+
+    @property
+    def layout(self) -> str:
+        """A drawing of the files and of the folder of images in `data_dir`."""
+        files, images = self._file_names(), getattr(self, "IMAGES", None) and self._images()
+        more = len(files) - _FILES_DRAWN
+        lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
+        if images:
+            first, *others = images.folders
+            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(others)}" if others else "")]
+        branches = ["├── "] * (len(lines) - 1) + ["└── "]
+        return "\n".join(["DATA_DIR", *(branch + line for branch, line in zip(branches, lines, strict=True))])
+
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        images, folder = self._images(), self._folder
+        images, folder = self._images(), self._image_folder
         folders = [] if folder is None else [folder / name for name in images.folders]
         paths = find_images(self._names_in(rows), [*folders, folder] if folder else [])
         where = f"{folder} and its folders {', '.join(images.folders)}"
@@ -276,17 +301,25 @@ class ReleasedImages(SourceBuilder):
                 self._note("images", where, folder)
         return self._require_images(rows, paths, where, images.remedy)
 
+    @property
+    def _image_folder(self) -> Path | None:
+        """The folder in which images are looked for; None without one."""
+        return self._folder
+
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
         """Fetch the images if the user has none; return their paths and origin, or None if they are not published."""
         images = self._images()
         mirror = images.mirror
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        if images.url:
+            folder = Path(download(dl_manager, images.url, remedy, extract=True))
+            return find_images(self._names_in(rows), [*(folder / name for name in images.folders), folder]), images.url
         if not images.archives and not mirror:
             return None
         texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in self._names_in(rows)}
         for row in rows:
             for name in self._image_names(row).values():
                 texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
-        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
         return fetch_or_mirror(texts, images.archives, mirror, self._folder, dl_manager, remedy)
 
     def _names_in(self, rows: list[Row]) -> dict[str, None]:
@@ -298,7 +331,11 @@ class ReleasedRows(ReleasedImages):
     """A builder that declares its files of rows and its images, and makes rows from each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
+    # Where all files come from if the user has none of those of the rows.
+    RELEASE: ClassVar[HubFiles | None] = None
     BUILDER_CONFIG_CLASS = VerifiedConfig
+    # The folders of rows and of images in a release that was fetched.
+    _fetched: tuple[Path, Path] | None = None
     # The address of each image inside a Parquet file, by its name, and how to get these files.
     _stored: Mapping[str, str] = MappingProxyType({})
     _stored_remedy = ""
@@ -317,6 +354,10 @@ class ReleasedRows(ReleasedImages):
         """Return the fault of a record beyond the types of its fields; None if it is valid."""
         return None
 
+    def _file_names(self) -> list[str]:
+        files = [part.file for part in self._parts().values()]
+        return [file.name if isinstance(file, SourceFile) else file.files for file in files]
+
     def _parts(self) -> Mapping[str, Rows]:
         """Return the files of the configuration by name."""
         return {self.config.name: self.ROWS[self.config.name]}
@@ -326,9 +367,29 @@ class ReleasedRows(ReleasedImages):
         """True if counts and checksums are compared; a release that has neither has no such option."""
         return getattr(self.config, "verify", True)
 
+    @property
+    def _folder(self) -> Any:
+        return self._fetched[0] if self._fetched else super()._folder
+
+    @property
+    def _image_folder(self) -> Path | None:
+        return self._fetched[1] if self._fetched else self._folder
+
+    @property
+    def _revision(self) -> str:
+        """The revision on the Hub that the user chose; empty if none."""
+        return getattr(self.config, "revision", "")
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        self._stored = {}
+        self._stored, self._fetched = {}, None
         parts = self._parts()
+        own = [part.file for part in parts.values() if isinstance(part.file, SourceFile)]
+        if self.RELEASE and own and not any(file.find(self._folder) for file in own):
+            with looked_in(self._folder, [own[0].name, *own[0].places]):
+                release = replace(self.RELEASE, revision=self._revision or self.RELEASE.revision)
+                *folders, origin = release.fetch(dl_manager, with_images=self.config.with_images)
+            self._fetched = folders[0], folders[1]
+            self.sources.append(f"rows and images: {origin}")
         files = [part.file for part in parts.values() if isinstance(part.file, SourceFile) and not part.table]
         missing = [file for file in files if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
@@ -367,14 +428,14 @@ class ReleasedRows(ReleasedImages):
                 payload, origin = part.file.read(folder, dl_manager, verify=self._verifies)
                 self._note("rows", origin, folder)
                 with with_remedy(part.file.remedy):
-                    records = parse_records(payload, origin)
+                    records = parse_records(payload, origin, part.file.name)
                 yield origin, records
                 return
         else:
             table = part.file
         self._stored_remedy, paths = table.remedy, table.find(folder)
         if not paths:
-            table = replace(table, revision=getattr(self.config, "revision", "") or table.revision)
+            table = replace(table, revision=self._revision or table.revision)
             with looked_in(folder, table.places):
                 paths = table.fetch(dl_manager)
             self._note("rows and images", table.source, folder)

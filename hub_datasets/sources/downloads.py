@@ -72,6 +72,11 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
         raise cache_error(error) or DownloadError(url, error, remedy) from error
 
 
+def drive_address(identifier: str) -> str:
+    """Return the address of a file of Google Drive, also of one that is too large for its virus scan."""
+    return f"https://drive.usercontent.google.com/download?id={identifier}&export=download&confirm=t"
+
+
 def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T:
     """Return the result of the first source that works; a warning gives the errors of the sources before it.
 

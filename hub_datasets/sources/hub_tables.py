@@ -52,9 +52,7 @@ class HubTable:
     @property
     def page(self) -> str:
         """The address of the dataset."""
-        from huggingface_hub import constants
-
-        return f"{constants.ENDPOINT}/datasets/{self.repository}"
+        return repository_page(self.repository)
 
     @property
     def remedy(self) -> str:
@@ -100,32 +98,87 @@ class HubTable:
             MissingSourceError: the user has no access yet; the message explains how to get it.
             DownloadError: the files cannot be fetched, or do not exist.
         """
-        import huggingface_hub
-        from huggingface_hub import constants
-        from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+        return self.find(fetch_files(self.repository, [self.files], self.revision, dl_manager))
 
-        remedy = f"pass data_dir, a folder with the files {self.files} of {self.page}"
-        try:
-            folder = huggingface_hub.snapshot_download(
-                self.repository,
-                repo_type="dataset",
-                revision=self.revision,
-                allow_patterns=[self.files],
-                token=getattr(dl_manager.download_config, "token", None),
-                endpoint=constants.ENDPOINT,
-            )
-        except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
-            raise MissingSourceError(
-                f"The Hub gives no access to {self.repository}. If it is gated, log in at {self.page} and accept its "
-                f"terms, then run `hf auth login` with a token of that account (or set HF_TOKEN), and try again; or "
-                f"{remedy}."
-            ) from error
-        except Exception as error:  # The HTTP libraries below raise errors without a common base class.
-            raise cache_error(error) or DownloadError(self.page, error, remedy) from error
-        if paths := self.find(Path(folder)):
-            return paths
-        problem = FileNotFoundError(f"no files {self.files} at revision {self.revision}, or they have not arrived")
-        raise DownloadError(self.page, problem, f"pass another revision, or {remedy}")
+
+@dataclass(frozen=True)
+class HubFiles:
+    """Files of a repository on the Hub that are no tables: annotations and images.
+
+    Args:
+        repository: ``owner/name``.
+        rows: a pattern of the paths of the annotations in the repository, or one zip archive, which is unpacked.
+        images: likewise of the images; empty if they are in the archive of `rows`.
+        revision: the full hash of a commit, where one is known, or a branch.
+        repo_type: ``"dataset"`` or ``"model"``.
+    """
+
+    repository: str
+    rows: str
+    images: str = ""
+    revision: str = "main"
+    repo_type: str = "dataset"
+
+    def fetch(self, dl_manager: Any, *, with_images: bool) -> tuple[Path, Path, str]:
+        """Return the folders of annotations and images, and the address of the commit; raise as `fetch_files`."""
+        patterns = [self.rows, self.images] if with_images and self.images else [self.rows]
+        folder = fetch_files(self.repository, patterns, self.revision, dl_manager, self.repo_type)
+        zipped = (pattern.endswith(".zip") for pattern in patterns)
+        folders = [
+            Path(dl_manager.extract(str(folder / pattern))) if is_zip else folder
+            for pattern, is_zip in zip(patterns, zipped, strict=True)
+        ]
+        # `huggingface_hub` names the folder of a snapshot by its commit.
+        return folders[0], folders[-1], f"{repository_page(self.repository, self.repo_type)}/tree/{folder.name}"
+
+
+def repository_page(repository: str, repo_type: str = "dataset") -> str:
+    """Return the address of a repository on the Hub."""
+    from huggingface_hub import constants
+
+    return f"{constants.ENDPOINT}/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
+
+
+def fetch_files(
+    repository: str, patterns: list[str], revision: str, dl_manager: Any, repo_type: str = "dataset"
+) -> Path:
+    """Return a folder with the files of a repository that match the patterns, from the Hub or its cache.
+
+    Args:
+        repository, revision, repo_type: as of `HubFiles`.
+        patterns: of the files' paths in the repository.
+        dl_manager: a `datasets.DownloadManager`, for its token.
+
+    Raises:
+        MissingSourceError: the user has no access yet; the message explains how to get it.
+        DownloadError: the files cannot be fetched, or do not exist.
+    """
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.utils import GatedRepoError, RepositoryNotFoundError
+
+    page = repository_page(repository, repo_type)
+    remedy = f"data_dir, a folder with the files {' and '.join(patterns)} of {page}"
+    try:
+        folder = huggingface_hub.snapshot_download(
+            repository,
+            repo_type=repo_type,
+            revision=revision,
+            allow_patterns=patterns,
+            token=getattr(dl_manager.download_config, "token", None),
+            endpoint=constants.ENDPOINT,
+        )
+    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+        raise MissingSourceError(
+            f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
+            f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or pass {remedy}."
+        ) from error
+    except Exception as error:  # The HTTP libraries below raise errors without a common base class.
+        raise cache_error(error) or DownloadError(page, error, f"pass {remedy}") from error
+    if lacking := [pattern for pattern in patterns if not any(Path(folder).glob(pattern))]:
+        problem = FileNotFoundError(f"no files {lacking[0]} at revision {revision}, or they have not arrived")
+        raise DownloadError(page, problem, f"pass another revision, or {remedy}")
+    return Path(folder)
 
 
 def read_table(

@@ -9,6 +9,7 @@ a server that does not know ranges the images come one by one, from the addresse
 
 from __future__ import annotations
 
+import io
 import secrets
 import struct
 import zipfile
@@ -178,21 +179,16 @@ def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
     Raises:
         ValueError: its size or checksum differs from the directory's.
     """
-    signature, name, extra = _LOCAL_HEADER.unpack_from(part) if len(part) >= _LOCAL_HEADER.size else (b"", 0, 0)
-    start = _LOCAL_HEADER.size + name + extra
-    packed = part[start : start + info.compress_size]
-    content = b""
-    if signature == _SIGNATURE and info.compress_type == zipfile.ZIP_STORED:
-        content = packed
-    elif signature == _SIGNATURE and info.compress_type == zipfile.ZIP_DEFLATED:
-        try:
-            content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, info.file_size + 1)
-        except zlib.error as error:
-            raise ValueError(f"{info.filename} in it is damaged ({error})") from error
-    if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+    signature, name, extra = _LOCAL_HEADER.unpack_from(part.ljust(_LOCAL_HEADER.size, b"\0"))
+    packed = io.BytesIO(part[_LOCAL_HEADER.size + name + extra :])
+    try:
+        content = zipfile.ZipExtFile(packed, "r", info).read() if signature == _SIGNATURE else b""
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ValueError(f"{info.filename} in it is damaged ({error}), or changed meanwhile") from error
+    if len(content) != info.file_size:
         raise ValueError(
-            f"{info.filename} in it has checksum {zlib.crc32(content):08x} and {len(content):,} bytes, but its "
-            f"directory says {info.CRC:08x} and {info.file_size:,}: it is damaged, or changed meanwhile"
+            f"{info.filename} in it has {len(content):,} bytes, but its directory says {info.file_size:,}: it is "
+            "damaged, or changed meanwhile"
         )
     return content
 

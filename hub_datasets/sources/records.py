@@ -30,13 +30,18 @@ class Record(NamedTuple):
     content: Any
 
 
-def parse_records(payload: bytes, origin: str) -> list[Record]:
-    """Return the records of a JSON, JSON lines, CSV or TSV file, in the format of the suffix of `origin`, its path.
+def parse_records(payload: bytes, origin: str, name: str = "") -> list[Record]:
+    """Return the records of a JSON, JSON lines, CSV or TSV file, in the format of the suffix of its name.
+
+    Args:
+        payload: its content.
+        origin: its path or address, for messages.
+        name: its name; by default `origin`.
 
     Raises:
         DataError: the file is not of its format, or has no records.
     """
-    content = read_values(payload, origin)
+    content = read_values(payload, origin, name)
     if not isinstance(content, list | dict) or not content:
         raise DataError(f"{origin} holds no rows.")
     if isinstance(content, dict):
@@ -45,9 +50,9 @@ def parse_records(payload: bytes, origin: str) -> list[Record]:
 
 
 @lru_cache(1)  # several configurations read the same file, and none changes what it reads
-def read_values(payload: bytes, origin: str) -> Any:
+def read_values(payload: bytes, origin: str, name: str = "") -> Any:
     """Return the value of a JSON file or the rows of a table, as `user_files.read_values`; raise a `DataError`."""
-    suffix = PurePosixPath(origin.partition("?")[0]).suffix.lower()
+    suffix = PurePosixPath(name or origin.partition("?")[0]).suffix.lower()
     limit = csv.field_size_limit(_LONGEST_FIELD)
     try:
         return user_files.read_values(payload, suffix)

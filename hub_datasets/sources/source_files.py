@@ -114,14 +114,15 @@ class SourceFile:
         """
         payload, origin = self.read(folder, dl_manager, verify=verify)
         with with_remedy(self.remedy):
-            records = parse_records(payload, origin)
+            records = parse_records(payload, origin, self.name)
             rows = check_rows(((label, content) for label, _, content in records), schema, origin, problem)
         if verify and count is not None:
             check_row_count(len(rows), count, origin)
         return {key: row for (_, key, _), row in zip(records, rows, strict=True)}, origin
 
     def _download(self, dl_manager: Any, url: str) -> tuple[bytes, str]:
-        remedy = f"pass data_dir, a folder that holds {self.name}"
+        instruction = "" if self.url in self.remedy else f": {self.remedy}"
+        remedy = f"pass data_dir, a folder that holds {self.name}{instruction}"
         copy = download(dl_manager, url, remedy)
         try:
             payload = read_bytes(copy)

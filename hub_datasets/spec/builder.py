@@ -13,6 +13,7 @@ import datasets
 
 from ..sources.builders import Images, ReleasedRows, Rows, SourceConfig, make_configs
 from ..sources.columns import columns
+from ..sources.hub_tables import HubFiles
 from ..sources.records import Row
 from ..sources.source_files import SourceFile
 from .subsets import SUBSETS
@@ -34,7 +35,8 @@ class SPEC(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(SourceConfig, "SPEC", _FILES)
     BUILDER_CONFIG_CLASS = SourceConfig
-    GET_SOURCES = _GET
+    IS_DOWNLOADED = True
+    RELEASE = HubFiles("wjpoom/SPEC", "data.zip")
     ROWS: ClassVar = {
         config: Rows(SourceFile(file, (f"data/{file}",), remedy=_GET), _SCHEMA) for config, file in _FILES.items()
     }

@@ -27,5 +27,5 @@ BENCHMARK = Benchmark(
     ),
     split="validation",
     summary="phrases only in the right context",
-    source="your own copy of github.com/ashkamath/TRICD (--data-dir); images of COCO val2017 are fetched",
+    source="github.com/ashkamath/TRICD and COCO val2017 (of which only what is needed), or --data-dir",
 )

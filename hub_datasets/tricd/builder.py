@@ -21,10 +21,18 @@ CONFIG_NAMES = ("val", "vqa", "groups")
 
 _GROUNDING = "TRICD_grounding_val.json"
 _VQA = "TRICD_VQA_val.json"
-_SHA256 = {
-    _GROUNDING: "024b5855e9b4f1c8758feb750c7f4206adf47a9376fd6c0ff1520166d72d73b0",
-    _VQA: "6214593ae760d2727e5985722495d81ffb0a048f036fa87408f672313527b74e",
+# The commit and folder of each file in the repository, and its checksum.
+_RELEASED = {
+    _GROUNDING: (
+        "bedb390fb1e3db4d8c7ad2c26f95e9b85f4013c3/grounding",
+        "024b5855e9b4f1c8758feb750c7f4206adf47a9376fd6c0ff1520166d72d73b0",
+    ),
+    _VQA: (
+        "b66678d9925d4aa554d81147c83c50c13e226c49/vqa",
+        "6214593ae760d2727e5985722495d81ffb0a048f036fa87408f672313527b74e",
+    ),
 }
+_RAW = "https://raw.githubusercontent.com/ashkamath/TRICD"
 _COLUMNS = {
     "val": f"id {DETECTION}",
     "vqa": "id image filename question answer type",
@@ -43,7 +51,7 @@ class TRICD(ReleasedImages):
     IMAGES = Images(
         ("val2017", "images/val2017"), f"Get them from {COCO_VAL2017.url} into val2017/ of data_dir", (COCO_VAL2017,)
     )
-    GET_SOURCES = f"Get {_GROUNDING} and {_VQA} from {REPOSITORY_URL}, and val2017/ from {COCO_VAL2017.url}"
+    IS_DOWNLOADED = True
 
     def _columns(self) -> dict[str, Any]:
         return columns(_COLUMNS[self.config.name])
@@ -51,9 +59,13 @@ class TRICD(ReleasedImages):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         folder = self._folder
         name = _VQA if self.config.name == "vqa" else _GROUNDING
-        files = sorted(list_files(folder, f"**/{name}"), key=lambda path: (len(path.parts), str(path)))
-        places = tuple(str(path.relative_to(folder)) for path in files)
-        file = SourceFile(name, places, checksum=f"sha256:{_SHA256[name]}", remedy=f"Get it from {REPOSITORY_URL}")
-        payload, origin = file.read(folder, verify=self.config.verify)
-        with with_remedy(file.remedy):
+        files = list_files(folder, f"**/{name}") if folder else []
+        places = (
+            str(path.relative_to(folder)) for path in sorted(files, key=lambda path: (len(path.parts), str(path)))
+        )
+        commit, checksum = _RELEASED[name]
+        file = SourceFile(name, tuple(places), f"{_RAW}/{commit}/annotations/{name}", f"sha256:{checksum}")
+        payload, origin = file.read(folder, dl_manager, verify=self.config.verify)
+        self._note("rows", origin, folder)
+        with with_remedy(f"Get it from {REPOSITORY_URL}"):
             return ROWS[self.config.name](read_values(payload, origin), origin)

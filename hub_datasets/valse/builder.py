@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.image_archives import COCO_VAL2014, COCO_VAL2017
 from ..sources.records import Row, check_row_count
-from ..sources.source_files import SourceFile, is_file_name
+from ..sources.source_files import SourceFile, data_folder, is_file_name
 
 _GET = "Get it with `git clone https://github.com/Heidelberg-NLP/VALSE` and put the images where its card says"
 _SCHEMA = {
@@ -24,6 +24,7 @@ _SCHEMA = {
 }
 # How many annotators have to prefer the caption: the authors' rule.
 _VOTES = 2
+_URL = "https://raw.githubusercontent.com/Heidelberg-NLP/VALSE/2152d90d4aecd11f7f74cf03420abcb63efff9c5/data"
 # The file of each piece, how many rows it has, how many of them are valid, and where the authors have its images.
 _PIECES = {
     "existence": ("existence", 534, 505, "visual7w/images"),
@@ -55,10 +56,14 @@ class Valse(ReleasedRows):
     BUILDER_CONFIG_CLASS = ValseConfig
     GET_SOURCES = _GET
     ROWS: ClassVar = {
-        name: Rows(SourceFile(f"data/{stem}.json", (f"{stem}.json",), remedy=_GET), _SCHEMA, count)
+        name: Rows(SourceFile(f"data/{stem}.json", (f"{stem}.json",), f"{_URL}/{stem}.json"), _SCHEMA, count)
         for name, (stem, count, _, _) in _PIECES.items()
     }
     COLUMNS = "id category image filename caption negative_caption source"
+
+    @property
+    def _folder(self) -> Any:
+        return data_folder(self.config.data_dir, _GET, is_needed=False)
 
     def _images(self) -> Images:
         name = self.config.name

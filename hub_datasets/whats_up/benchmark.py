@@ -21,5 +21,5 @@ BENCHMARK = Benchmark(
         for config in ("controlled_a", "controlled_b", "coco_one", "coco_two", "vg_one", "vg_two")
     ),
     summary="left or right, on or under",
-    source="--data-dir: the files of github.com/amitakamath/whatsup_vlms; images of COCO and VG are fetched",
+    source="github.com/amitakamath/whatsup_vlms on Google Drive, and images of COCO and VG as needed, or --data-dir",
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from ..sources.builders import Images, ReleasedRows, Rows, VerifiedConfig, make_configs
+from ..sources.downloads import drive_address
 from ..sources.image_archives import COCO_VAL2017, VISUAL_GENOME
 from ..sources.records import Row
 from ..sources.source_files import SourceFile, is_file_name
@@ -33,11 +34,13 @@ def _unpack(drive: str) -> str:
     return f"Get the archive with `gdown {drive}` and unpack it into data_dir"
 
 
+def _controlled(name: str, drive: str) -> Images:
+    return Images((name, f"data/{name}"), _unpack(drive), url=drive_address(drive))
+
+
 _IMAGES = {
-    "controlled_a": Images(
-        ("controlled_images", "data/controlled_images"), _unpack("19KGYVQjrV3syb00GgcavB2nZTW5NXX0H")
-    ),
-    "controlled_b": Images(("controlled_clevr", "data/controlled_clevr"), _unpack("13jdBpg8t3NqW3jrL6FK8HO93vwsUjDxG")),
+    "controlled_a": _controlled("controlled_images", "19KGYVQjrV3syb00GgcavB2nZTW5NXX0H"),
+    "controlled_b": _controlled("controlled_clevr", "13jdBpg8t3NqW3jrL6FK8HO93vwsUjDxG"),
     "coco": Images(("val2017", "data/val2017"), f"Unpack {COCO_VAL2017.url} into data_dir", (COCO_VAL2017,)),
     "vg": Images(("vg_images", "data/vg_images"), _unpack("1idW7Buoz7fQm4-670n-oERw9U-2JLJvE"), VISUAL_GENOME),
 }
@@ -49,10 +52,14 @@ class WhatsUp(ReleasedRows):
     """Six configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "What'sUp", _FILES)
-    GET_SOURCES = "Get the files with `gdown`, as the card says"
+    IS_DOWNLOADED = True
     ROWS: ClassVar = {
         name: Rows(
-            SourceFile(f"{stem}.json", (f"data/{stem}.json",), remedy=f"Get it with `gdown {drive}`"), schema, count
+            SourceFile(
+                f"{stem}.json", (f"data/{stem}.json",), drive_address(drive), remedy=f"Get it with `gdown {drive}`"
+            ),
+            schema,
+            count,
         )
         for name, (stem, drive, schema, count) in _FILES.items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -13,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from filelock import FileLock, Timeout
 
 from .errors import DataError, StorageError
-from .storage import append_line, sync_folder
+from .storage import sync_folder
 
 _LOCK_SECONDS = 10.0
 T = TypeVar("T")
@@ -76,8 +77,17 @@ class Journal(Generic[T]):
             StorageError: it could not be written; the file is as it was.
         """
         with self.locked():
-            is_new = not self.path.exists()
-            append_line(self.path, json.dumps(row).encode() + b"\n")
+            is_new, line = not self.path.exists(), json.dumps(row).encode() + b"\n"
+            # Unbuffered: a buffer would write its rest when the file is closed, after the truncation.
+            with self.path.open("ab", buffering=0) as file:
+                start = file.tell()
+                try:
+                    if file.write(line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(file.fileno())
+                except OSError:
+                    os.ftruncate(file.fileno(), start)
+                    raise
             if is_new:
                 sync_folder(self.path.parent)
 

@@ -200,24 +200,6 @@ def _seal(path: Path, content: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Append to a file and wait until it is on the disk.
-
-    Raises:
-        OSError: it could not be written; the file is unchanged.
-    """
-    # Unbuffered: a buffer would write its rest when the file is closed, after the truncation.
-    with path.open("ab", buffering=0) as file:
-        start = file.tell()
-        try:
-            if file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), start)
-            raise
-
-
 def sync_folder(folder: Path) -> None:
     """Flush the directory entries of a folder to the disk, which only POSIX supports and needs."""
     if os.name == "posix":

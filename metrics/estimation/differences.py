@@ -8,8 +8,6 @@ predictions on whole clusters.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from .bootstrap import (
     resampled_totals,
     resampled_weights,
 )
-from .estimators import Estimator, MeanOf, OfTotals
+from .estimators import Estimator, OfTotals
 from .paired import Resampling, add_holm, compare_values
 from .permutation import Flips, cluster_permutation_test, permutation_p_value
 from .spec import Examples
@@ -278,60 +276,3 @@ def _exchange_p_values(
         2 * len(codes),
     )
     return np.where(np.isnan(observed), 1.0, p_values)
-
-
-def pooled(parts: list[Examples], clusters: Indices, rows: Indices) -> Examples:
-    """Join the examples of several seeds to one set, whose scores are the means over the seeds.
-
-    Args:
-        parts: the examples of each seed, of one metric.
-        clusters: of all of them, one after the theirs: examples that share an image are not independent across seeds.
-        rows: the input row of each of them among the rows of all parts.
-
-    Returns:
-        One set. Means weigh all examples equally, so that seeds weigh by their size.
-    """
-    starts = np.cumsum([0, *(len(examples) for examples in parts)])
-    indices = [np.arange(start, stop) for start, stop in pairwise(starts.tolist())]
-    first = parts[0]
-    membership = None
-    if all(examples.membership is not None for examples in parts):
-        memberships = [examples.membership for examples in parts if examples.membership is not None]
-        membership = (
-            np.concatenate([indices + start for (indices, _), start in zip(memberships, starts, strict=False)]),
-            [label for _, labels in memberships for label in labels],
-        )
-    return Examples(
-        rows=rows,
-        values={name: np.concatenate([examples.values[name] for examples in parts]) for name in first.values},
-        tied=np.concatenate([examples.tied for examples in parts]),
-        clusters=clusters,
-        membership=membership,
-        rare={name: why for examples in parts for name, why in examples.rare.items()},
-        estimators=tuple(
-            MeanOf([examples.estimators[number] for examples in parts], indices, int(starts[-1]))
-            for number in range(len(first.estimators))
-        ),
-        names=[name for examples in parts for name in examples.names or ()] if first.names is not None else None,
-        with_macro=first.with_macro,
-        with_tie_rate=first.with_tie_rate,
-        has_ties=first.has_ties,
-    )
-
-
-def averaged(runs: list[Examples]) -> Examples:
-    """Average several runs of a model, such as training seeds, on the same examples in the same order.
-
-    Compare the result with a mean of as many runs: `differences` exchanges means of equal spread.
-    """
-    first = runs[0]
-    indices = np.arange(len(first))
-    return replace(
-        first,
-        values={name: np.mean([run.values[name] for run in runs], axis=0) for name in first.values},
-        tied=np.mean([run.tied for run in runs], axis=0),
-        estimators=tuple(
-            MeanOf([run.estimators[number] for run in runs], [indices] * len(runs), len(first))
-            for number in range(len(first.estimators))
-        ),
-    )

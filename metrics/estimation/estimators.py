@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -114,41 +114,3 @@ def median(values: Floats, weights: Floats) -> float:
     upto = np.cumsum(weights[order])
     middle = np.searchsorted(upto, [upto[-1] / 2, upto[-1] / 2 + 1e-9 * upto[-1]])
     return float(values[order][np.minimum(middle, len(values) - 1)].mean())
-
-
-class MeanOf(Estimator):
-    """The mean of estimators that each have some of the examples, such as one for each seed of a benchmark.
-
-    Args:
-        parts: the estimators, all of the same scores.
-        indices: for each estimator the indices of its examples among all.
-        size: the number of all examples.
-    """
-
-    def __init__(self, parts: Sequence[Estimator], indices: Sequence[Indices], size: int) -> None:
-        self.parts, self.indices, self.size = parts, indices, size
-        self.names, self.with_interval = parts[0].names, parts[0].with_interval
-
-    def __call__(self, weights: Floats | None = None) -> Floats:
-        """See `Estimator`."""
-        pairs = zip(self.parts, self.indices, strict=True)
-        return np.mean([part(None if weights is None else weights[members]) for part, members in pairs], axis=0)
-
-    def select(self, indices: Indices) -> MeanOf:
-        """See `Estimator`; parts without any of the examples are left out."""
-        position = np.full(self.size, -1)
-        position[indices] = np.arange(len(indices))
-        parts, positions = [], []
-        for estimator, members in zip(self.parts, self.indices, strict=True):
-            rows = np.flatnonzero(position[members] >= 0)
-            if len(rows):
-                parts.append(estimator.select(rows))
-                positions.append(position[members[rows]])
-        return MeanOf(parts, positions, len(indices))
-
-    def stacked(self, other: Estimator) -> MeanOf:
-        """See `Estimator`; both have as many parts."""
-        assert isinstance(other, MeanOf)
-        parts = [first.stacked(second) for first, second in zip(self.parts, other.parts, strict=True)]
-        pairs = zip(self.indices, other.indices, strict=True)
-        return MeanOf(parts, [np.concatenate([a, b + self.size]) for a, b in pairs], self.size + other.size)

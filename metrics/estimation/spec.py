@@ -146,7 +146,7 @@ class Examples:
             phrases of a caption.
         values: for each score that is a mean over examples an array of shape (n,), in [0, 1]; NaN if an example does
             not have this score, such as an image's query in image retrieval.
-        tied: bool array of shape (n,): whether a tie decides a value; or the share of runs in which one does.
+        tied: bool array of shape (n,): whether a tie decides a value.
         clusters: int array of shape (n,): equal for examples that are not independent.
         membership: pairs of example and category, as an index array and a list of labels; None without categories.
         names: distinguish the examples of one row, or None.

@@ -26,13 +26,12 @@ class Matched(NamedTuple):
     Equal scores stand in the order of the rows, and within a row in that of its boxes.
 
     Attributes:
-        kept, rows, scores: of shape (m,), each box's place among the detections, its row, and its score, descending.
+        rows, scores: of shape (m,), each box's row and its score, descending.
         matched: of shape (10, m), whether it was matched, by IoU threshold.
         block_ends: of shape (m,), the place of the last box with the same score.
         truths_per_row: of shape (n_rows,), the number of ground-truth boxes.
     """
 
-    kept: NDArray[np.intp]
     rows: NDArray[np.intp]
     scores: NDArray[np.float64]
     matched: NDArray[np.bool_]
@@ -98,8 +97,7 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
         order = _worst_first(detections, truths)
         parts: list[Any] = [part[order] for part in detections[:4]]
         moved = PredictedBoxes(*parts, n_rows=detections.n_rows)
-        found = match(moved, truths, max_boxes, "coco")
-        return found._replace(kept=order[found.kept])
+        return match(moved, truths, max_boxes, "coco")
     kept = _descending(detections.scores)
     kept = kept[_ranks(detections.rows[kept]) < max_boxes]
     scores = detections.scores[kept]
@@ -108,7 +106,6 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
     pairs = _overlapping(detections, truths, place >= 0)
     pairs = pairs._replace(boxes=place[pairs.boxes])
     return Matched(
-        kept=kept,
         rows=detections.rows[kept],
         scores=scores,
         matched=_match_greedily(pairs, len(kept), len(truths.rows)),
@@ -142,8 +139,8 @@ def stacked(first: Matched, second: Matched) -> Matched:
 
 def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
     """The boxes in these places, in this order."""
-    kept, rows, scores = matched.kept[boxes], matched.rows[boxes], matched.scores[boxes]
-    return Matched(kept, rows, scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
+    scores = matched.scores[boxes]
+    return Matched(matched.rows[boxes], scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
 
 
 def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.errors import check_known
+from ..common.plugins import plugins
 from ..estimation.aggregate import option_names
 from ..estimation.spec import MetricFunction, MetricSpec
 
@@ -34,7 +35,15 @@ def metric_names() -> list[str]:
 
 @cache
 def _names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in _METRICS.glob("*/*.py") if path.stem == path.parent.name))
+    outside = [name for name, path in plugins("metrics").items() if (path / f"{name}.py").is_file()]
+    return tuple(sorted({*outside, *(path.stem for path in _METRICS.glob("*/*.py") if path.stem == path.parent.name)}))
+
+
+def metric_folder(name: str) -> Path:
+    """Return the folder of a metric; `UnknownNameError` lists the known ones."""
+    check_known("metric", [name], metric_names())
+    own = _METRICS / name
+    return own if own.is_dir() else plugins("metrics")[name]
 
 
 def get_spec(name: str) -> MetricSpec:
@@ -71,8 +80,7 @@ def install_metric(name: str) -> Path:
     # The folder of `evaluate`, too, which takes much longer to import.
     from datasets.config import HF_MODULES_CACHE
 
-    check_known("metric", [name], metric_names())
-    script = _METRICS / name / f"{name}.py"
+    script = metric_folder(name) / f"{name}.py"
     # A comparison too lies under "metrics" there: `evaluate` looks no further for a module without a type.
     home = Path(HF_MODULES_CACHE) / "evaluate_modules" / "metrics" / f"evaluate-metric--{name}"
     target = home / hashlib.sha256(script.read_bytes()).hexdigest()
@@ -84,8 +92,9 @@ def install_metric(name: str) -> Path:
 
 def citation(name: str) -> str:
     """The BibTeX on the card of a metric, its first such block; empty without a card in this package."""
-    card = _METRICS / name / "README.md"
-    found = card.is_file() and re.search(r"^```bibtex\n(.*?)^```$", card.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    card = metric_folder(name) / "README.md" if name in metric_names() else None
+    text = card.read_text("utf-8") if card and card.is_file() else ""
+    found = re.search(r"^```bibtex\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return found[1] if found else ""
 
 

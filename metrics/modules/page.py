@@ -1,14 +1,14 @@
-"""The page of a metric's Space: a table of examples in, scores out. ``page.yaml`` declares the table."""
+"""The page of a metric's Space: a table of examples in, scores out. ``page.yaml`` has the rows that it opens with."""
 
 from __future__ import annotations
 
+import inspect
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -18,29 +18,14 @@ from ..functional.boxes import FORMATS
 from .discovery import describe, get_spec
 
 
-class InputColumn(NamedTuple):
-    """A column of the table.
-
-    Attributes:
-        name: its heading.
-        kind: what its cells hold. ``"number"`` and ``"text"`` must be filled in; ``"label"`` is text too, and the whole
-            column may stay empty; ``"list"`` is a JSON list, where an empty cell is an empty list.
-    """
-
-    name: str
-    kind: str = "number"
-
-
 @dataclass(frozen=True)
 class Page:
-    """The page of a metric: the columns of its table, and how they become the inputs of the metric.
+    """The page of a metric: a table with a column for each argument, whose cells hold JSON or text.
 
     Args:
         app: path of the ``app.py``, in the folder of the metric's card; the page has the title of the card.
         spec: the metric's specification; its function computes the scores.
-        inputs: for each argument of the function the column in which a row's part of it stands, or a list or mapping
-            of columns, nested as the metric takes it. The table has these columns, in this order.
-        example: the rows that the page opens with.
+        example: the columns that the page opens with, by the argument of the function.
         options: arguments that the page offers, with their choices; the first is the default. The tie policies, and
             for detection the box formats, are offered anyway.
         settings: further arguments, which are fixed.
@@ -48,15 +33,15 @@ class Page:
 
     app: str
     spec: MetricSpec
-    inputs: Mapping[str, Any]
-    example: Sequence[Sequence[Any]]
+    example: Mapping[str, Sequence[Any]]
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def columns(self) -> list[InputColumn]:
-        """The columns of the table."""
-        return list(dict.fromkeys(_columns(self.inputs)))
+    def rows(self) -> list[list[str]]:
+        """The rows of the example as cells."""
+        columns = ([each if isinstance(each, str) else json.dumps(each) for each in c] for c in self.example.values())
+        return [list(row) for row in zip(*columns, strict=True)]
 
     @property
     def choices(self) -> dict[str, Sequence[str]]:
@@ -72,46 +57,35 @@ class Page:
         """Compute the scores of a table.
 
         Args:
-            rows: cells under `columns`, as text or numbers; empty rows are left out.
+            rows: cells in the order of the example's columns; empty rows are left out, and so are empty columns of
+                options, such as the categories.
             chosen: a choice for each of `choices`, in their order.
 
         Returns:
             What the metric returns.
 
         Raises:
-            ScoresError: no rows, or a cell that is not of its column's kind; the message names the row, counted from 1
-                as on the page. Also the errors of the metric.
+            ScoresError: no rows, a row of another length, or an empty cell; the message names the row, counted from 1
+                as on the page. Also the errors of the metric, which count examples from 0.
         """
         texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
-        cells = {number: self._parse(number, row) for number, row in enumerate(texts, start=1) if any(row)}
-        if not cells:
+        filled = {number: row for number, row in enumerate(texts, start=1) if any(row)}
+        if not filled:
             raise ScoresError("the table is empty; fill in at least one row")
-        unused = self._empty_labels(cells)
-        arguments = {
-            name: [_arrange(place, row) for row in cells.values()]
-            for name, place in self.inputs.items()
-            if place not in unused
-        }
+        for number, row in filled.items():
+            if len(row) != len(self.example):
+                columns = f"{len(self.example)} columns: {', '.join(self.example)}"
+                raise ScoresError(f"row {number} has {len(row)} cells; the table has {columns}")
+        parameters = inspect.signature(self.spec.function).parameters
+        arguments = {}
+        for name, column in zip(self.example, zip(*filled.values(), strict=True), strict=True):
+            is_needed = name in parameters and parameters[name].default is inspect.Parameter.empty
+            if any(column) or is_needed:
+                empty = [number for number, cell in zip(filled, column, strict=True) if not cell]
+                if empty:
+                    raise ScoresError(f"row {empty[0]} has no {name}; fill it in")
+                arguments[name] = list(map(_value, column))
         return self.spec.function(**arguments, **self.settings, **dict(zip(self.choices, chosen, strict=True)))
-
-    def _parse(self, number: int, row: Sequence[str]) -> dict[InputColumn, Any]:
-        columns = self.columns
-        if len(row) != len(columns):
-            names = ", ".join(column.name for column in columns)
-            raise ScoresError(f"row {number} has {len(row)} cells; the table has {len(columns)} columns: {names}")
-        return {column: _cell(number, *column, text) for column, text in zip(columns, row, strict=True)}
-
-    def _empty_labels(self, cells: dict[int, dict[InputColumn, Any]]) -> list[InputColumn]:
-        empty = []
-        for column in self.columns:
-            if column.kind != "label":
-                continue
-            missing = [number for number, row in cells.items() if not row[column]]
-            if len(missing) == len(cells):
-                empty.append(column)
-            elif missing:
-                raise ScoresError(f"row {missing[0]} has no {column.name}; give every row one, or none at all")
-        return empty
 
     def build(self) -> Any:
         """Lay out the page; ``build().launch()`` serves it."""
@@ -129,11 +103,11 @@ class Page:
 
         with gr.Blocks(title=title) as blocks:
             table = gr.Dataframe(
-                value=[list(row) for row in self.example],
-                headers=[column.name for column in self.columns],
+                value=self.rows,
+                headers=list(self.example),
                 datatype="str",
                 type="array",
-                column_count=len(self.columns),
+                column_count=len(self.example),
                 show_row_numbers=True,
                 interactive=True,
                 wrap=True,
@@ -150,19 +124,12 @@ class Page:
 
 
 def load_page(app: str, metric: str) -> Page:
-    """Return the page of a metric that the ``page.yaml`` next to an ``app.py`` declares.
-
-    The file maps ``columns`` to their kinds (see `InputColumn`), in ``inputs`` each argument of the function to a
-    column or to a list or mapping of columns, and lists the rows of the ``example``. ``options`` and ``settings`` are
-    those of `Page`.
-    """
-    declared = yaml.safe_load((Path(app).parent / "page.yaml").read_text(encoding="utf-8"))
-    columns = {name: InputColumn(name, kind) for name, kind in declared.pop("columns").items()}
-    return Page(app, get_spec(metric), _arrange(declared.pop("inputs"), columns), **declared)
+    """Return the page of a metric; the ``page.yaml`` next to its ``app.py`` has the last fields of `Page`."""
+    return Page(app, get_spec(metric), **yaml.safe_load((Path(app).parent / "page.yaml").read_text(encoding="utf-8")))
 
 
 def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Headers and lines of a result's table: its categories and other parts, then all examples.
+    """Return headers and lines of a result's table: its categories and other parts, then all examples.
 
     >>> tabulate({"accuracy": 0.5, "n": 2, "per_category": {"swap": {"accuracy": 1.0, "n": 1}}})
     (['', 'accuracy', 'n'], [['swap', 1.0, 1], ['all', 0.5, 2]])
@@ -178,41 +145,16 @@ def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
 
 
 def read_card(folder: Path) -> tuple[str, str]:
-    """The title of a metric's card, and the card without its front matter."""
+    """Return the title of a metric's card, and the card without its front matter."""
     front, text = (folder / "README.md").read_text(encoding="utf-8").split("\n---\n", maxsplit=1)
     return next(line.removeprefix("title: ") for line in front.splitlines() if line.startswith("title: ")), text
 
 
-def _cell(number: int, name: str, kind: str, text: str) -> Any:
-    if kind == "text" and not text:
-        raise ScoresError(f"row {number} has no {name}; fill it in")
-    if kind in ("label", "text"):
-        return text
-    value: Any = None
+def _value(cell: str) -> Any:
+    """Return the value of a cell: JSON, or else its text."""
     with suppress(ValueError, RecursionError):
-        value = json.loads(text or "[]") if kind == "list" else float(text)
-    if kind == "list" and not isinstance(value, list):
-        raise ScoresError(f"row {number}: the {name} are {text!r}; fill in a list, such as [1, 2], or nothing")
-    if kind == "number" and not (isinstance(value, float) and math.isfinite(value)):
-        raise ScoresError(f"row {number}: the {name} is {text!r}; fill in a finite number")
-    return value
-
-
-def _columns(place: Any) -> Iterator[InputColumn]:
-    if isinstance(place, InputColumn):
-        yield place
-    else:
-        for part in place.values() if isinstance(place, Mapping) else place:
-            yield from _columns(part)
-
-
-def _arrange(place: Any, row: Mapping[Any, Any]) -> Any:
-    """Return `place`, nested lists and mappings of keys of `row`, with their values in `row`."""
-    if isinstance(place, str | InputColumn):
-        return row[place]
-    if isinstance(place, Mapping):
-        return {key: _arrange(part, row) for key, part in place.items()}
-    return [_arrange(part, row) for part in place]
+        return json.loads(cell)
+    return cell
 
 
 def _rounded(value: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.documents import INTERVAL, Cell, Column, Document, Part, Table, TableRow, Verdict, bullets
 from ..common.errors import PredictionsError
-from ..common.formatting import distinct_labels, interval, p_value, percent, points, words
+from ..common.formatting import distinct_labels, distinguished, interval, p_value, percent, points, words
 from ..common.storage import write_text
 from ..estimation.aggregate import RESAMPLES
 from ..estimation.differences import differences
@@ -24,11 +24,10 @@ from ..records.agreement import agreement
 from ..records.predictions import Predictions, file_hash, prediction_files, read_predictions
 from ..records.results import to_json
 from ..records.schema import DetectionRow, Row
-from .compute import Parts, check_options, cluster_numbers, declared_metrics, no_parts, pooled_examples, tie_policy
-from .scores import ALL, CATEGORIES, MACRO, MICRO
-from .seeds import data_variant
+from .compute import Parts, check_options, cluster_numbers, declared_metrics, examples_of, no_parts, tie_policy
+from .scores import ALL, CATEGORIES, MACRO, MICRO, data_facts
 
-VERSION = 2
+VERSION = 3
 
 # With fewer images the test may find a difference by chance in up to nine of twenty cases instead of one.
 _FEW_FOR_EXCHANGE = 100
@@ -52,9 +51,8 @@ class Difference:
         ties: the tie policy; None for metrics without ties.
         left_out: the number of examples that both models scored and the metric leaves out, by reason.
         unscored: the number of examples without image in some file, which are in no difference.
-        seeds: the number of versions of the data, such as seeds of its builder, that are averaged.
-        unused: the number of files in no difference of the task: the other model has no file of their data, or fewer
-            runs on it.
+        unused: the number of files in no difference of the task: the other model has no file of their data, or they
+            repeat a run on it.
         partial: whether the predictions are of a part of the task (``--limit``).
         agreement: the fields of `Agreement`, with the main score of a task of matching or vqa.
         result: what ``differences.differences`` returns: `difference` is the first minus the second; `wins` are the
@@ -71,7 +69,6 @@ class Difference:
     ties: str | None
     left_out: dict[str, int]
     unscored: int
-    seeds: int
     result: dict[str, Any]
     unused: int = 0
     partial: bool = False
@@ -195,8 +192,8 @@ def compare(
     """Compare two or more models on their common examples.
 
     Args:
-        predictions: files of predictions, or folders of them, of two or more models. Several files of one model and
-            task are averaged: over versions of the data (seeds of a builder), and over runs of the model on one.
+        predictions: files of predictions, or folders of them, of two or more models. Versions of a task's data, such
+            as seeds of its builder, are compared one by one.
         parts: finds further tasks in the predictions of a file, which are compared as well; by default none.
         ties: the tie policy; by default, and for metrics that do not know it, each metric's paper decides.
         confidence, resamples, permutations, seed: see ``paired.Resampling``.
@@ -232,7 +229,7 @@ def compare(
     files = {
         label: [
             {"file": path.name, "sha256": file_hash(path)}
-            for path in dict.fromkeys(file.path for file in chain(*tasks.values()))
+            for path in dict.fromkeys(file.path for of_task in tasks.values() for file in of_task)
         ]
         for label, tasks in models.items()
     }
@@ -250,8 +247,6 @@ class _File(NamedTuple):
 
 # The files of a task, by its benchmark, name and type.
 _Tasks = dict[tuple[str, str, str], list[_File]]
-# The runs of the first and of the second model on one version of the data, equally many.
-_Runs = tuple[list[_File], list[_File]]
 
 
 def _models(paths: Sequence[Path], parts: Parts) -> dict[str, _Tasks]:
@@ -281,36 +276,32 @@ def _models(paths: Sequence[Path], parts: Parts) -> dict[str, _Tasks]:
 def _compare_task(
     first: list[_File], second: list[_File], labels: tuple[str, str], ties: str | None, resampling: Resampling
 ) -> Iterator[Difference]:
-    """Yield the differences of one task, with versions of the data that differ in their seed averaged."""
-    versions = _versions(first, second)
-    used = sum(len(one) + len(two) for one, two in versions)
-    variants: dict[str, list[_Runs]] = {}
-    for version in versions:
-        variants.setdefault(data_variant(version[0][0].data), []).append(version)
-    for of_variant in variants.values():
-        leader = of_variant[0][0][0]
-        task, configs = leader.predictions.task, leader.data.get("configs")
-        if len(variants) > 1 and configs:
-            task += f": {', '.join(map(str, configs))}"
-        for difference in _compare_versions(of_variant, labels, ties, resampling):
-            yield replace(difference, task=task, unused=len(first) + len(second) - used)
-
-
-def _compare_versions(
-    versions: list[_Runs], labels: tuple[str, str], ties: str | None, resampling: Resampling
-) -> Iterator[Difference]:
-    """Yield the differences of each score, over versions of the data that differ in their seed."""
-    runs = [_shared_rows(one, two) for one, two in versions]
-    rows, others = ([row for of_version in runs for row in of_version[model][0]] for model in (0, 1))
-    agreed = agreement(rows, others)
-    clusters = np.array(cluster_numbers(rows))
-    predictions = versions[0][0][0].predictions
-    for metric, settings in declared_metrics(predictions).items():
-        spec = get_spec(metric)
-        one, two = (
-            pooled_examples([of_version[model] for of_version in runs], clusters, metric, [settings] * len(runs), ties)
-            for model in (0, 1)
+    """Yield the differences of one task, for each version of the data that both models have."""
+    one, two = ({file.data.get("fingerprint"): file for file in reversed(files)} for files in (first, second))
+    shared = [data for data in dict.fromkeys(file.data.get("fingerprint") for file in first) if data in two]
+    if not shared:
+        prints = " and ".join(f"{files[0].data.get('fingerprint')!s:.12}" for files in (first, second))
+        raise PredictionsError(
+            f"{first[0].path} and {second[0].path} are of different data (fingerprints {prints}); evaluate both models "
+            "on the same build of the benchmark"
         )
+    unused = len(first) + len(second) - 2 * len(shared)
+    for data, facts in zip(shared, distinguished([data_facts(one[data].data) for data in shared]), strict=True):
+        for difference in _compare_files(one[data], two[data], labels, ties, resampling):
+            task = f"{difference.task}: {facts}" if facts else difference.task
+            yield replace(difference, task=task, unused=unused)
+
+
+def _compare_files(
+    first: _File, second: _File, labels: tuple[str, str], ties: str | None, resampling: Resampling
+) -> Iterator[Difference]:
+    """Yield the differences of each score on the same data."""
+    rows, others = _shared_rows(first, second)
+    agreed = agreement(rows, others)
+    clusters = cluster_numbers(rows)
+    for metric, settings in declared_metrics(first.predictions).items():
+        spec = get_spec(metric)
+        one, two = (examples_of(each, metric, settings, ties=ties, clusters=clusters) for each in (rows, others))
         results = differences(one, two, resampling)
         main = spec.main_score if spec.main_score in results else spec.table_scores(list(results))[0]
         for name, result in results.items():
@@ -321,8 +312,8 @@ def _compare_versions(
                 for numbers in (result, *result[CATEGORIES].values()):
                     numbers["wins"], numbers["losses"] = numbers["losses"], numbers["wins"]
             yield Difference(
-                benchmark=predictions.benchmark,
-                task=predictions.task,
+                benchmark=first.predictions.benchmark,
+                task=first.predictions.task,
                 models=labels,
                 metric=metric,
                 score=name,
@@ -330,59 +321,36 @@ def _compare_versions(
                 is_main=name == main,
                 ties=tie_policy(spec, ties),
                 left_out=dict(Counter(two.left_out.values())),
-                unscored=sum(len(files[0].predictions.rows) for files, _ in versions) - len(rows),
-                seeds=len(versions),
+                unscored=len(first.predictions.rows) - len(rows),
                 result=result,
-                partial=bool(versions[0][0][0].data.get("limit")),
+                partial=bool(first.data.get("limit")),
                 agreement=agreed._asdict() if agreed and name == main else None,
             )
 
 
-def _versions(first: list[_File], second: list[_File]) -> list[_Runs]:
-    """Return the runs of both models on each version of the data that both have."""
-    one: dict[Any, list[_File]] = {}
-    two: dict[Any, list[_File]] = {}
-    for files, by_data in ((first, one), (second, two)):
-        for file in files:
-            by_data.setdefault(file.data.get("fingerprint"), []).append(file)
-    # Equally many runs of both: a mean of several has less spread than one, so exchanging them would not be fair.
-    shared = [(runs[: len(two[data])], two[data][: len(runs)]) for data, runs in one.items() if data in two]
-    if not shared:
-        raise PredictionsError(
-            f"{first[0].path} and {second[0].path} are of different data (fingerprints {next(iter(one))!s:.12} and "
-            f"{next(iter(two))!s:.12}); evaluate both models on the same build of the benchmark"
-        )
-    return shared
-
-
-def _shared_rows(first: list[_File], second: list[_File]) -> tuple[list[list[Row]], list[list[Row]]]:
-    """Return the rows of each run that all runs of both models scored, in the first file's order."""
-    files = [*first, *second]
-    runs = [{row.id: row for row in file.predictions.rows} for file in files]
-    leader, leading = first[0], runs[0]
-    for file, rows in zip(files, runs, strict=True):
-        for ids, other_ids, path in ((leading, rows, leader.path), (rows, leading, file.path)):
-            if alone := [id for id in ids if id not in other_ids]:
-                raise PredictionsError(
-                    f"{len(alone):,} of the {len(ids):,} examples of {path} are not in the other file, such as "
-                    f"{alone[0]!r}; evaluate both models on the same configurations"
-                )
-    scored = {id: None for id in leading if all(rows[id].is_scored for rows in runs)}
-    for file, rows in zip(files, runs, strict=True):
-        for id in scored:
-            if _question(leading[id]) != _question(rows[id]):
-                raise PredictionsError(
-                    f"the example {id!r} differs between {leader.path} and {file.path} (in category, label or number "
-                    "of captions); evaluate both models on the same build of the benchmark"
-                )
-    broken = {row.pair for row in leading.values() if isinstance(row, DetectionRow) and row.id not in scored}
-    ids = [id for id in scored if getattr(leading[id], "pair", None) not in broken]
+def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
+    """Return the rows that both models scored, in the first file's order."""
+    one, two = ({row.id: row for row in file.predictions.rows} for file in (first, second))
+    for ids, others, file in ((one, two, first), (two, one, second)):
+        if alone := [id for id in ids if id not in others]:
+            raise PredictionsError(
+                f"{len(alone):,} of the {len(ids):,} examples of {file.path} are not in the other file, such as "
+                f"{alone[0]!r}; evaluate both models on the same configurations"
+            )
+    scored = {id: None for id in one if one[id].is_scored and two[id].is_scored}
+    for id in scored:
+        if _question(one[id]) != _question(two[id]):
+            raise PredictionsError(
+                f"the example {id!r} differs between {first.path} and {second.path} (in category, label or number "
+                "of captions); evaluate both models on the same build of the benchmark"
+            )
+    broken = {row.pair for row in one.values() if isinstance(row, DetectionRow) and row.id not in scored}
+    ids = [id for id in scored if getattr(one[id], "pair", None) not in broken]
     if not ids:
         raise PredictionsError(
-            f"{leader.path} and {second[0].path} share no example that both scored; each lacks the other's images"
+            f"{first.path} and {second.path} share no example that both scored; each lacks the other's images"
         )
-    shared = [[rows[id] for id in ids] for rows in runs]
-    return shared[: len(first)], shared[len(first) :]
+    return [one[id] for id in ids], [two[id] for id in ids]
 
 
 def _question(row: Row) -> dict[str, Any]:
@@ -439,24 +407,14 @@ def _category_sentences(difference: Difference, level: float) -> Iterator[str]:
 def _table(difference: Difference, options: dict[str, Any]) -> Table:
     """Return the table of a difference; a terminal shows the columns that the verdict rests on."""
     first, second = difference.models
-    columns = {
-        f"{first}, %": "score1",
-        f"{second}, %": "score2",
-        "difference": "difference",
-        "p": "p",
+    shown = {f"{first}, %": "score1", f"{second}, %": "score2", "difference": "difference", "p": "p"}
+    columns = shown | {
         "detectable": "smallest_detectable_difference",
         f"{first} better": "wins",
         f"{second} better": "losses",
         f"ties of {first}, %": "tie_rate1",
         f"ties of {second}, %": "tie_rate2",
         "n": "n",
-    }
-    compact = {
-        f"{first}, %": "score1",
-        f"{second}, %": "score2",
-        "difference": "difference",
-        "p": "p",
-        "better": "better",
     }
     lower = "" if difference.higher_is_better else ", lower is better"
     title = f"{first} and {second} on {difference.where}: {words(difference.score)} ({difference.metric}{lower})"
@@ -470,7 +428,7 @@ def _table(difference: Difference, options: dict[str, Any]) -> Table:
         shown = (Column(header, (INTERVAL,) if key == "difference" else ()) for header, key in headers.items())
         return Table(title, tuple(shown), tuple(rows), _footnote(difference, options))
 
-    return replace(table(columns), compact=table(compact))
+    return replace(table(columns), compact=table(shown | {"better": "better"}))
 
 
 def _cells(numbers: dict[str, Any]) -> dict[str, Cell]:
@@ -514,10 +472,9 @@ def _footnote(difference: Difference, options: dict[str, Any]) -> str:
         text += "." if largest is None else f", and differ by at most {largest:.2g}."
     if difference.partial:
         text += " Partial: a part of the task's examples only (--limit)."
-    if difference.seeds > 1:
-        text += f" Means over {difference.seeds} versions of the data."
     if difference.unused:
-        text += f" {difference.unused:,} files are in no difference: the other model has none to compare them with."
+        text += f" {difference.unused:,} files are in no difference: the other model lacks their data, or they repeat "
+        text += "a run."
     if difference.unscored:
         text += f" {difference.unscored:,} examples lack their image in a file and are in no score."
     for reason, count in difference.left_out.items():

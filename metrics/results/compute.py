@@ -19,7 +19,6 @@ from ..estimation.aggregate import RESAMPLES, aggregate, option_names
 from ..estimation.bootstrap import FEW_CLUSTERS, effective_clusters
 from ..estimation.bootstrap import check_options as check_resampling
 from ..estimation.checks import component_codes
-from ..estimation.differences import averaged, pooled
 from ..estimation.spec import Examples, MetricSpec
 from ..modules.discovery import get_spec, metric_names
 from ..records.predictions import Predictions, file_hash, read_predictions
@@ -102,7 +101,7 @@ def compute(
         file = {"file": path.name, "sha256": file_hash(path)}
         for task in (whole, *parts(whole)):
             if rows := scored_rows(task.rows):
-                results += [_compute_metric(task, rows, file, *metric, options) for metric in metrics(task).items()]
+                results += [result for result, _ in evaluate(task, rows, metrics(task), options, file)]
     if unscored and not results:
         raise PredictionsError(unscored[0])
     return results
@@ -180,37 +179,6 @@ def examples_of(
     return replace(examples, rare={**tagged, **examples.rare})
 
 
-def pooled_examples(
-    versions: Sequence[Sequence[Sequence[Row]]],
-    clusters: NDArray[np.intp],
-    metric: str,
-    settings: Sequence[Mapping[str, Any]],
-    ties: str | None,
-) -> Examples:
-    """Pool the examples of one model over versions of the data, after averaging its runs on each.
-
-    Args:
-        versions: for each version the rows of each run.
-        clusters: one for each row of all versions, so that examples of one image are one cluster across versions.
-        metric, ties: see `examples_of`.
-        settings: the metric's settings, for each version.
-    """
-    averages, indices, start = [], [], 0
-    left_out: dict[int, str] = {}
-    for runs, of_version in zip(versions, settings, strict=True):
-        labels = clusters[start : start + len(runs[0])].tolist()
-        of_runs = [examples_of(run, metric, of_version, ties=ties, clusters=labels) for run in runs]
-        examples = of_runs[0] if len(of_runs) == 1 else averaged(of_runs)
-        averages.append(examples)
-        indices.append(start + examples.rows)
-        left_out |= {start + row: reason for row, reason in examples.left_out.items()}
-        start += len(runs[0])
-    if len(averages) == 1:
-        return averages[0]
-    rows = np.concatenate(indices)
-    return replace(pooled(averages, clusters[rows], rows), left_out=left_out)
-
-
 def scored_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with scores; a detection pair of which one image is missing is left out as a whole."""
     broken = {row.pair for row in rows if isinstance(row, DetectionRow) and not row.is_scored}
@@ -257,49 +225,58 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> _Inputs
     return columns, {"categories": categories, "clusters": cluster_numbers(rows), "sets": sets, **labels}
 
 
-def _compute_metric(
+def evaluate(
     predictions: Predictions,
     rows: Sequence[Row],
-    file: dict[str, str],
-    metric: str,
-    settings: Mapping[str, Any],
+    metrics: Metrics,
     options: Mapping[str, Any],
-) -> Result:
-    """Compute one metric on the scored rows of predictions."""
-    spec = get_spec(metric)
-    examples = examples_of(rows, metric, settings, ties=options["ties"])
-    accepted = option_names(spec.function)
-    defaults = {name: parameter.default for name, parameter in inspect.signature(spec.function).parameters.items()}
-    resampling = {
-        name: defaults[name] if options[name] is None and name != "confidence" else options[name]
-        for name in ("confidence", "resamples", "seed")
-        if name in accepted
-    }
-    ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
-    scores = aggregate(examples, **resampling, subsamples=defaults.get("subsamples", 0))
-    table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
-    if not table_scores:
-        raise PredictionsError(
-            f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
+    file: dict[str, str] | None = None,
+) -> Iterator[tuple[Result, Examples]]:
+    """Yield the result of each metric on the scored rows of predictions, with the examples behind it.
+
+    Args:
+        predictions: the predictions.
+        rows: their rows with scores.
+        metrics: the metrics with their settings.
+        options: all options of `compute`; None for the default of a metric.
+        file: name and SHA-256 of the file of predictions.
+    """
+    for metric, settings in metrics.items():
+        spec = get_spec(metric)
+        examples = examples_of(rows, metric, settings, ties=options["ties"])
+        accepted = option_names(spec.function)
+        defaults = {name: parameter.default for name, parameter in inspect.signature(spec.function).parameters.items()}
+        resampling = {
+            name: defaults[name] if options[name] is None and name != "confidence" else options[name]
+            for name in ("confidence", "resamples", "seed")
+            if name in accepted
+        }
+        ties = {"ties": tie_policy(spec, options["ties"])} if "ties" in accepted else {}
+        scores = aggregate(examples, **resampling, subsamples=defaults.get("subsamples", 0))
+        table_scores = spec.table_scores([name for name in scores if not name.endswith(("_interval", "_std"))])
+        if not table_scores:
+            raise PredictionsError(
+                f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
+            )
+        chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
+        result = Result(
+            model=predictions.metadata["model"],
+            benchmark=predictions.metadata["benchmark"],
+            run=predictions.metadata.get("run", {}),
+            predictions=file or {},
+            metric=metric,
+            options=ties | resampling,
+            missing=len(predictions.rows) - len(rows),
+            scores=scores,
+            table_scores=table_scores,
+            main_score=spec.main_score if spec.main_score in table_scores else table_scores[0],
+            higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
+            chance={name: level for name, level in chance.items() if name in examples.scores},
+            rare=dict(examples.rare),
+            left_out=dict(Counter(examples.left_out.values())),
+            notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
         )
-    chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
-    return Result(
-        model=predictions.metadata["model"],
-        benchmark=predictions.metadata["benchmark"],
-        run=predictions.metadata.get("run", {}),
-        predictions=file,
-        metric=metric,
-        options=ties | resampling,
-        missing=len(predictions.rows) - len(rows),
-        scores=scores,
-        table_scores=table_scores,
-        main_score=spec.main_score if spec.main_score in table_scores else table_scores[0],
-        higher_is_better={name: spec.is_higher_better(name) for name in table_scores},
-        chance={name: level for name, level in chance.items() if name in examples.scores},
-        rare=dict(examples.rare),
-        left_out=dict(Counter(examples.left_out.values())),
-        notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
-    )
+        yield result, examples
 
 
 def _interval_notes(examples: Examples) -> Iterator[str]:

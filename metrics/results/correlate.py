@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,16 +31,15 @@ from ..common.formatting import MISSING, distinct_labels, interval, p_value, per
 from ..common.model_sizes import NOT_STATED, parameter_count, size_class
 from ..common.storage import write_atomically, write_text
 from ..common.user_files import read_values
-from ..estimation.aggregate import aggregate, option_names
 from ..estimation.bootstrap import cluster_counts, percentile_interval
 from ..estimation.correlation import FEWEST, FEWEST_WITH_INTERVAL, correlation
 from ..estimation.spec import Examples
-from ..modules.discovery import get_spec
-from ..records.predictions import Predictions, prediction_files, read_predictions
+from ..records.predictions import prediction_files, read_predictions
+from ..records.results import Result
 from ..records.schema import Row
-from .compute import Parts, check_options, cluster_numbers, declared_metrics, examples_of, no_parts, scored_rows
+from .compute import Parts, check_options, cluster_numbers, declared_metrics, evaluate, no_parts, scored_rows
 from .pairs import base_score, is_costly
-from .scores import partial_sentence
+from .scores import partial_sentence, task_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,9 +47,7 @@ if TYPE_CHECKING:
 # Scores such as average precision are computed anew for each resample, so they get fewer.
 RESAMPLES, COSTLY_RESAMPLES = 1_000, 200
 KINDS = {"pearson": "Pearson's r", "spearman": "Spearman's ρ", "kendall": "Kendall's τ"}
-_ALL = "all models"
 _MOST_FACT_BYTES = 4 << 20
-_PREDICTED = ("scores", "score", "boxes")
 _INTERVALS_NOTE = (
     "{} intervals. Over models: models and images are resampled, each independently: would other models like these, on "
     "other images, show it? These models: images alone are resampled, the same for all models. p: of Spearman's ρ over "
@@ -69,8 +64,6 @@ Floats = NDArray[np.float64]
 MainScores = Callable[[str], Sequence[tuple[str, str, str]]]
 # The other columns of a table of facts by the name of the model.
 Facts = Mapping[str, Mapping[str, str]]
-# Identifies a row among all files: the fingerprint of its data, and its id.
-_RowKey = tuple[str, str]
 
 
 class ScoreName(NamedTuple):
@@ -102,10 +95,6 @@ class ScoreName(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.benchmark} ({self.task})" if self.task else self.benchmark
         return " ".join(filter(None, (where, words(self.category), words(self.score))))
-
-    def is_of(self, predictions: Predictions) -> bool:
-        """Return whether predictions are of the task."""
-        return self.benchmark == predictions.benchmark and self.task in ("", predictions.task)
 
 
 class Value(NamedTuple):
@@ -238,12 +227,7 @@ class Correlation(Document):
         The figure needs matplotlib (the extra ``plots``); without it an earlier figure is removed.
         """
         page, table, picture = (Path(out) / f"correlation.{ending}" for ending in ("md", "csv", "png"))
-        text = io.StringIO()
-        records = self.data()
-        writer = csv.DictWriter(text, records[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _cell_text(cell) for key, cell in record.items()} for record in records)
-        write_text(table, text.getvalue())
+        write_text(table, self.to_pandas().map(_cell_text).rename(columns=_cell_text).to_csv(index=False))
         figure: list[Part] = []
         try:
             write_atomically(picture, as_file(self.plot()))
@@ -271,14 +255,11 @@ class Correlation(Document):
     def _correlations_table(self) -> Table:
         rows = []
         for up, group, result in self.coefficients:
-            names = [str(up)] * (len(self.up) > 1) + [group or _ALL] * (len(self.up) == 1 or bool(self.by))
-            cells = [
-                Cell(
-                    _number(result[kind]),
-                    (_bounds(result[f"{kind}_interval"]), _bounds(result[f"{kind}_examples_interval"])),
-                )
-                for kind in KINDS
-            ]
+            names = [str(up)] * (len(self.up) > 1) + [group or "all models"] * (len(self.up) == 1 or bool(self.by))
+            cells = []
+            for kind in KINDS:
+                bounds = (result[f"{kind}_interval"], result[f"{kind}_examples_interval"])
+                cells.append(Cell(_number(result[kind]), tuple(map(_bounds, bounds))))
             cells += [Cell(p_value(result["p_value"]) or MISSING), Cell(str(result["n"]))]
             rows.append(TableRow(", ".join(names), tuple(cells)))
         kinds = [Column(name, ("over models", "these models")) for name in KINDS.values()]
@@ -320,36 +301,30 @@ class Correlation(Document):
 
 
 class _Run(NamedTuple):
-    """The examples of a metric in a file of predictions, with a key for each example's row."""
+    """The result of a metric on a file of predictions, with its examples and a key for the row of each example."""
 
-    model: dict[str, Any]
-    benchmark: dict[str, Any]
-    metric: str
+    result: Result
     examples: Examples
-    keys: list[_RowKey]
-    scores: dict[str, Any]
-    missing: int
+    keys: list[tuple[str, str]]
 
-    @property
-    def task(self) -> tuple[str, str]:
-        return self.benchmark["name"], self.benchmark["task"]
+    def has(self, name: ScoreName) -> bool:
+        """Return whether the run is of the score's task, and of its metric if the name has one."""
+        is_task = name.benchmark == task_of(self.result)[0] and name.task in ("", task_of(self.result)[1])
+        return is_task and name.metric in ("", self.result.metric)
 
     def value(self, name: ScoreName) -> Value | None:
         """Return a score with its interval; None if the run does not define it."""
-        scores = self.scores["per_category"].get(name.category, {}) if name.category else self.scores
+        scores = self.result.scores
+        scores = scores["per_category"].get(name.category, {}) if name.category else scores
         if not isinstance(scores.get(name.score), int | float):
             return None
         bounds = scores.get(f"{name.score}_interval")
         return Value(float(scores[name.score]), (bounds[0], bounds[1]) if bounds else None)
 
-    def has(self, name: ScoreName) -> bool:
-        """Return whether the run is of the score's task, and of its metric if the name has one."""
-        return self.task == (name.benchmark, name.task) and name.metric in ("", self.metric)
-
     def known_scores(self) -> Iterator[str]:
         """Yield the scores that have a value over all examples, macro averages included."""
         names = [*self.examples.scores, *(f"macro_{score}" for score in self.examples.values)]
-        return (name for name in names if isinstance(self.scores.get(name), int | float))
+        return (name for name in names if isinstance(self.result.scores.get(name), int | float))
 
 
 def correlate(
@@ -400,11 +375,11 @@ def correlate(
     wanted = [ScoreName.parse(text) if isinstance(text, str) else text for text in texts if text]
     if across and len(wanted) == 1:
         raise PredictionsError(f"{wanted[0]} is one score; name another to correlate it with (up)")
-    options = {"confidence": confidence, "resamples": resamples, "seed": seed, "ties": ties}
-    rows: dict[_RowKey, Row] = {}
-    runs = [run for path in prediction_files(*predictions) for run in _runs(path, wanted, parts, options, rows)]
-    names = [_resolve(name, runs, main_scores) for name in wanted or _both_tasks(runs)]
-    runs = [run for run in runs if any(run.has(name) for name in names)]
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    rows: dict[tuple[str, str], Row] = {}
+    found = [run for path in prediction_files(*predictions) for run in _runs(path, wanted, parts, options, ties, rows)]
+    names = [_resolve(name, found, main_scores) for name in wanted or _both_tasks(found)]
+    runs = [run for run in found if any(run.has(name) for name in names)]
     by_model, notes = _by_model(runs)
     left_out = {label: _missing_scores(own_runs, names) for label, own_runs in by_model.items()}
     models = {label: own_runs for label, own_runs in by_model.items() if not left_out[label]}
@@ -412,24 +387,30 @@ def correlate(
         lacking = "; ".join(f"{label} lacks {scores}" for label, scores in left_out.items())
         raise PredictionsError(f"no model has {' and '.join(map(str, names))}: {lacking}")
     if any(is_costly(run.examples, base_score(run.examples, n.score)) for run in runs for n in names if run.has(n)):
-        resamples = min(resamples, COSTLY_RESAMPLES)
-    resampled = _resampled_scores(list(models.values()), names, rows, resamples, seed)
-    _check_facts(known_facts, [str(own_runs[0].model["name"]) for own_runs in models.values()])
+        options["resamples"] = min(resamples, COSTLY_RESAMPLES)
+    cluster_of = dict(zip(rows, cluster_numbers(list(rows.values())), strict=True))
+    resampled = _resampled_scores(list(models.values()), names, cluster_of, options["resamples"], seed)
+    model_names = [str(own_runs[0].result.model["name"]) for own_runs in models.values()]
+    if known_facts and not any(name in known_facts for name in model_names):
+        raise DataError(
+            f"the facts of models name {', '.join([*known_facts][:3])} …; the predictions are of "
+            f"{', '.join(model_names)}"
+        )
     points = []
     for (label, own_runs), scores in zip(models.items(), resampled, strict=True):
+        model = own_runs[0].result.model
         values = tuple(_mean(own_runs, name, drawn, confidence) for name, drawn in zip(names, scores, strict=True))
-        is_baseline = not with_baselines and own_runs[0].model.get("is_baseline") is True
-        points.append(Point(label, _group_of(own_runs[0].model, by, known_facts), values, is_baseline))
-    used = {"confidence": confidence, "resamples": resamples, "seed": seed}
+        is_baseline = not with_baselines and model.get("is_baseline") is True
+        points.append(Point(label, _group_of(model, by, known_facts), values, is_baseline))
     return Correlation(
         across=names[0],
         up=names[1:],
         points=sorted(points, key=lambda point: (point.is_baseline, point.group, -point.values[0].value)),
-        coefficients=list(_coefficients(points, names, resampled, by, used)),
+        coefficients=list(_coefficients(points, names, resampled, by, options)),
         by=by,
         left_out={label: scores for label, scores in left_out.items() if scores},
         notes=[*notes, *_data_notes(models, names)],
-        options=used,
+        options=options,
     )
 
 
@@ -448,41 +429,32 @@ def _coefficients(
 
 
 def _runs(
-    path: Path, wanted: Sequence[ScoreName], parts: Parts, options: Mapping[str, Any], rows: dict[_RowKey, Row]
+    path: Path,
+    wanted: Sequence[ScoreName],
+    parts: Parts,
+    options: Mapping[str, Any],
+    ties: str | None,
+    rows: dict[tuple[str, str], Row],
 ) -> Iterator[_Run]:
-    """Yield the examples of each wanted task in a file; add its rows, without predictions, to `rows`."""
+    """Yield the results of each wanted task in a file; add its rows, without predictions, to `rows`."""
     file = read_predictions(path)
     # Parts, such as sugarcrepe/v2, are looked for only if a name may mean one.
     with_parts = any(name.benchmark == file.benchmark and name.task not in ("", file.task) for name in wanted)
-    for predictions in (file, *(parts(file) if with_parts else ())):
-        is_wanted = not wanted or any(name.is_of(predictions) for name in wanted)
-        scored = scored_rows(predictions.rows) if is_wanted else []
-        if not scored:
-            continue
-        keys = [(str(predictions.metadata["benchmark"].get("fingerprint") or path), row.id) for row in scored]
-        for key, row in zip(keys, scored, strict=True):
-            if key not in rows:
-                rows[key] = replace(row, **{name: None for name in _PREDICTED if hasattr(row, name)})
-        for metric, settings in declared_metrics(predictions).items():
-            examples = examples_of(scored, metric, settings, ties=options["ties"])
-            accepted = option_names(get_spec(metric).function)
-            used = {name: options[name] for name in ("confidence", "resamples", "seed") if name in accepted}
-            if any(each.with_interval and is_costly(examples, each.names[0]) for each in examples.estimators):
-                used["resamples"] = min(options["resamples"], COSTLY_RESAMPLES)
-            yield _Run(
-                model=predictions.metadata["model"],
-                benchmark=predictions.metadata["benchmark"],
-                metric=metric,
-                examples=examples,
-                keys=[keys[row] for row in examples.rows.tolist()],
-                scores=aggregate(examples, **used),
-                missing=len(predictions.rows) - len(scored),
-            )
+    for task in (file, *(parts(file) if with_parts else ())):
+        names = [name for name in wanted if name.benchmark == task.benchmark and name.task in ("", task.task)]
+        scored = scored_rows(task.rows) if names or not wanted else []
+        if scored:
+            keys = [(str(task.metadata["benchmark"].get("fingerprint") or path), row.id) for row in scored]
+            for key, row in zip(keys, scored, strict=True):
+                predicted = (name for name in ("scores", "score", "boxes") if hasattr(row, name))
+                rows.setdefault(key, replace(row, **dict.fromkeys(predicted)))
+            for result, examples in evaluate(task, scored, declared_metrics(task), {**options, "ties": ties}):
+                yield _Run(result, examples, [keys[row] for row in examples.rows.tolist()])
 
 
 def _both_tasks(runs: Sequence[_Run]) -> list[ScoreName]:
     """Return the two tasks of the predictions; raise PredictionsError if they are of another number."""
-    tasks = list(dict.fromkeys(run.task for run in runs))
+    tasks = list(dict.fromkeys(task_of(run.result) for run in runs))
     if len(tasks) != 2:
         known = ", ".join(f"{benchmark}/{task}" for benchmark, task in tasks)
         raise PredictionsError(
@@ -494,34 +466,33 @@ def _both_tasks(runs: Sequence[_Run]) -> list[ScoreName]:
 
 def _resolve(name: ScoreName, runs: Sequence[_Run], main_scores: MainScores) -> ScoreName:
     """Fill the task, metric and score of a name."""
-    tasks = dict.fromkeys(run.benchmark["task"] for run in runs if run.benchmark["name"] == name.benchmark)
+    tasks = dict.fromkeys(task for benchmark, task in (task_of(run.result) for run in runs) if benchmark == name[0])
     main = main_scores(name.benchmark)
     task = name.task or next((task for task, *_ in main if task in tasks), next(iter(tasks), ""))
     of_task = [run for run in runs if run.has(name._replace(task=task))]
     if not of_task:
-        known = sorted({"/".join(run.task) for run in runs})
+        known = sorted({"/".join(task_of(run.result)) for run in runs})
         raise PredictionsError(
             f"there are no predictions of {name}" + f"; the predictions are of {', '.join(known)}" * bool(known)
         )
     scores: dict[str, dict[str, None]] = {}
     for run in of_task:
-        scores.setdefault(run.metric, {}).update(dict.fromkeys(run.known_scores()))
+        scores.setdefault(run.result.metric, {}).update(dict.fromkeys(run.known_scores()))
     if not name.score:
         patterns = [(metric, pattern) for where, metric, pattern in main if where == task and metric in scores]
-        patterns += [(metric, get_spec(metric).main_score) for metric in scores]
+        patterns += [(run.result.metric, run.result.spec.main_score) for run in of_task]
         matches = [(m, score) for m, pattern in patterns for score in scores[m] if fnmatchcase(score, pattern)]
         metric, score = next(iter(matches), next((m, score) for m in scores for score in scores[m]))
         return name._replace(task=task, metric=metric, score=score)
     for metric in scores:
         full = name._replace(task=task, metric=metric)
-        if name.score in scores[metric] and any(run.metric == metric and run.value(full) for run in of_task):
+        if name.score in scores[metric] and any(run.has(full) and run.value(full) for run in of_task):
             return full
     if name.category:
         categories = dict.fromkeys(category for run in of_task for category in run.examples.categories)
         check_known(f"category of {name.benchmark}/{task}", [name.category], categories)
-    raise UnknownNameError(
-        f"score of {name.benchmark}/{task}", name.score, {s: None for m in scores for s in scores[m]}
-    )
+    known_scores = {score: None for of_metric in scores.values() for score in of_metric}
+    raise UnknownNameError(f"score of {name.benchmark}/{task}", name.score, known_scores)
 
 
 def _by_model(runs: Sequence[_Run]) -> tuple[dict[str, list[_Run]], list[str]]:
@@ -532,18 +503,18 @@ def _by_model(runs: Sequence[_Run]) -> tuple[dict[str, list[_Run]], list[str]]:
     """
     by_name: dict[str, dict[str, list[_Run]]] = {}
     for run in runs:
-        identity = json.dumps(run.model, sort_keys=True, default=str)
-        by_name.setdefault(str(run.model["name"]), {}).setdefault(identity, []).append(run)
+        identity = json.dumps(run.result.model, sort_keys=True, default=str)
+        by_name.setdefault(str(run.result.model["name"]), {}).setdefault(identity, []).append(run)
     groups, merged = [], []
     for name, described in by_name.items():
-        tasks = [{run.task for run in of_one} for of_one in described.values()]
+        tasks = [{task_of(run.result) for run in of_one} for of_one in described.values()]
         if len(described) > 1 and sum(map(len, tasks)) == len(set().union(*tasks)):
             merged.append(name)
             groups.append([run for of_one in described.values() for run in of_one])
         else:
             groups += described.values()
     note = f"Described differently on different tasks, and taken as one model each: {', '.join(merged)}."
-    labels = distinct_labels([group[0].model for group in groups])
+    labels = distinct_labels([group[0].result.model for group in groups])
     return dict(zip(labels, groups, strict=True)), [note] if merged else []
 
 
@@ -567,12 +538,11 @@ def _mean(runs: Sequence[_Run], name: ScoreName, drawn: Floats, confidence: floa
 def _resampled_scores(
     models: Sequence[Sequence[_Run]],
     names: Sequence[ScoreName],
-    rows: Mapping[_RowKey, Row],
+    cluster_of: Mapping[tuple[str, str], int],
     resamples: int,
     seed: int,
 ) -> Floats:
     """Return the scores of the models in resamples of clusters, of shape (models, scores, resamples)."""
-    cluster_of = dict(zip(rows, cluster_numbers(list(rows.values())), strict=True))
     runs = [[[run for run in own_runs if run.has(name)] for name in names] for own_runs in models]
     clusters = {id(run): np.array([cluster_of[key] for key in run.keys]) for own_runs in models for run in own_runs}
     scores, start = np.empty((len(models), len(names), resamples)), 0
@@ -612,14 +582,13 @@ def _weighted_mean(values: Floats, indices: NDArray[np.intp], weights: Floats) -
 
 def _data_notes(models: Mapping[str, Sequence[_Run]], names: Sequence[ScoreName]) -> Iterator[str]:
     """Yield sentences on partial tasks, differing data and missing images."""
-    partial = partial_sentence(run.benchmark for runs in models.values() for run in runs)
-    if partial:
+    if partial := partial_sentence(run.result.benchmark for runs in models.values() for run in runs):
         yield partial
     for task in dict.fromkeys((name.benchmark, name.task) for name in names):
-        of_task = [[run for run in runs if run.task == task] for runs in models.values()]
-        if len({tuple(sorted({str(run.benchmark.get("fingerprint")) for run in runs})) for runs in of_task}) > 1:
+        of_task = [[run.result for run in runs if task_of(run.result) == task] for runs in models.values()]
+        if len({tuple(sorted({str(result.benchmark.get("fingerprint")) for result in each})) for each in of_task}) > 1:
             yield f"Not all models were scored on the same data of {task[0]} ({task[1]})."
-        if missing := max(run.missing for runs in of_task for run in runs):
+        if missing := max(result.missing for results in of_task for result in results):
             yield f"Up to {missing:,} examples of {task[0]} ({task[1]}) lack their image and are in no score."
 
 
@@ -655,14 +624,6 @@ def _read_facts(path: Path) -> dict[str, dict[str, str]]:
             raise DataError(f"{path} has the model {model!r} twice; keep one of its lines")
         facts[model] = {name: text.strip() for name, text in row.items()}
     return facts
-
-
-def _check_facts(facts: Facts, names: Sequence[str]) -> None:
-    """Raise DataError if no fact is about one of the models."""
-    if facts and not any(name in facts for name in names):
-        raise DataError(
-            f"the facts of models name {', '.join([*facts][:3])} …; the predictions are of {', '.join(names)}"
-        )
 
 
 def _group_of(model: Mapping[str, Any], by: str, facts: Facts) -> str:

@@ -30,35 +30,24 @@ from .scores import (
 
 # A page holds no more columns of numbers than this.
 MOST_COLUMNS = 9
-# The key of the rows over all examples.
-_ALL = ""
-
-# The rows of one result by category, average or `_ALL`, and score.
-_Pivot = dict[str, dict[str, ScoreRow]]
 
 
 class _Column(NamedTuple):
-    """A score of some results, by the label of the model: over all examples, as macro average, or of a category."""
+    """A score by the label of the model: over all examples, as macro average, or of a category."""
 
-    results: dict[str, _Pivot]
-    score: str
+    rows: dict[str, ScoreRow]
     header: str
     group: str = ""
-    category: str = _ALL
-
-    def row(self, label: str) -> ScoreRow | None:
-        """Return the row of a model's result; None if the model lacks it."""
-        return self.results[label].get(self.category, {}).get(self.score) if label in self.results else None
+    category: str = ""
 
     @property
-    def first(self) -> Result:
-        """The result of one of the models."""
-        return _result(next(iter(self.results.values())))
+    def first(self) -> ScoreRow:
+        """The row of one of the models."""
+        return next(iter(self.rows.values()))
 
-    @property
-    def higher_is_better(self) -> bool:
-        """Return whether the better model has the higher score."""
-        return self.first.spec.is_higher_better(self.score)
+
+# The rows of one result by category or average, under "" over all examples, and by score.
+_Pivot = dict[str, dict[str, ScoreRow]]
 
 
 class Overview:
@@ -73,60 +62,58 @@ class Overview:
         self._scored = scored
         self._groups: dict[tuple[str, str, str], dict[str, _Pivot]] = {}
         for result_rows in by_result(rows):
-            result = result_rows[0].result
-            pivot = by_category(result_rows) | {_ALL: overall(result_rows)}
-            self._groups.setdefault((*task_of(result), result.metric), {})[result_rows[0].label] = pivot
+            first = result_rows[0]
+            pivot = by_category(result_rows) | {"": overall(result_rows)}
+            self._groups.setdefault((*task_of(first.result), first.result.metric), {})[first.label] = pivot
         self._examples: dict[int, Scored] = {}
         self._p_values: dict[tuple[int, int, str], dict[str, float]] = {}
 
     def tables(self) -> list[Table]:
         """Return the table of all scores, split if it is too wide, and the tables by category."""
         details = [table for task, group in self._groups.items() for table in self._by_category(task, group)]
-        if len(self._groups) == 1 and details:
-            [group] = self._groups.values()
-            if len(_first(group).table_scores) == 1:
-                return details
+        scores = [column for task, group in self._groups.items() for column in self._columns(task, group)]
+        if len(scores) == 1 and details:
+            return details
+        if len(scores) > MOST_COLUMNS:
+            scores = [column for column in scores if column.first.is_main]
         benchmarks = list(dict.fromkeys(benchmark for benchmark, _, _ in self._groups))
         title = f"Scores on {' and '.join(benchmarks)}" if len(benchmarks) < 3 else "Scores"
-        pages = [
-            self._table(title + f", continued ({number})" * (number > 1), columns)
-            for number, columns in enumerate(self._pages(), start=1)
-        ]
-        return pages + details
+        pages = [scores[start : start + MOST_COLUMNS] for start in range(0, len(scores), MOST_COLUMNS)]
+        titles = [title + f", continued ({number})" * (number > 1) for number in range(1, len(pages) + 1)]
+        return [*map(self._table, titles, pages), *details]
 
-    def _pages(self) -> list[list[_Column]]:
-        """Return the columns of each table of all scores; main scores only, if all scores need several tables."""
-        columns = []
+    def _columns(self, task: tuple[str, str, str], group: dict[str, _Pivot]) -> list[_Column]:
+        """Return a column for each score over all examples."""
+        benchmark, name, _ = task
         several = len({benchmark for benchmark, _, _ in self._groups}) > 1
-        for (benchmark, task, _), group in self._groups.items():
-            above = f"{benchmark} ({task})" if several else task
-            label = _first(group).spec.label
-            scores = dict.fromkeys(score for pivot in group.values() for score in _result(pivot).table_scores)
-            columns += [_Column(group, score, f"{label} {words(score)}".strip(), above) for score in scores]
-        if len(columns) > MOST_COLUMNS:
-            columns = [column for column in columns if column.score == column.first.main_score]
-        return [columns[start : start + MOST_COLUMNS] for start in range(0, len(columns), MOST_COLUMNS)]
+        above = f"{benchmark} ({name})" if several else name
+        columns = []
+        for score in dict.fromkeys(score for pivot in group.values() for score in pivot[""]):
+            rows = {label: pivot[""][score] for label, pivot in group.items() if score in pivot[""]}
+            label = next(iter(rows.values())).result.spec.label
+            columns.append(_Column(rows, f"{label} {words(score)}".strip(), above))
+        return columns
 
     def _by_category(self, task: tuple[str, str, str], group: dict[str, _Pivot]) -> list[Table]:
         """Tabulate the main score by category with its averages, unless there is one category or too many."""
-        names = list(
-            dict.fromkeys(name for pivot in group.values() for name in _result(pivot).scores.get("per_category", {}))
-        )
+        results = [next(iter(pivot[""].values())).result for pivot in group.values()]
+        names = list(dict.fromkeys(name for result in results for name in result.scores.get("per_category", {})))
         if not 1 < len(names) <= MOST_COLUMNS:
             return []
-        score = _first(group).main_score
-        columns = [_Column(group, score, *_split(name, names), category=name) for name in names]
-        columns.append(_Column(group, score, MICRO))
-        if any(MACRO in pivot for pivot in group.values()):
-            columns.append(_Column(group, score, MACRO, category=MACRO))
-        benchmark, task_name, metric = task
-        return [self._table(f"{benchmark} ({task_name}): {metric}, {words(score)} by category", columns)]
+        score = results[0].main_score
+        columns = []
+        for category in (*names, "", MACRO):
+            rows = {label: pivot[category][score] for label, pivot in group.items() if score in pivot.get(category, {})}
+            header, above = _split(category, names) if category in names else (category or MICRO, "")
+            columns += [_Column(rows, header, above, category)] * bool(rows)
+        benchmark, name, metric = task
+        return [self._table(f"{benchmark} ({name}): {metric}, {words(score)} by category", columns)]
 
     def _table(self, title: str, columns: Sequence[_Column]) -> Table:
         results: dict[str, list[Result]] = {}
         for column in columns:
-            for label, pivot in column.results.items():
-                results.setdefault(label, []).append(_result(pivot))
+            for label, row in column.rows.items():
+                results.setdefault(label, []).append(row.result)
         labels = sorted(results, key=lambda label: _is_baseline(results[label][0]))
         baselines = [label for label in labels if _is_baseline(results[label][0])]
         marks = [self._marks(column) for column in columns]
@@ -134,7 +121,8 @@ class Overview:
         any_cut = any(cut.values())
         rows = []
         for label in labels:
-            cells = [_cell(column.row(label), mark.get(label, "")) for column, mark in zip(columns, marks, strict=True)]
+            marked = zip(columns, marks, strict=True)
+            cells = [_cell(column.rows.get(label), mark.get(label, "")) for column, mark in marked]
             cells += [Cell(f"{cut[label]:,}")] * any_cut
             rows.append(TableRow(label, tuple(cells), starts_group=label in baselines[:1] and label != labels[0]))
         rows += _levels(columns, [Cell()] * any_cut)
@@ -145,26 +133,24 @@ class Overview:
 
     def _marks(self, column: _Column) -> dict[str, str]:
         """Mark the best models of a column and those that do not differ significantly; none if their data differ."""
-        rows = {label: column.row(label) for label in column.results}
-        values = {
-            label: row.value
-            for label, row in rows.items()
-            if row is not None and row.value is not None and not _is_baseline(row.result)
-        }
-        if len(values) < 2 or len({_data(_result(column.results[label])) for label in values}) > 1:
+        rows = {label: row for label, row in column.rows.items() if not _is_baseline(row.result)}
+        values = {label: row.value for label, row in rows.items() if row.value is not None}
+        results = [rows[label].result for label in values]
+        data = {json.dumps([result.benchmark.get("fingerprint"), result.options.get("ties")]) for result in results}
+        if len(values) < 2 or len(data) > 1:
             return {}
-        best, equal = best_models(
-            values, column.higher_is_better, partial(self._p_value, column), 1 - _confidence(column.first)
-        )
+        level = 1 - _confidence(column.first.result)
+        best, equal = best_models(values, column.first.higher_is_better, partial(self._p_value, column), level)
         return dict.fromkeys(best, BEST) | dict.fromkeys(equal, EQUAL)
 
     def _p_value(self, column: _Column, one: str, two: str) -> float:
-        first, second = (self._examples_of(_result(column.results[label])) for label in (one, two))
-        if column.category in (_ALL, MACRO):
-            return p_overall(first, second, "macro_" * (column.category == MACRO) + column.score)
-        key = (id(first), id(second), column.score)
+        first, second = (self._examples_of(column.rows[label].result) for label in (one, two))
+        score = column.first.score
+        if column.category in ("", MACRO):
+            return p_overall(first, second, "macro_" * (column.category == MACRO) + score)
+        key = (id(first), id(second), score)
         if key not in self._p_values:
-            self._p_values[key] = p_by_category(first, second, column.score)
+            self._p_values[key] = p_by_category(first, second, score)
         return self._p_values[key].get(column.category, 1.0)
 
     def _examples_of(self, result: Result) -> Scored:
@@ -181,13 +167,9 @@ def _cell(row: ScoreRow | None, mark: str) -> Cell:
 
 def _levels(columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
     """Return the rows below the models: the score without images, and chance."""
-    blind = [
-        best([row.blind for label in column.results if (row := column.row(label))], column.higher_is_better)
-        for column in columns
-    ]
-    chance = [column.first.chance.get(column.score) for column in columns]
+    blind = [best((row.blind for row in column.rows.values()), column.first.higher_is_better) for column in columns]
     rows = []
-    for name, levels in (("blind (text only)", blind), ("chance", chance)):
+    for name, levels in (("blind (text only)", blind), ("chance", [column.first.chance for column in columns])):
         if any(level is not None for level in levels):
             cells = [Cell("" if level is None else percent(level), ("",)) for level in levels]
             rows.append(TableRow(name, (*cells, *further), starts_group=not rows))
@@ -204,13 +186,15 @@ def _split(name: str, names: Sequence[str]) -> tuple[str, str]:
 
 def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
     """Return the note that explains a table."""
-    first = columns[0].first
+    first = columns[0].first.result
     confidence = 100 * _confidence(first)
     has_intervals = bool(first.options.get("confidence"))
     text = (
         "Scores in per cent" + f", below them {confidence:g} % intervals (bootstrap over images)" * has_intervals + "."
     )
-    falling = dict.fromkeys(words(column.score) for column in columns if not column.higher_is_better)
+    falling = dict.fromkeys(
+        words(row.score) for row in (column.first for column in columns) if not row.higher_is_better
+    )
     if falling:
         text += f" Lower is better for {', '.join(falling)}."
     if has_marks:
@@ -219,16 +203,8 @@ def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
             "the paired test of `compare`, which corrects for the number of categories and not of models."
         )
     text += " Captions cut: those longer than the model reads." * any_cut
-    results = [_result(pivot) for column in columns for pivot in column.results.values()]
-    return f"{text} {partial_sentence(result.benchmark for result in results)}".strip()
-
-
-def _result(pivot: _Pivot) -> Result:
-    return next(iter(pivot[_ALL].values())).result
-
-
-def _first(group: dict[str, _Pivot]) -> Result:
-    return _result(next(iter(group.values())))
+    benchmarks = (row.result.benchmark for column in columns for row in column.rows.values())
+    return f"{text} {partial_sentence(benchmarks)}".strip()
 
 
 def _confidence(result: Result) -> float:
@@ -238,10 +214,6 @@ def _confidence(result: Result) -> float:
 
 def _is_baseline(result: Result) -> bool:
     return result.model.get("is_baseline") is True
-
-
-def _data(result: Result) -> str:
-    return json.dumps([result.benchmark.get("fingerprint"), result.options.get("ties")])
 
 
 def _cut_captions(results: Sequence[Result]) -> int:

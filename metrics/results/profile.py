@@ -6,14 +6,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..common.documents import Fold, HtmlFigure, Part
+from ..common.documents import HtmlFigure, Part
 from ..common.figures import Bar, bars_html, colours, dark, legend_html
 from ..common.formatting import MISSING, words
-from ..records.results import Result
-from .scores import CATEGORIES, MOST_CATEGORIES, ScoreRow, by_result, task_of
-from .tables import label_tables
+from .scores import ScoreRow, best, by_result, task_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,75 +22,47 @@ _WIDEST = 40.0
 _LEGEND_COLUMNS = 6
 
 
-class ScoreBar(NamedTuple):
-    """A value (NaN if unknown) with the ends of its interval, further facts as text, and the blind level."""
-
-    value: float
-    low: float
-    high: float
-    facts: str
-    blind: float | None
-
-
-@dataclass(frozen=True)
-class Series:
-    """The bars of one result by their names."""
-
-    model: str
-    variant: str
-    bars: dict[str, ScoreBar]
-
-
 @dataclass(frozen=True)
 class Panel:
-    """One panel: a score by category, or the numbers of a table by label.
+    """The main score of one task and metric by category.
 
     Args:
-        title: the heading.
-        axis: the label of the value axis.
-        is_percent: whether values are in per cent.
-        series: one for each result.
-        levels: reference lines of all names, such as chance, by their own names.
-        by_category: whether the bars are categories.
-        higher_is_better: the direction.
+        names: the categories in the order of first appearance, then the averages.
+        series: for each result its rows by name.
     """
 
-    title: str
-    axis: str
-    is_percent: bool
-    series: list[Series]
-    levels: dict[str, float]
-    by_category: bool = False
-    higher_is_better: bool = True
+    names: list[str]
+    series: list[dict[str, ScoreRow]]
 
     @property
-    def names(self) -> list[str]:
-        """The names of all bars, in order of first appearance."""
-        return list(dict.fromkeys(name for series in self.series for name in series.bars))
-
-    def levels_of(self, name: str) -> dict[str, float]:
-        """Return the reference lines of one name: the blind level differs between categories."""
-        bars = [series.bars[name] for series in self.series if name in series.bars]
-        blind = [bar.blind for bar in bars if bar.blind is not None]
-        return self.levels | ({"blind": (max if self.higher_is_better else min)(blind)} if blind else {})
+    def first(self) -> ScoreRow:
+        """A row that stands for the score of all."""
+        return next(iter(self.series[0].values()))
 
     @property
-    def level_names(self) -> list[str]:
-        """The names of all reference lines."""
-        return [level for name in self.names for level in self.levels_of(name)]
+    def title(self) -> str:
+        """The task and the score."""
+        benchmark, task = task_of(self.first.result)
+        return f"{benchmark} ({task}): {f'{self.first.result.spec.label} {words(self.first.score)}'.strip()}"
+
+    def levels(self, name: str) -> dict[str, float]:
+        """Return the reference lines of a category, in per cent, by their names."""
+        rows = [rows[name] for rows in self.series if name in rows]
+        levels = {"chance": self.first.chance, "blind": best((row.blind for row in rows), self.first.higher_is_better)}
+        return {level: 100 * value for level, value in levels.items() if value is not None}
 
 
 def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
-    """Return for each task and metric its main score by category, then the metric's tables of numbers by label."""
+    """Return a panel for each task and metric."""
     groups: dict[tuple[str, ...], list[list[ScoreRow]]] = {}
     for result_rows in by_result(rows):
         result = result_rows[0].result
         groups.setdefault((*task_of(result), result.metric), []).append([row for row in result_rows if row.is_main])
     made = []
     for group in groups.values():
-        made.append(_score_panel(group))
-        names = dict.fromkeys(name for result_rows in group for name in label_tables(result_rows[0].result))
-        made += [_table_panel(name, group) for name in names]
+        every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
+        names = list(dict.fromkeys(row.category for row in every))
+        made.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
     return made
 
 
@@ -101,16 +71,29 @@ def plot(rows: Sequence[ScoreRow], is_dark: bool = False) -> Figure:
     from matplotlib import rc_context
 
     with rc_context(dark() if is_dark else {}):
-        return _plot(panels(rows))
+        return _plot(panels(rows), colours([row.model for row in rows]))
 
 
-def _plot(shown: Sequence[Panel]) -> Figure:
+def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
+    """Return the profile for a page: a legend, and a figure for each score."""
+    shown, colour = panels(rows), colours([row.model for row in rows])
+    parts: list[Part] = [HtmlFigure(legend_html(colour, _level_names(shown)))]
+    for panel in shown:
+        bars = {
+            name: [_page_bar(rows[name], colour[rows[name].model]) for rows in panel.series if name in rows]
+            for name in panel.names
+        }
+        html = bars_html(bars, (0.0, 100.0), {name: panel.levels(name) for name in bars})
+        parts.append(HtmlFigure(html, panel.title, "" if panel.first.higher_is_better else "Lower is better."))
+    return parts
+
+
+def _plot(shown: Sequence[Panel], colour: dict[str, str]) -> Figure:
     from matplotlib import rcParams
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    colour = colours([series.model for panel in shown for series in panel.series])
     columns = 1 if len(shown) == 1 else 2
     count = -(-len(shown) // columns)
     sizes = [_size(panel) for panel in shown]
@@ -125,138 +108,57 @@ def _plot(shown: Sequence[Panel]) -> Figure:
         box = (column * width + 0.8, strip + sum(heights[row + 1 :]) + below, width - 1, heights[row] - below - 0.4)
         left, bottom, wide, high = (length / whole[index % 2] for index, length in enumerate(box))
         _draw(figure.add_axes((left, bottom, wide, high)), panel, colour)
-    levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
     ink = rcParams["text.color"]
-    handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in levels]
+    handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in _level_names(shown)]
     figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), _LEGEND_COLUMNS), frameon=False)
     return figure
 
 
-def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
-    """Return the profile for a page: a legend, a figure for each score, and tables of numbers folded."""
-    shown = panels(rows)
-    colour = colours([series.model for panel in shown for series in panel.series])
-    levels = dict.fromkeys(level for panel in shown for level in panel.level_names)
-    parts: list[Part] = [HtmlFigure(legend_html(colour, levels))]
-    for panel in shown:
-        values = [bar.value for series in panel.series for bar in series.bars.values() if bar.value == bar.value]
-        limits = (0.0, 100.0)
-        if not panel.is_percent:
-            limits = (min([0.0, *values]), max([0.0, *values])) if values else (0.0, 1.0)
-        bars = {
-            name: [
-                _page_bar(series, name, colour[series.model], panel) for series in panel.series if name in series.bars
-            ]
-            for name in panel.names
-        }
-        html = bars_html(bars, limits, {name: panel.levels_of(name) for name in bars})
-        if panel.by_category:
-            parts.append(HtmlFigure(html, panel.title, "" if panel.higher_is_better else "Lower is better."))
-        else:
-            parts.append(Fold(panel.title, (HtmlFigure(html),)))
-    return parts
+def _level_names(shown: Sequence[Panel]) -> list[str]:
+    return list(dict.fromkeys(level for panel in shown for name in panel.names for level in panel.levels(name)))
 
 
-def _page_bar(series: Series, name: str, colour: str, panel: Panel) -> Bar:
-    value, low, high, facts, _ = series.bars[name]
-    unit, digits = (" %", ".1f") if panel.is_percent else ("", ".4g")
-    text = MISSING if value != value else f"{value:{digits}}{unit}"
-    model = f"{series.model} ({series.variant})" if series.variant else series.model
-    bounds = f" [{low:{digits}} – {high:{digits}}]" if low < high else ""
-    return Bar(colour, value, low, high, text, f"{model}, {name}: {text}{bounds}{facts}")
+def _page_bar(row: ScoreRow, colour: str) -> Bar:
+    value, low, high = _value(row)
+    text = MISSING if math.isnan(value) else f"{value:.1f} %"
+    bounds = f" [{low:.1f} – {high:.1f}]" if low < high else ""
+    facts = "" if row.blind is None else f", blind {100 * row.blind:.1f} %"
+    facts += f", n {row.n:,}" + ("" if row.tie_rate is None else f", ties {100 * row.tie_rate:.1f} %")
+    return Bar(colour, value, low, high, text, f"{row.label}, {row.category}: {text}{bounds}{facts}")
 
 
-def _score_panel(group: Sequence[Sequence[ScoreRow]]) -> Panel:
-    """Return the main score of the results of one task and metric: categories by first appearance, then averages."""
-    first = group[0][0]
-    every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
-    order = list(dict.fromkeys(row.category for row in every))
-    series = []
-    for rows in group:
-        bars = {}
-        for row in sorted(rows, key=lambda row: order.index(row.category)):
-            value = math.nan if row.value is None else row.value
-            bars[row.category] = _bar(value, row.interval, 100, row.n, row.tie_rate, row.blind)
-        series.append(Series(rows[0].model, rows[0].variant, bars))
-    score = words(first.score)
-    levels = {} if first.chance is None else {"chance": 100 * first.chance}
-    lower = "" if first.higher_is_better else " (lower is better)"
-    title = f"{_task(first.result)}: {f'{first.result.spec.label} {score}'.strip()}"
-    return Panel(title, f"{score}, %{lower}", True, series, levels, True, first.higher_is_better)
-
-
-def _task(result: Result) -> str:
-    return "{} ({})".format(*task_of(result))
-
-
-def _table_panel(name: str, group: Sequence[Sequence[ScoreRow]]) -> Panel:
-    """Return the numbers of a table by category and over all examples; with many categories over all examples only."""
-    with_table = [rows[0] for rows in group if name in label_tables(rows[0].result)]
-    result = with_table[0].result
-    is_share = label_tables(result)[name]
-    series = [
-        Series(row.model, row.variant, _table_bars(row.result, name, 100 if is_share else 1)) for row in with_table
-    ]
-    return Panel(f"{_task(result)}: {words(name)}", f"{words(name)}{', %' if is_share else ''}", is_share, series, {})
-
-
-def _table_bars(result: Result, name: str, scale: float) -> dict[str, ScoreBar]:
-    categories = result.scores.get(CATEGORIES, {})
-    prefixed = {"": result.scores}
-    if 1 < len(categories) <= MOST_CATEGORIES:
-        prefixed = {**{f"{category}: ": scores for category, scores in categories.items()}, "all: ": result.scores}
-    return {
-        f"{prefix}{label}": _bar(
-            value, scores.get(f"{name}_interval", {}).get(label), scale, scores["n"], scores.get("tie_rate")
-        )
-        for prefix, scores in prefixed.items()
-        for label, value in scores[name].items()
-    }
-
-
-def _bar(
-    value: float,
-    bounds: Sequence[float] | None,
-    scale: float,
-    n: int,
-    tie_rate: float | None,
-    blind: float | None = None,
-) -> ScoreBar:
-    low, high = bounds or (value, value)
-    # NaN compares false, so that nothing is drawn for an unknown bound.
-    below, above = (scale * reach if reach > 0 else 0.0 for reach in (value - low, high - value))
-    blind = None if blind is None else 100 * blind
-    facts = "" if blind is None else f", blind {blind:.1f} %"
-    facts += f", n {n:,}" + ("" if tie_rate is None else f", ties {100 * tie_rate:.1f} %")
-    return ScoreBar(scale * value, scale * value - below, scale * value + above, facts, blind)
+def _value(row: ScoreRow) -> tuple[float, float, float]:
+    """Return a score and the ends of its interval, or the score itself, in per cent; NaN if it is unknown."""
+    value = math.nan if row.value is None else row.value
+    low, high = row.interval or (value, value)
+    return 100 * value, 100 * min(low, value), 100 * max(high, value)
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
     from matplotlib import rcParams
 
     ink = rcParams["text.color"]
-    names = panel.names
     width = 0.8 / len(panel.series)
-    for number, series in enumerate(panel.series):
+    for number, rows in enumerate(panel.series):
         offset = (number - (len(panel.series) - 1) / 2) * width
-        x = [names.index(name) + offset for name in series.bars]
-        bars = list(series.bars.values())
-        errors = [[bar.value - bar.low for bar in bars], [bar.high - bar.value for bar in bars]]
-        heights = [bar.value for bar in bars]
-        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[series.model])
-    for level, value in panel.levels.items():
-        axes.axhline(value, color=ink, linewidth=1, linestyle=_dash(level))
-    for index, name in enumerate(names):
-        blind = panel.levels_of(name).get("blind")
-        if blind is not None:
-            axes.hlines(blind, index - 0.45, index + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
-    axes.set_xticks(range(len(names)), _names(panel))
-    axes.tick_params(axis="x", rotation=90 if len(names) > _MOST_LEVEL_NAMES else 0)
+        bars = [(panel.names.index(name) + offset, *_value(row)) for name, row in rows.items()]
+        errors = [[value - low for _, value, low, _ in bars], [high - value for _, value, _, high in bars]]
+        x, heights = [place for place, *_ in bars], [value for _, value, *_ in bars]
+        model = next(iter(rows.values())).model
+        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[model])
+    for index, name in enumerate(panel.names):
+        levels = panel.levels(name)
+        if index == 0 and "chance" in levels:
+            axes.axhline(levels["chance"], color=ink, linewidth=1, linestyle=_dash("chance"))
+        if "blind" in levels:
+            axes.hlines(levels["blind"], index - 0.45, index + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
+    axes.set_xticks(range(len(panel.names)), _names(panel))
+    axes.tick_params(axis="x", rotation=90 if len(panel.names) > _MOST_LEVEL_NAMES else 0)
+    lower = "" if panel.first.higher_is_better else " (lower is better)"
     # A single bar does not fill its panel.
-    axes.set(xlim=(-0.6, max(len(names), 4) - 0.4), ylabel=panel.axis, title=panel.title)
-    if panel.is_percent:
-        axes.set_ylim(0, 102)
+    axes.set(xlim=(-0.6, max(len(panel.names), 4) - 0.4), ylim=(0, 102), title=panel.title)
+    axes.set_ylabel(f"{words(panel.first.score)}, %{lower}")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -270,8 +172,8 @@ def _size(panel: Panel) -> tuple[float, float, float]:
 
 
 def _names(panel: Panel) -> list[str]:
-    """Return the names of a panel's bars; with few categories their words stand below each other."""
-    if len(panel.names) > _MOST_LEVEL_NAMES or not panel.by_category:
+    """Return the names of a panel's bars; few of them have their words below each other."""
+    if len(panel.names) > _MOST_LEVEL_NAMES:
         return panel.names
     return [re.sub("[ _]", "\n", name) for name in panel.names]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,15 @@ from ..common.errors import check_known
 from ..common.figures import as_file
 from ..common.storage import write_atomically, write_text
 from ..records.predictions import Predictions, file_hash, read_predictions
-from ..records.results import Result, to_json, write_results
+from ..records.results import Result, write_results
 from ..records.schema import Row
 from .compute import Metrics, Parts, compute, declared_metrics, examples_of, no_parts, no_scores, scored_rows
-from .diagnosis import DETECTION, Diagnosis, diagnose, plot_curves
 from .overview import Overview
 from .pairs import Scored, example_ids
 from .profile import plot, plot_html
-from .scores import ScoreRow, by_result, long_table, subject
+from .scores import ScoreRow, by_result, long_table
 from .screen import screen
-from .seeds import SeedSummary, over_seeds
+from .seeds import seed_tables
 from .suites import SuiteMean, Suites, suite_means, suite_tables
 from .tables import report_tables, summary_line
 
@@ -72,26 +71,10 @@ class Report(Document, Sequence[Result]):
         """The long table: a row for each score, over all examples, as macro average or of a category."""
         return long_table(self.results)
 
-    @cached_property
-    def seeds(self) -> list[SeedSummary]:
-        """Mean and deviation over results that differ only in their seed; see ``over_seeds``."""
-        return over_seeds(self.results, self._read)
-
     @property
     def suite_means(self) -> list[SuiteMean]:
         """Means over named tasks, such as over the sets of VTAB."""
         return suite_means(self.results, self.suites)
-
-    @cached_property
-    def diagnoses(self) -> dict[str, Diagnosis]:
-        """The average precision of each detector under several conditions, by model and task; see ``diagnose``."""
-        diagnoses: dict[str, Diagnosis | None] = {}
-        for rows in by_result(self.rows):
-            result, name = rows[0].result, subject(rows[0].result, rows[0].label)
-            if name not in diagnoses and result.spec.task_type == DETECTION:
-                options = {key: option for key, option in result.options.items() if key in ("confidence", "seed")}
-                diagnoses[name] = diagnose(*self._read(result), ties=self.ties, **options)
-        return {name: diagnosis for name, diagnosis in diagnoses.items() if diagnosis is not None}
 
     @cached_property
     def overview(self) -> list[Table]:
@@ -100,13 +83,8 @@ class Report(Document, Sequence[Result]):
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The tables of each model and metric, of seeds, of diagnoses and of suites."""
-        tables = report_tables(self.rows)
-        for summary in self.seeds:
-            tables.append(summary.table(next(row.model for row in self.rows if row.result.model == summary.model)))
-        for name, diagnosis in self.diagnoses.items():
-            tables += diagnosis.tables(name)
-        return tables + suite_tables(self.suite_means)
+        """The tables of each model and metric, of seeds and of suites."""
+        return [*report_tables(self.rows), *seed_tables(self.rows), *suite_tables(self.suite_means)]
 
     @cached_property
     def notes(self) -> list[str]:
@@ -178,10 +156,8 @@ class Report(Document, Sequence[Result]):
     def write(self, out: str | Path, figures: Collection[str] = DEFAULT_FIGURES) -> list[Path]:
         """Write results, tables and plots into a folder.
 
-        ``results.json``, ``report.md`` and ``report.tex`` are always written; ``seeds.json`` for models with several
-        seeds; ``diagnosis.json`` for detectors. ``diagnosis.png`` and all figures but the page need matplotlib (the
-        extra ``plots``). Files of an earlier report are replaced atomically, and removed if this report does not have
-        them.
+        ``results.json``, ``report.md`` and ``report.tex`` are always written. All figures but the page need matplotlib
+        (the extra ``plots``). Files of an earlier report are replaced atomically, and its other figures are removed.
 
         Args:
             out: a folder.
@@ -200,8 +176,8 @@ class Report(Document, Sequence[Result]):
         write_results(files[0], self.results)
         write_text(files[1], self.to_markdown())
         write_text(files[2], self.to_latex())
-        for name in ("seeds.json", "diagnosis.json", "diagnosis.png", *FIGURES.values()):
-            content = self._optional_file(name, [FIGURES[kind] for kind in figures])
+        for kind, name in FIGURES.items():
+            content = self._figure(kind) if kind in figures and self.results else None
             if content is None:
                 (folder / name).unlink(missing_ok=True)
             else:
@@ -210,23 +186,14 @@ class Report(Document, Sequence[Result]):
         self.written[:] = files
         return self.written
 
-    def _optional_file(self, name: str, figures: Sequence[str]) -> bytes | None:
-        """Return the content of a file that not every report has; None without it, or without matplotlib."""
-        if name == "seeds.json":
-            return to_json("seeds", 1, seeds=list(map(asdict, self.seeds))).encode() if self.seeds else None
-        if name == "diagnosis.json" and self.diagnoses:
-            records = [{"about": subject, **asdict(diagnosis)} for subject, diagnosis in self.diagnoses.items()]
-            return to_json("diagnosis", 1, diagnosis=records).encode()
-        if name == FIGURES["html"] and name in figures and self.results:
+    def _figure(self, kind: str) -> bytes | None:
+        """Return the file of the profile in one form; None without matplotlib."""
+        if kind == "html":
             return self._page()
         try:
-            if name == "diagnosis.png" and self.diagnoses:
-                return as_file(plot_curves(self.diagnoses))
-            if name in figures and self.results:
-                return as_file(self.plot(name == FIGURES["dark"]), name.rpartition(".")[2])
+            return as_file(self.plot(kind == "dark"), FIGURES[kind].rpartition(".")[2])
         except ModuleNotFoundError:
-            pass
-        return None
+            return None
 
     def _page(self) -> bytes:
         """Return a page with the models side by side, the profile, and all tables folded."""

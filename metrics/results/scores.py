@@ -16,8 +16,6 @@ from ..records.results import Result
 
 ALL, MICRO, MACRO = "all", "micro average", "macro average"
 CATEGORIES = "per_category"
-# Terminals and plots show tables by category for at most so many categories.
-MOST_CATEGORIES = 6
 # How a tie counts, by policy and direction of the score.
 _TIES = {
     ("wrong", True): "A tie counts as wrong",
@@ -85,23 +83,11 @@ class ScoreRow:
     def record(self) -> dict[str, Any]:
         """Return the row as a record for data frames."""
         low, high = self.interval or (None, None)
-        return {
-            "model": self.model,
-            "variant": self.variant,
-            "benchmark": self.result.benchmark["name"],
-            "task": self.result.benchmark["task"],
-            "metric": self.result.metric,
-            "score": self.score,
-            "category": self.category,
-            "value": self.value,
-            "low": low,
-            "high": high,
-            "tie_rate": self.tie_rate,
-            "n": self.n,
-            "chance": self.chance,
-            "blind": self.blind,
-            "higher_is_better": self.higher_is_better,
-        }
+        benchmark, task = task_of(self.result)
+        record = {"model": self.model, "variant": self.variant, "benchmark": benchmark, "task": task}
+        record |= {"metric": self.result.metric, "score": self.score, "category": self.category, "value": self.value}
+        names = ("tie_rate", "n", "chance", "blind", "higher_is_better")
+        return {**record, "low": low, "high": high, **{name: getattr(self, name) for name in names}}
 
 
 def long_table(results: Sequence[Result]) -> list[ScoreRow]:
@@ -219,15 +205,10 @@ def task_of(result: Result) -> tuple[str, str]:
     return result.benchmark["name"], result.benchmark["task"]
 
 
-def subject(result: Result, label: str | None = None) -> str:
-    """Return the model and the task of a result as text; `label` replaces the model's name."""
-    benchmark, task = task_of(result)
-    return f"{label or result.model['name']} on {benchmark} ({task})"
-
-
 def title(result: Result, label: str | None = None) -> str:
     """Return the model, the task and the metric of a result as text; `label` replaces the model's name."""
-    return f"{subject(result, label)}: {result.metric}"
+    benchmark, task = task_of(result)
+    return f"{label or result.model['name']} on {benchmark} ({task}): {result.metric}"
 
 
 def percent_cell(value: float | None) -> str:

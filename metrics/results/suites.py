@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
@@ -75,27 +74,21 @@ def suite_means(results: Sequence[Result], suites: Suites) -> list[SuiteMean]:
 
 def suite_tables(means: Sequence[SuiteMean]) -> list[Table]:
     """Return a table for each suite and metric, with a row for each model."""
-
-    def suite_of(mean: SuiteMean) -> tuple[str, str, str]:
-        return mean.benchmark, mean.name, mean.metric
-
-    order = list(dict.fromkeys(map(suite_of, means)))
+    suites: dict[tuple[str, str, str], list[SuiteMean]] = {}
+    for mean in means:
+        suites.setdefault((mean.name, mean.benchmark, mean.metric), []).append(mean)
     tables = []
-    for (benchmark, name, metric), group in groupby(sorted(means, key=lambda m: order.index(suite_of(m))), suite_of):
-        models = list(group)
+    for (name, benchmark, metric), models in suites.items():
         scores = list(dict.fromkeys(score for mean in models for score in mean.scores))
-        rows = []
+        rows, facts = [], ["Unweighted."]
         for mean in models:
             cells = (percent_cell(mean.scores.get(score)) or "–" for score in scores)
             rows.append([mean.model, *cells, f"{len(mean.found)} of {len(mean.found) + len(mean.lacking)}"])
-        facts = [f"{mean.model} lacks {', '.join(mean.lacking)}" for mean in models if mean.lacking]
-        facts += [
-            f"{words(score)} of {mean.model} is over the {count} that have it"
-            for mean in models
-            for score, count in mean.counts.items()
-            if count < len(mean.found)
-        ]
-        note = " ".join(f"{fact}." for fact in ("Unweighted", *facts))
+            facts += [f"{mean.model} lacks {', '.join(mean.lacking)}."] if mean.lacking else []
+            for score, count in mean.counts.items():
+                if count < len(mean.found):
+                    facts.append(f"{words(score)} of {mean.model} is over the {count} that have it.")
         title = f"Mean over the tasks {name} of {benchmark}: {metric}"
-        tables.append(simple_table(("", *map(words, scores), "tasks"), rows, title=title, note=note, numbers=True))
+        headings = ("", *map(words, scores), "tasks")
+        tables.append(simple_table(headings, rows, title=title, note=" ".join(facts), numbers=True))
     return tables

@@ -6,7 +6,6 @@ The note below the scores explains how they were computed, what to compare them 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..common import documents
@@ -16,7 +15,6 @@ from ..records.results import Result
 from .scores import (
     ALL,
     CATEGORIES,
-    MOST_CATEGORIES,
     ScoreRow,
     by_category,
     by_result,
@@ -39,10 +37,12 @@ def report_tables(rows: Sequence[ScoreRow]) -> list[Table]:
     for result_rows in by_result(rows):
         result = result_rows[0].result
         tables.append(_score_table(result_rows))
-        specs = {kind: [spec for spec in result.spec.tables if spec.kind == kind] for kind in ("groups", "rates")}
-        tables += [_label_table(result, name, is_share) for name, is_share in label_tables(result).items()]
-        tables += [_group_table(result, spec.name) for spec in specs["groups"] if result.scores.get(spec.name)]
-        tables += [*_further_scores(result), *_rate_table(result, [spec.name for spec in specs["rates"]])]
+        specs = [spec for spec in result.spec.tables if result.scores.get(spec.name)]
+        tables += [
+            _label_table(result, spec.name, spec.kind == "shares") for spec in specs if spec.kind in ("shares", "means")
+        ]
+        tables += [_group_table(result, spec.name) for spec in specs if spec.kind == "groups"]
+        tables += [*_further_scores(result), *_rate_table(result)]
     return tables
 
 
@@ -60,15 +60,6 @@ def summary_line(rows: Sequence[ScoreRow]) -> str:
     )
     levels = {"chance": row.chance, "blind": row.blind}
     return text + "".join(f", {name} {percent_cell(level)}" for name, level in levels.items() if level is not None)
-
-
-def label_tables(result: Result) -> dict[str, bool]:
-    """Return the tables of a result with a number for each label, and whether these are shares of the examples."""
-    return {
-        spec.name: spec.kind == "shares"
-        for spec in result.spec.tables
-        if spec.kind in ("shares", "means") and result.scores.get(spec.name)
-    }
 
 
 def score_cell(value: float | None, bounds: Sequence[float] | None) -> Cell:
@@ -174,21 +165,13 @@ def _further_scores(result: Result) -> list[Table]:
 def _table_by_category(
     result: Result, heading: str, headers: Sequence[str], cells: Callable[[Mapping[str, Any]], list[Cell]]
 ) -> Table:
-    """Return a table with a row for each category and one for all examples, transposed in a terminal."""
+    """Return a table with a row for each category and one for all examples."""
     scores_of = {**result.scores.get(CATEGORIES, {}), ALL: result.scores}
     if len(scores_of) == 2:
         del scores_of[ALL]
     several = len(scores_of) > 1
-    rows = [TableRow(name, tuple(cells(scores)), several and name == ALL) for name, scores in scores_of.items()]
-    table = Table(heading, tuple(Column(header, (INTERVAL,)) for header in headers), tuple(rows), is_part=True)
-    *categories, whole = rows
-    shown = categories if len(categories) <= MOST_CATEGORIES else []
-    transposed = [
-        TableRow(header, (whole.cells[index], *(Cell(row.cells[index].value) for row in shown)))
-        for index, header in enumerate(headers)
-    ]
-    columns = (Column(whole.name, (INTERVAL,)), *(Column(words(row.name)) for row in shown))
-    return replace(table, compact=replace(table, columns=columns, rows=tuple(transposed)))
+    rows = (TableRow(name, tuple(cells(scores)), several and name == ALL) for name, scores in scores_of.items())
+    return Table(heading, tuple(Column(header, (INTERVAL,)) for header in headers), tuple(rows), is_part=True)
 
 
 def _number_cell(value: float | None, bounds: Sequence[float] | None, as_percent: bool) -> Cell:
@@ -217,9 +200,10 @@ def _group_table(result: Result, name: str) -> Table:
     return Table(words(name), (*columns, Column("n", repeated=True)), tuple(rows), is_part=True)
 
 
-def _rate_table(result: Result, names: Sequence[str]) -> list[Table]:
+def _rate_table(result: Result) -> list[Table]:
     """Tabulate fractions by category that are not scores, such as shares of all errors; without any no table."""
     categories = result.scores.get(CATEGORIES, {})
+    names = [spec.name for spec in result.spec.tables if spec.kind == "rates"]
     known = [name for name in names if any(scores.get(name) is not None for scores in categories.values())]
     rows = [
         TableRow(category, tuple(Cell(percent_cell(scores.get(name))) for name in known))

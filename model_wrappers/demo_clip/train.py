@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ def optimise(
 
 
 def command_line(recipe: Any, description: str | None, train: Callable[[Any], tuple[Any, ...]]) -> None:
-    """Train and save from the command line, with an option for each field of the recipe.
+    """Train by a recipe and save from the command line.
 
     Args:
         recipe: the dataclass of the recipe.
@@ -177,14 +177,9 @@ def command_line(recipe: Any, description: str | None, train: Callable[[Any], tu
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of the new checkpoint")
-    for name, value in asdict(recipe()).items():
-        single = not isinstance(value, tuple)
-        kind = type(value) if single else int
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, nargs=None if single else "+", default=value)
-    options = vars(parser.parse_args())
-    out = options.pop("out")
+    out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
-    for part in train(recipe(**{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})):
+    for part in train(recipe()):
         part.save_pretrained(out)
 
 

@@ -135,7 +135,7 @@ def check(
         findings += [_precision(model, loaded, options, tasks), _tokens(model, loaded, plan)]
         findings += _decoding(loaded, tasks)
     costs = {benchmark: _cost(benchmark, loaded, together[0], plan) for benchmark in benchmarks}
-    return ModelCheck(loaded.info, seconds, findings, costs, peak_memory())
+    return ModelCheck(loaded.info, seconds, findings, costs, peak_memory(loaded))
 
 
 def _tasks(model: Model) -> list[TaskData]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import sys
 from dataclasses import dataclass
 
@@ -94,7 +93,7 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, size: int 
         seconds[phase] = seconds.get(phase, 0.0) + (spent["total"] - spent["waiting"]) * factor
     examples = sum(len(task.examples) for task in tasks)
     measured = sum(len(task.examples) for task in sampled.tasks)
-    return Estimate(seconds, peak_memory(), measured, examples)
+    return Estimate(seconds, peak_memory(model), measured, examples)
 
 
 def changed_decisions(
@@ -138,11 +137,14 @@ def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
     return sampled
 
 
-def peak_memory() -> int:
-    """Peak memory in bytes: of the GPU, if there is one, else of this process."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
+def peak_memory(model: object) -> int:
+    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, which does not tell."""
+    if str(getattr(model, "device", "")).startswith("cuda"):
+        return sys.modules["torch"].cuda.max_memory_allocated(model.device)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return 0
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 

@@ -17,6 +17,7 @@ from ...hub_datasets.core.pretrained import check_folder
 from ...hub_datasets.sources.network import is_hub_reachable
 from ...metrics.common.errors import ModelError, check_known, similar
 from ...metrics.common.imports import gc_paused
+from ...metrics.common.plugins import plugins
 from ...metrics.common.storage import cache_error
 from .protocol import LoadOptions, Model
 from .results import PredictionsSource
@@ -31,14 +32,15 @@ _PACKAGE = __name__.removesuffix(".engine.families")
 def family_names() -> list[str]:
     """Return the sorted names of all families: modules of `model_wrappers`, and folders with a ``family.py``."""
     modules = [path.stem for path in _FAMILIES.glob("[!_]*.py")]
-    return sorted([*modules, *(path.parent.name for path in _FAMILIES.glob("*/family.py"))])
+    outside = [name for name, path in plugins("families").items() if path.is_file() or (path / "family.py").is_file()]
+    return sorted({*modules, *outside, *(path.parent.name for path in _FAMILIES.glob("*/family.py"))})
 
 
 def get_family(name: str) -> Any:
     """Import the module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
     check_known("model family", [name], family_names())
     try:
-        home = f"{name}.family" if (_FAMILIES / name).is_dir() else name
+        home = f"{name}.family" if _family_file(name).name == "family.py" else name
         with gc_paused():
             family = importlib.import_module(f"{_PACKAGE}.{home}")
     except ImportError as error:
@@ -135,7 +137,9 @@ def _texts(assigned: dict[str, ast.expr], name: str) -> tuple[str, ...] | None:
 
 
 def _family_file(name: str) -> Path:
-    return _FAMILIES / name / "family.py" if (_FAMILIES / name).is_dir() else _FAMILIES / f"{name}.py"
+    module = _FAMILIES / f"{name}.py"
+    path = module if module.is_file() else plugins("families").get(name, _FAMILIES / name)
+    return path / "family.py" if path.is_dir() else path
 
 
 def families_of(model_type: str) -> list[str]:

@@ -14,20 +14,16 @@ from ...metrics.common.command_line import data_option
 from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import VLAssayError
 from ..engine.commands import Revision, Settings, parse_settings
+from .train.config import TrainingConfig
 
 app = typer.Typer()
 
 
 @dataclass(frozen=True)
-class FinetuneConfig:
+class FinetuneConfig(TrainingConfig):
     """The settings in the YAML file of `--config`."""
 
     split: Annotated[str, "split of the data"] = "train"
-    precision: Annotated[str, "float32, or bfloat16 with weights in float32"] = "float32"
-    micro_batch: Annotated[int | None, "captions encoded at once; the loss always sees the whole batch", 1] = None
-    workers: Annotated[int | None, "threads that prepare images", 1] = None
-    save_steps: Annotated[int, "steps between checkpoints", 1] = 500
-    tracker: Annotated[list[str] | None, "trackers of Accelerate, such as tensorboard, besides log.jsonl"] = None
 
 
 @app.command()
@@ -96,7 +92,6 @@ def finetune(
     from ..engine.distributed import default_device, join
 
     default_device(0)  # raises with advice if torch is not installed
-    from .train.config import TrainingConfig
     from .train.model_card import EPOCH_0, history_table
     from .train.recipes import adapt, get_recipe
     from .train.training import finetune
@@ -112,14 +107,8 @@ def finetune(
         data,
         out.expanduser(),
         adapted,
-        config=TrainingConfig(
-            precision=settings.precision,
-            micro_batch=settings.micro_batch,
-            save_steps=settings.save_steps,
-            workers=settings.workers,
-            trackers=tuple(settings.tracker or ()),
-            evaluation=Evaluation(benchmarks, data_dir),
-        ),
+        config=settings,
+        evaluation=Evaluation(benchmarks, data_dir),
         revision=revision,
         settings=parse_settings(setting),
         columns=parse_settings(column),

@@ -6,13 +6,12 @@ import ast
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.benchmarks import benchmark_names, get_benchmark
 from ...hub_datasets.sources.availability import DAMAGED, MISSING, BenchmarkEntry, BenchmarkLine
 from ...metrics.common.errors import check_known
-from ...metrics.modules.discovery import metric_names
+from ...metrics.modules.discovery import metric_folder, metric_names
 
 # Columns of a terminal that a table of one line per benchmark fills at most.
 _WIDEST = 112
@@ -35,12 +34,11 @@ def list_metrics() -> list[MetricEntry]:
         check_known(f"metric of {benchmark}", metrics, used)
         for metric in metrics:
             used[metric].append(benchmark)
-    folder = Path(__file__).parents[2] / "metrics"
     return [
         # The first line of the docstring, read without importing the module.
         MetricEntry(name, docstring.partition("\n")[0], tuple(benchmarks))
         for name, benchmarks in used.items()
-        for docstring in [ast.get_docstring(ast.parse((folder / name / f"{name}.py").read_text("utf-8"))) or ""]
+        for docstring in [ast.get_docstring(ast.parse((metric_folder(name) / f"{name}.py").read_text("utf-8"))) or ""]
     ]
 
 

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-Reader = Callable[[Iterable[Any], Tensor, Tensor | None, Tensor, Tensor], Tensor]
 
-
-def image_reader(settings: Mapping[str, str]) -> Reader:
-    """Return the function that reads captions with their images, compiled with the setting ``compile``.
+def read_with_images(
+    layers: Iterable[Any], hidden: Tensor, mask: Tensor | None, states: Tensor, rows: Tensor, *, compiled: bool
+) -> Tensor:
+    """Return the hidden states (n, tokens, d) of captions after the last layer.
 
     It is the forward of the layers, except that the keys and values of an image, most of the work of a pair, are
-    computed once for all its captions, for which `transformers` has no method. Its arguments:
+    computed once for all its captions, for which `transformers` has no method.
 
-    - layers: of a `BlipTextModel` with cross-attention;
-    - hidden: states (n, tokens, d) of the captions before the first layer;
-    - mask: of `create_bidirectional_mask` for the captions;
-    - states: (images, patches, e);
-    - rows: (n,), int64: the image of each caption.
-
-    It returns the hidden states (n, tokens, d) after the last layer.
+    Args:
+        layers: of a `BlipTextModel` with cross-attention.
+        hidden: states (n, tokens, d) of the captions before the first layer.
+        mask: of `create_bidirectional_mask` for the captions.
+        states: (images, patches, e).
+        rows: (n,), int64: the image of each caption.
+        compiled: whether to compile a layer.
     """
-    read_layer = torch.compile(_read_layer, dynamic=True) if "compile" in settings else _read_layer
-
-    def read(layers: Iterable[Any], hidden: Tensor, mask: Tensor | None, states: Tensor, rows: Tensor) -> Tensor:
-        for layer in layers:
-            hidden = read_layer(layer, hidden, mask, states, rows)
-        return hidden
-
-    return read
+    read_layer = torch.compile(_read_layer, dynamic=True) if compiled else _read_layer
+    for layer in layers:
+        hidden = read_layer(layer, hidden, mask, states, rows)
+    return hidden
 
 
 def _read_layer(layer: Any, hidden: Tensor, mask: Tensor | None, states: Tensor, rows: Tensor) -> Tensor:

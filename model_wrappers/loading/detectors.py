@@ -70,6 +70,16 @@ class PhraseDetector(ImageTextModel):
         return query[1:] if self.info.settings["context"] == "caption" else (0, len(query.text))
 
 
+class TextOutput(NamedTuple):
+    """What a detector finds for a text: boxes (n, 4), in shares of the image, and their scores, (n,) or (n, tokens)."""
+
+    boxes: np.ndarray
+    scores: np.ndarray
+
+
+NO_BOXES = Detections(np.empty((0, 4)), np.empty(0))
+
+
 class TextDetector(PhraseDetector, ABC):
     """A detector that reads a text with the image: what it finds for a phrase depends on the text that is read."""
 
@@ -78,11 +88,11 @@ class TextDetector(PhraseDetector, ABC):
         """Return the features of prepared images of one shape, before any text: tensors with one row for each image."""
 
     @abstractmethod
-    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[Any]:
-        """Return the output, in any form, for each row of `see` with its text."""
+    def read(self, features: Sequence[torch.Tensor], texts: Sequence[str]) -> Iterable[TextOutput]:
+        """Return the output for each row of `see` with its text."""
 
     @abstractmethod
-    def find(self, query: PhraseQuery, output: Any, size: tuple[int, int]) -> Detections:
+    def find(self, query: PhraseQuery, output: TextOutput, size: tuple[int, int]) -> Detections:
         """Return the boxes of a phrase by the output for its text, for an image of that width and height."""
 
     @torch.inference_mode()
@@ -95,7 +105,7 @@ class TextDetector(PhraseDetector, ABC):
         are images: padding an image, unlike padding a text, changes what the model sees near the edge.
         """
         distinct_texts = [sorted({self._text(query) for query in row}) for row in queries]
-        outputs: dict[tuple[int, str], Any] = {}
+        outputs: dict[tuple[int, str], TextOutput] = {}
         for shape in sorted({image.shape for image in images}):
             indices = [i for i, image in enumerate(images) if image.shape == shape]
             jobs = [(row, text) for row, i in enumerate(indices) for text in distinct_texts[i]]
@@ -103,14 +113,9 @@ class TextDetector(PhraseDetector, ABC):
                 features = self.see(images if len(indices) == len(images) else [images[i] for i in indices])
                 for first in range(0, len(jobs), len(images)):
                     rows, texts = zip(*jobs[first : first + len(images)], strict=True)
-                    text_outputs = self.read([feature[list(rows)] for feature in features], texts)
-                    outputs.update(
-                        zip(
-                            ((indices[row], text) for row, text in zip(rows, texts, strict=True)),
-                            text_outputs,
-                            strict=True,
-                        )
-                    )
+                    keys = [(indices[row], text) for row, text in zip(rows, texts, strict=True)]
+                    found = self.read([feature[list(rows)] for feature in features], texts)
+                    outputs.update(zip(keys, found, strict=True))
         return [
             [self.find(query, outputs[i, self._text(query)], sizes[i]) for query in row]
             for i, row in enumerate(queries)

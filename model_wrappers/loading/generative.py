@@ -8,7 +8,6 @@ padding at the left, and some do not work with it.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,8 +24,6 @@ _TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-4}
 _TOLERANCE_OF_HALVES = 0.05
 # Logits below it are of tokens that a class rules out, such as Chameleon's image tokens.
 _FORBIDDEN = -1e4
-# How many batches are timed each way; the first of them is slower, since memory is allocated.
-_TRIALS = 3
 _FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 
 
@@ -57,15 +54,14 @@ class Forward:
         leads: whether the model puts the image before the tokens, and gives logits for it too.
 
     Attributes:
-        continues: whether rows can continue from the keys and values of the tokens with which all rows of an image
-            begin, the image's among them, so that these go through the model once. The first batches are timed, half of
-            them as whole rows, and all later ones go the quicker way.
+        continues: whether rows continue from the keys and values of the tokens with which all rows of an image begin,
+            the image's among them, so that these go through the model once.
+        has_continued: whether any rows did.
     """
 
     def __init__(self, model: Any, pad: int, *, batches: bool, leads: bool = False) -> None:
-        self.batches, self.continues = batches, False
+        self.batches, self.continues, self.has_continued = batches, False, False
         self._pad = pad
-        self._times: dict[bool, list[float]] = {True: [], False: []}
         self._parameters = set(inspect.signature(model.forward).parameters)
         self._start = decoder_start(model)
         self._keeps = "logits_to_keep" in self._parameters and not self._start and not leads
@@ -77,9 +73,8 @@ class Forward:
 
     def see(self, model: Any, image: Prepared) -> ImageInputs:
         """Copy the inputs of an image to the model's device."""
-        return ImageInputs(
-            image, {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters}
-        )
+        inputs = {key: _on(model, value) for key, value in image.inputs.items() if key in self._parameters}
+        return ImageInputs(image, inputs)
 
     def logits(self, model: Any, rows: Sequence[PromptRow]) -> list[torch.Tensor]:
         """Return for each row the logits (k + 1, vocabulary) before each of its k answer tokens, and after the last."""
@@ -90,8 +85,7 @@ class Forward:
                 for indices in _groups(together, lambda i: len(rows[i].seen.prepared.tokens)):
                     batch = [rows[i] for i in indices]
                     if common := _common(batch):
-                        run = self._timed if len(self._times[False]) < _TRIALS else self._continued
-                        logits.update(zip(indices, run(model, batch, common), strict=True))
+                        logits.update(zip(indices, self._continued(model, batch, common), strict=True))
             if remaining := [i for i in together if i not in logits]:
                 logits.update(zip(remaining, self._whole(model, [rows[i] for i in remaining]), strict=True))
         return [logits[i] for i in range(len(rows))]
@@ -138,24 +132,11 @@ class Forward:
             inputs["use_cache"] = False
         logits = model(**inputs).logits
         shift = -min(starts) if self._keeps else logits.shape[1] - longest
-        return [
-            row_logits[start + shift : end + shift] for row_logits, start, end in zip(logits, starts, ends, strict=True)
-        ]
-
-    def _timed(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
-        """Return the logits of rows that can continue, by both ways in turns until each has been timed."""
-        continues = len(self._times[True]) == len(self._times[False])
-        start = time.perf_counter()
-        logits = self._continued(model, rows, common) if continues else self._whole(model, rows)
-        logits[-1].sum().item()  # waits for the device
-        seconds = time.perf_counter() - start
-        self._times[continues].append(seconds / sum(len(row.prompt) for row in rows))
-        if len(self._times[False]) == _TRIALS:
-            self.continues = min(self._times[True]) < min(self._times[False])
-        return logits
+        return [own[start + shift : end + shift] for own, start, end in zip(logits, starts, ends, strict=True)]
 
     def _continued(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
         """Return the logits of rows, of which the first `common` tokens go through the model once for each image."""
+        self.has_continued = True
         images = {id(row.seen): row for row in rows}
         index_of_image = {key: i for i, key in enumerate(images)}
         start = self.inputs(model, [*images.values()], [row.prompt[:common] for row in images.values()])
@@ -169,9 +150,8 @@ class Forward:
         positions = getattr(getattr(model, "model", None), "get_rope_index", None)
         known = inspect.signature(positions).parameters if positions else ()
         full_inputs = self.inputs(model, rows, texts, known)
-        inputs = {
-            key: value[:, common:] for key, value in full_inputs.items() if key == "input_ids" or key.endswith("_mask")
-        }
+        after = [key for key in full_inputs if key == "input_ids" or key.endswith("_mask")]
+        inputs = {key: full_inputs[key][:, common:] for key in after}
         inputs |= {"attention_mask": full_inputs["attention_mask"], name: past, "use_cache": True}
         if positions:  # an image takes two dimensions of positions, so the whole prompt determines those after it
             own = positions(**{key: value for key, value in full_inputs.items() if key in known})[0]
@@ -182,7 +162,7 @@ class Forward:
 
 
 def choose_forward(
-    model: Any, prompts: ImagePrompts, tokens: Callable[[str], list[int]], pad: int, name: str, *, may_continue: bool
+    model: Any, prompts: ImagePrompts, tokens: Callable[[str], list[int]], pad: int, name: str
 ) -> Forward:
     """Return the batched forward passes if their logits equal bare forward passes, else passes of single rows.
 
@@ -194,7 +174,6 @@ def choose_forward(
         prompts: the split of the processor's work.
         tokens: returns the token ids of the prompt with a text.
         name: of the checkpoint, for messages.
-        may_continue: whether to try if rows can continue from what they have in common.
 
     Raises:
         ModelError: neither does, or the logits do not depend on the image or on the text.
@@ -229,12 +208,10 @@ def choose_forward(
         if reason := problem(forward):
             reasons.append(f"{'in one batch' if batches else 'one by one'} {reason}")
             continue
-        if may_continue and not forward.has_decoder:
+        if not forward.has_decoder:
             forward.continues = True
-            is_right = not problem(forward)
             # Rows of some classes have nothing in common, so that nothing was tried.
-            forward.continues = is_right and bool(forward._times[True])
-            forward._times = {True: [], False: []}
+            forward.continues = not problem(forward) and forward.has_continued
         return forward
     raise ModelError(f"{name} gives other logits for prompts in a batch than for one alone: {'; '.join(reasons)}")
 

@@ -16,7 +16,7 @@ from .generative import Forward, ImageInputs, PromptRow
 from .image_prompts import ImagePrompts, Prepared
 from .placement import is_whole
 from .prompts import ChatPrompt, cut_before, spellings
-from .torch_models import TorchModel
+from .torch_models import TorchModel, wide
 
 _ORDINARY_SIZE = (640, 480)
 # For models whose positions have no greatest number.
@@ -90,8 +90,7 @@ class GenerativeModel(TorchModel):
     ) -> torch.Tensor:
         """Return logits (n, vocabulary), float64, of the first token of an answer."""
         rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(features, texts, strict=True)]
-        logits = torch.stack([own[0] for own in self.logits(rows, exact)])
-        return (logits.cpu() if logits.device.type == "mps" else logits).double()  # Apple's GPUs have no float64
+        return wide(torch.stack([own[0] for own in self.logits(rows, exact)]))
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[PromptRow], exact: bool) -> list[torch.Tensor]:

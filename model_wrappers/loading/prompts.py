@@ -41,9 +41,7 @@ class ChatPrompt:
 
     def __init__(self, processor: Any, template: str, checkpoint: str, *, keeps_end: bool = False) -> None:
         self._tokenizer = processor.tokenizer
-        bare, with_special = (
-            self._tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True)
-        )
+        bare, with_special = (self._tokenizer("a", add_special_tokens=each)["input_ids"] for each in (False, True))
         self._end = with_special[-1] if with_special[-1] != bare[-1] and not keeps_end else None
         self.text = _user_turn(processor, template, checkpoint)
         # The start token must not be added to a template that contains it.
@@ -72,9 +70,8 @@ class ChatPrompt:
         return self._ids(text, add_special_tokens=False)
 
     def _ids(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        return self.without_end(
-            list(self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False)["input_ids"])
-        )
+        ids = self._tokenizer(text, add_special_tokens=add_special_tokens, verbose=False)["input_ids"]
+        return self.without_end(list(ids))
 
     def without_end(self, ids: list[int]) -> list[int]:
         """Remove the end token that the tokenizer appends: no answer would follow it."""
@@ -113,6 +110,5 @@ def cut_before(ids: Sequence[int], limit: int, tail: int) -> list[int]:
 
 def common_start(first: Sequence[int], second: Sequence[int]) -> int:
     """Return the length of the common prefix."""
-    return next(
-        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
-    )
+    pairs = zip(first, second, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))

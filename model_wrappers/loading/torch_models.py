@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -225,6 +225,13 @@ class FusedModel(ImageTextModel, ABC):
             return wide(self.fuse(model, features, to_device(torch.tensor(images), ids.device), ids, mask))
 
 
+class ImageStates(NamedTuple):
+    """Hidden states (n, patches, d) of images, and embeddings (n, e), of length 1, of the contrastive head."""
+
+    states: torch.Tensor
+    embeddings: torch.Tensor
+
+
 class RerankingModel(FusedModel, ABC):
     """A `Reranker`: a fused model whose checkpoint has a contrastive head, too.
 
@@ -238,13 +245,19 @@ class RerankingModel(FusedModel, ABC):
         setting = self.info.settings["candidates"]
         return 0 if setting == "all" else int(setting)
 
-    @property
-    @abstractmethod
-    def first_stage(self) -> DualEncoderMixin:
-        """The contrastive head, of the same module."""
+    # The class of the contrastive head.
+    FIRST_STAGE: ClassVar[type[ImageTextModel]]
 
-    def _as(self, head: type[ImageTextModel], module: Any, max_tokens: int) -> Any:
-        return head(Checkpoint(module, self._tokenizer, self._image_processor, self.info), max_tokens)
+    @property
+    def first_stage(self) -> Any:
+        """The contrastive head, a `DualEncoder` of the same module."""
+        checkpoint = Checkpoint(self.contrastive_module, self._tokenizer, self._image_processor, self.info)
+        return self.FIRST_STAGE(checkpoint, self.max_tokens)
+
+    @property
+    def contrastive_module(self) -> Any:
+        """The module of the contrastive head."""
+        return self._model
 
 
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:
@@ -269,10 +282,8 @@ def pad_right(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> 
 
 def pad_to(rows: Sequence[Sequence[int]], pad: int, length: int) -> torch.Tensor:
     """Return token ids (n, length), truncated or padded on the right."""
-    cut = [cut_tokens(row, length) for row in rows]
-    return torch.tensor([[*row, *[pad] * (length - len(row))] for row in cut], dtype=torch.long).reshape(
-        len(cut), length
-    )
+    padded = [[*cut_tokens(row, length), *[pad] * (length - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.long).reshape(len(rows), length)
 
 
 def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
@@ -289,8 +300,8 @@ def on_device(arrays: Sequence[np.ndarray], device: torch.device, dtype: torch.d
 
 
 def to_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a copy of a CPU tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
-    if device.type == "cuda" and not values.is_pinned():
+    """Return a tensor on a device; a GPU is not waited for, as it would be without pinned memory."""
+    if device.type == "cuda" and values.device.type == "cpu" and not values.is_pinned():
         values = values.pin_memory()
     return values.to(device, non_blocking=device.type == "cuda")
 

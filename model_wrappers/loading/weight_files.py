@@ -69,9 +69,8 @@ def read_weights(path: Path) -> Weights:
             content = content[entry]
             changes += [f"taken from the entry {entry}"] if entry != "state_dict" else []
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
-        description = (
-            f"entries {', '.join(map(str, content))}" if isinstance(content, Mapping) else type(content).__name__
-        )
+        is_mapping = isinstance(content, Mapping)
+        description = f"entries {', '.join(map(str, content))}" if is_mapping else type(content).__name__
         raise ModelError(
             f"{path.name} holds no weights by name but {description[:200]}; tensors under {_ENTRIES} are read"
         )

@@ -15,10 +15,7 @@ precomputed --template tricd/val`` writes a file to fill in.
 | `id`, `boxes`, `scores` | detection | for each phrase a list of boxes x1, y1, x2, y2 in pixels, and a list of scores |
 
 An `id` is that of an example in the dataset, such as ``swap_obj/13``, or has its benchmark before it
-(``sugarcrepe/swap_obj/13``), or is its last part if no other example has that. In CSV a list is written in JSON. Scores
-may also stand apart: those of one image in columns `score_0`, `score_1` …, and those of several, as in Winoground's
-files, in columns `c0_i0`, `c1_i0` … of a caption and an image, or in a row for each of them with a `label` of the id,
-the caption and the image (``0_c1_i0``) and its `score`.
+(``sugarcrepe/swap_obj/13``), or is its last part if no other example has that. In CSV a list is written in JSON.
 
 Files of other tools are read as they are: logs of inspect_ai (``.eval``, which may need ``pip install zipfile-zstd``,
 or ``.json``) and samples of lm-eval and lmms-eval (``samples_*.jsonl``) about what ``vl-assay export`` wrote; and the

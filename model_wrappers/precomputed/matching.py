@@ -75,13 +75,9 @@ def choices(answer: Any, example: Example) -> np.ndarray:
     answers = [answer] if len(example.images) == 1 else listed(answer)
     if len(answers) != len(example.images):
         raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
-    choices_of_replies = [_choice(reply, example.captions) for reply in answers]
-    return np.array(
-        [
-            [float(all(choices_of_replies) and index in row) for index in range(len(example.captions))]
-            for row in choices_of_replies
-        ]
-    )
+    chosen = [_choice(reply, example.captions) for reply in answers]
+    matrix = np.array([[float(index in row) for index in range(len(example.captions))] for row in chosen])
+    return matrix if all(chosen) else np.zeros_like(matrix)
 
 
 def boxes_of(fields: Mapping[str, Any], example: Example) -> list[Detections]:
@@ -135,24 +131,23 @@ def match_records(
     reading = _Reading(plan, is_order)
     for record in read_records(path):
         reading.add(record)
-    results = reading.results()
-    facts, problems, unknown, missing = reading.facts, reading.problems, reading.unknown, reading.missing
+    results, facts, missing = reading.results(), reading.facts, reading.missing
     examples = {(task.benchmark, example.id) for task in plan.tasks for example in scored(task)}
     is_partial = any(task.is_partial for task in plan.tasks)  # by --limit, while a file may be of all examples
     right = f"A right one{' with --limit' * is_partial}: {_right_line(plan)}"
-    count = sum(len(scored(task)) for task in plan.tasks)
-    _refuse(path, problems, "{} of its records cannot be used", right)
+    _refuse(path, reading.problems, "{} of its records cannot be used", right)
     if unneeded := len(reading.records.keys() - examples):
         facts["unneeded_answers"] = unneeded  # for examples whose image is missing
     if settings["allow_unknown"] == "true" or (is_partial and not missing):
-        facts["unknown_answers"] += len(unknown)
+        facts["unknown_answers"] += len(reading.unknown)
     else:
         cure = f"-s allow_unknown=true ignores them, as for a part of a benchmark. {right}"
-        _refuse(path, unknown, f"{{}} of its {facts['answers']:,} records match no example", cure)
+        _refuse(path, reading.unknown, f"{{}} of its {facts['answers']:,} records match no example", cure)
     if settings["allow_missing"] == "true":
         facts["missing_answers"] += len(missing)
     else:
         cure = "-s allow_missing=true counts them as wrong. To evaluate one part, name it: BENCHMARK/PART"
+        count = sum(len(scored(task)) for task in plan.tasks)
         _refuse(path, missing, f"no prediction for {{}} of {count:,} examples", cure)
     return results, dict(facts)
 

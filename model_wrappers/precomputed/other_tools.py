@@ -78,9 +78,8 @@ def _inspect_answers(samples: Iterable[tuple[str, Any]]) -> Iterator[_Placed]:
             raise ValueError(
                 f"{position}: its scorers are {', '.join(scores)[:60]}, not `choice`, which logs the letter"
             )
-        yield _answer(
-            position, known.get("id", sample.get("id")), sample.get("choices"), scores["choice"].get("answer")
-        )
+        answer = scores["choice"].get("answer")
+        yield _answer(position, known.get("id", sample.get("id")), sample.get("choices"), answer)
 
 
 def _lm_eval_answers(lines: Iterable[_Placed]) -> Iterator[_Placed]:
@@ -132,10 +131,8 @@ def _joined(records: Iterable[_Placed]) -> Iterator[_Placed]:
         images[int(image)] = position, fields
     for example_id, images in parts.items():
         if len(images) > 1 and set(images) == set(range(len(images))):
-            yield (
-                images[0][0],
-                {"id": example_id, "answer": [images[image][1].get("answer") for image in sorted(images)]},
-            )
+            answers = [images[image][1].get("answer") for image in sorted(images)]
+            yield images[0][0], {"id": example_id, "answer": answers}
         else:
             yield from images.values()
 

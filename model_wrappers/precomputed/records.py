@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -15,11 +14,6 @@ RIGHT_LINE = '{"id": "swap_obj/13", "scores": [0.31, 0.27]}'
 # Characters of a line, and of a JSON file, which takes ten times as much memory.
 _LINE_LIMIT = 2**26
 _JSON_LIMIT = 2**28
-
-
-# The columns of scores of one image, and of captions and images as in Winoground's files.
-_CELL = re.compile(r"score_\d{1,9}|c\d{1,3}_i\d{1,3}")
-_LABEL = re.compile(r"(.+)_(c\d{1,3}_i\d{1,3})")
 _Placed = tuple[str, dict[str, Any]]
 
 
@@ -47,7 +41,7 @@ def read_records(path: Path) -> Iterator[AnswerRecord]:
     for file in files:
         try:
             start = "" if file == path else f"{file.name}, "
-            yield from (AnswerRecord(start + position, fields) for position, fields in _with_scores(_rows(file)))
+            yield from (AnswerRecord(start + position, fields) for position, fields in _rows(file))
         except (ValueError, OSError) as error:
             raise ModelError(f"{file.name} cannot be read: {error}") from error
 
@@ -86,39 +80,6 @@ def _csv(path: Path, file: TextIO) -> Iterator[_Placed]:
     return ((f"line {number}", cells) for number, cells in table_rows(_lines(file)))
 
 
-def _with_scores(rows: Iterable[_Placed]) -> Iterator[_Placed]:
-    """Join separate scores to ``scores``: from columns, or from rows with a ``label`` such as ``0_c0_i1``."""
-    labelled: dict[str, _Placed] = {}
-    for position, fields in rows:
-        label = _LABEL.fullmatch(str(fields.get("label"))) if "score" in fields else None
-        if label is None:
-            yield position, _joined(position, fields)
-        elif labelled.setdefault(label[1], (position, {"id": label[1]}))[1].setdefault(label[2], fields) is not fields:
-            raise ValueError(f"{position}: the label {label[0]} comes twice")
-    for position, fields in labelled.values():
-        yield (
-            position,
-            _joined(position, {name: cell["score"] if name != "id" else cell for name, cell in fields.items()}),
-        )
-
-
-def _joined(place: str, fields: dict[str, Any]) -> dict[str, Any]:
-    named = set(filter(_CELL.fullmatch, fields))
-    cells = {name: fields[name] for name in named if str(fields[name]).strip()}
-    if not cells:
-        return fields
-    if "c0_i0" in cells:
-        images, captions = (1 + max(int(name.split("_")[side][1:]) for name in cells) for side in (1, 0))
-        names = [[f"c{caption}_i{image}" for caption in range(captions)] for image in range(images)]
-    else:
-        names = [[f"score_{number}" for number in range(len(cells))]]  # the last columns may be empty
-    if missing := next((name for row in names for name in row if name not in cells), None):
-        raise ValueError(f"{place}: {missing} is missing among {', '.join(sorted(cells))}")
-    scores = [[cells[name] for name in row] for row in names]
-    remaining_fields = {name: value for name, value in fields.items() if name not in named}
-    return {**remaining_fields, "scores": scores if len(scores) > 1 else scores[0]}
-
-
 def _json_lines(path: Path, file: TextIO) -> Iterator[_Placed]:
     def records() -> Iterator[_Placed]:
         for number, record in json_lines(_lines(file)):
@@ -149,8 +110,7 @@ def _parquet(path: Path) -> Iterator[_Placed]:
 
     try:
         with parquet.ParquetFile(path) as file:
-            read = {"id", "scores", "answer", "boxes", "label", "score"}
-            names = [name for name in file.schema_arrow.names if name in read or _CELL.fullmatch(name)]
+            names = [name for name in file.schema_arrow.names if name in ("id", "scores", "answer", "boxes")]
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=names):
                 for fields in batch.to_pylist():

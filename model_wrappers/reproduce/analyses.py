@@ -81,13 +81,12 @@ def _draw_bars(
 
 def _columns(values: Mapping[str, Mapping[str, float | str]], spec: str, corner: str = "", **options: str) -> Table:
     """Return a table with a column for each outer key; `spec` formats the numbers, `options` are `simple_table`'s."""
-    names = next(iter(values.values()))
-    rows = [(name, *(_cell(column[name], spec) for column in values.values())) for name in names]
+
+    def cell(value: float | str) -> str:
+        return value if isinstance(value, str) else format(value, spec)
+
+    rows = [(name, *(cell(column[name]) for column in values.values())) for name in next(iter(values.values()))]
     return simple_table((corner, *values), rows, numbers=True, **options)
-
-
-def _cell(value: float | str, spec: str) -> str:
-    return value if isinstance(value, str) else format(value, spec)
 
 
 def _published(table: str) -> dict[str, dict[str, float]]:

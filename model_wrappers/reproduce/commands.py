@@ -12,10 +12,12 @@ import typer
 
 from ...hub_datasets.options import Confidence, DataDir, Options, Ties, parse_options
 from ...hub_datasets.published.inventory import read_inventory, summarise
+from ...hub_datasets.published.tables import get_table
 from ...hub_datasets.sources.network import without_network
 from ...metrics.common.documents import print_tables, simple_table
 from ...metrics.common.errors import ModelError, VLAssayError
 from ..engine.commands import Dtype, parse_seeds
+from ..engine.distributed import join
 
 app = typer.Typer()
 
@@ -55,6 +57,7 @@ def reproduce(
 ) -> None:
     """Run the models of a paper's table and compare our values with the published ones.
 
+    Begins with the published table and with the number of models and examples that will be scored.
     Reports for each published value whether it lies in our interval, which models need predictions from elsewhere or a
     manual download of weights, and why values may differ. `--predictions` on a folder of results combines several runs.
 
@@ -89,6 +92,8 @@ def reproduce(
             status = reproduction.status(weights)
             typer.echo(json.dumps(status, indent=1)) if json_ else _print_status(status)
             return
+        if not json_ and join().is_main:
+            _print_published(table, models, predictions is not None, arguments["use"], weights)
         rest = {"models": models, "out": out, "seeds": drawn, "dtype": dtype, "progress": not json_}
         result = reproduction.reproduce(table, **arguments, **rest)
     if result is None:
@@ -96,6 +101,29 @@ def reproduce(
     typer.echo(result.to_json()) if json_ else result.print()
     if result.failed:
         raise typer.Exit(1)
+
+
+def _print_published(
+    name: str, labels: list[str] | None, has_predictions: bool, use: Mapping[str, str], weights: Path
+) -> None:
+    """Print a published table, and what is run to compute it here."""
+    from .reproduce import plan_rows
+
+    table = get_table(name)
+    rows = [(row.name, *row.printed) for row in table.rows]
+    headers = ["", *(column.header or column.name for column in table.columns)]
+    title = f"{table.paper.short}, Table {table.number}: published"
+    print_tables([simple_table(headers, rows, title=title, numbers=True)])
+    plans = {} if table.is_statistics else plan_rows(table, labels, use, weights)
+    chosen = [row for row in table.rows if row.name in plans and not plans[row.name].why]
+    if has_predictions or not chosen:
+        return
+    tasks = list(dict.fromkeys(task for row in chosen for task in table.tasks(row)))
+    typer.echo(
+        f"To be run: {len(chosen)} of {len(table.rows)} rows ({', '.join(row.name for row in chosen)}) on "
+        f"{', '.join(tasks)}. Models and data that are not here are downloaded first. Choose rows with --models; "
+        "--predictions FOLDER runs none."
+    )
 
 
 def parse_use(pairs: list[str] | None) -> dict[str, str]:

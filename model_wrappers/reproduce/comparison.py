@@ -18,7 +18,7 @@ from ...hub_datasets.core.examples import Example, load_examples
 from ...hub_datasets.published.tables import SUITE, PublishedColumn, PublishedRow, PublishedTable, number
 from ...hub_datasets.sources.availability import check_sources
 from ...metrics.common import documents
-from ...metrics.common.documents import Part, simple_table
+from ...metrics.common.documents import Document, Part, bullets, simple_table
 from ...metrics.common.storage import write_text
 from ...metrics.records.results import Result, code_version
 from ...metrics.results.suites import suite_means
@@ -76,7 +76,7 @@ class ValueComparison:
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Document):
     """The comparison of a table.
 
     Args:
@@ -120,17 +120,28 @@ class Reproduction:
             sentences.append(f"The largest difference is {difference} ({largest.row.name}, {largest.column.name}).")
         return " ".join(sentences)
 
-    def parts(self, level: int) -> list[Part]:
-        """Return the summary, the tables and the lists as parts of a Markdown page, with headings of that level."""
-        return [self.summary(), *self._tables(), *self._lists(f"{'#' * level} {{}}\n\n")]
+    def parts(self) -> list[Part]:
+        """Return the summary, the tables, and a list of failures, models that were not run, and reasons to differ."""
+        lists = {
+            "Failed": [f"{name}: {why}" for name, why in self.failed.items()],
+            "Not run": [f"{name}: {why}" for name, why in self.not_run.items()],
+            "Why values may differ": self.notes,
+            "Our predictions": self.remarks,
+        }
+        sentences = [f"{title}: {item}" for title, items in lists.items() for item in items]
+        return [self.summary(), *self._tables(), *bullets(sentences)]
+
+    def data(self) -> list[dict[str, Any]]:
+        """Return an entry for each published value, with its place in the paper and ours; scores are in [0, 1]."""
+        return [self._entry(value) for value in self.comparisons]
 
     def print(self) -> None:
         """Print the report to the terminal."""
-        documents.print_tables([self._title, *self._tables(), self.summary(), *self._lists("\n{}\n")])
+        documents.print_tables([self._title, *self.parts()])
 
     def to_markdown(self) -> str:
         """Return the report as Markdown."""
-        return documents.to_markdown(self.parts(level=2), self._title, level=2)
+        return documents.to_markdown(self.parts(), self._title, level=2)
 
     def to_json(self) -> str:
         """Return the comparisons with the sources of both values; scores are fractions in [0, 1]."""
@@ -141,7 +152,7 @@ class Reproduction:
             "code": code_version(),
             "table": {"name": table.name, "paper": table.paper.title, "number": table.number},
             "options": self.options,
-            "comparisons": [self._entry(value) for value in self.comparisons],
+            "comparisons": self.data(),
             **{name: getattr(self, name) for name in ("not_run", "failed", "notes", "remarks")},
         }
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
@@ -198,17 +209,6 @@ class Reproduction:
             "score": list(value.column.score),
             "average": value.column.average,
         }
-
-    def _lists(self, heading: str) -> list[str]:
-        lists = {
-            "Failed": [f"{name}: {why}" for name, why in self.failed.items()],
-            "Not run": [f"{name}: {why}" for name, why in self.not_run.items()],
-            "Why values may differ": self.notes,
-            "About our predictions": self.remarks,
-        }
-        return [
-            heading.format(title) + "\n".join(f"- {item}" for item in items) for title, items in lists.items() if items
-        ]
 
 
 def compare(table: PublishedTable, row: PublishedRow, results: Sequence[Result]) -> list[ValueComparison]:

@@ -139,7 +139,7 @@ def _section(table: PublishedTable, result: Reproduction | str, label: str) -> t
         return False, f"{result}.".replace("..", "."), printed
     if not label:
         link = Markdown(f"[{table.name}]({table.name}/{table.name}.md): {in_a_line(result.summary())}")
-        return True, result.summary(), result.parts(level=3) if table.is_statistics else [link]
+        return True, result.summary(), result.parts() if table.is_statistics else [link]
     names = {row.name for row in rows_named(table, label)}
     cells = [value for value in result.comparisons if value.row.name in names and value.ours is not None]
     if not cells:

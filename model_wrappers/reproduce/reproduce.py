@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,8 +164,9 @@ def plan_rows(
     Raises:
         UnknownNameError: a label that the table does not have.
     """
-    instead = {row.name: model for label, model in (use or {}).items() for row in _rows_labelled(table, label)}
-    rows = table.rows if models is None else [row for label in models for row in _rows_labelled(table, label)]
+    by_label = partial(rows_named, table, required=True)
+    instead = {row.name: model for label, model in (use or {}).items() for row in by_label(label)}
+    rows = table.rows if models is None else [row for label in models for row in by_label(label)]
     folder = Path(weights).expanduser()
     return {row.name: _plan_row(row, instead.get(row.name), folder) for row in table.rows if row in rows}
 
@@ -200,15 +202,16 @@ def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
     }
 
 
-def rows_named(table: PublishedTable, label: str) -> list[PublishedRow]:
-    """Return the rows with this name or label, with or without the paper's reference, such as " [33]"."""
-    return [row for row in table.rows if label.casefold() in map(str.casefold, _names(row))]
+def rows_named(table: PublishedTable, label: str, *, required: bool = False) -> list[PublishedRow]:
+    """Return the rows with this name or label, with or without the paper's reference, such as " [33]".
 
-
-def _rows_labelled(table: PublishedTable, label: str) -> list[PublishedRow]:
-    if rows := rows_named(table, label):
-        return rows
-    raise UnknownNameError(f"model of {table.name}", label, [row.name for row in table.rows])
+    Raises:
+        UnknownNameError: there is none, and one is required.
+    """
+    rows = [row for row in table.rows if label.casefold() in map(str.casefold, _names(row))]
+    if required and not rows:
+        raise UnknownNameError(f"model of {table.name}", label, [row.name for row in table.rows])
+    return rows
 
 
 def _names(row: PublishedRow) -> tuple[str, ...]:

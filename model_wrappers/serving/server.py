@@ -36,6 +36,5 @@ def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> d
 
 
 def _texts(page: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    return {
-        name: one_line(str(page[name]), _MOST_CHARACTERS) for name in names if isinstance(page.get(name), str | int)
-    }
+    given = (name for name in names if isinstance(page.get(name), str | int))
+    return {name: one_line(str(page[name]), _MOST_CHARACTERS) for name in given}

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...metrics.common.errors import UnknownNameError
 from ...metrics.common.model_sizes import NOT_STATED, SIZES, size_class
-from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, BoardColumn, BoardEntry
+from .entries import CHANCE, ORIGINS, RECOMPUTED, REFERENCE, SKILL, BoardColumn, BoardEntry
 
 BEST, TIE = "best", "tie"
 _CSV = (
@@ -72,7 +72,7 @@ class Board:
             self._cells.setdefault(entry.column, {}).setdefault(key, entry)
         self._parts: dict[tuple[str, ...], list[BoardColumn]] = {}
         for column in self._cells:
-            if column.category:
+            if column.category and not column.category.startswith(SKILL):
                 self._parts.setdefault(column[:4], []).append(column)
 
     @cached_property

@@ -13,7 +13,7 @@ from ...metrics.records.results import Result
 from ..storage.protocol import Storage
 from ..storage.records import Submission, read_stored, results_of, submissions
 from .board import Board
-from .entries import RECOMPUTED, BoardColumn, BoardEntry, chance_levels, of_results
+from .entries import RECOMPUTED, BoardColumn, BoardEntry, chance_levels, of_results, skill_means
 from .imports import imported_tables
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
@@ -94,7 +94,8 @@ class Catalogue:
             imported = [entry for table in tables for entry in table.entries]
             levels = chance_levels([*results, *shipped_results()])
             self._provenance, self.problems, self.latest = provenance, [*problems, *damaged], latest
-            board = Board([*entries, *published(), *imported, *self._more, *levels])
+            scores = [*entries, *published(), *imported, *self._more]
+            board = Board([*scores, *skill_means(scores), *levels])
             # Ties hold as long as the same predictions are compared. A copy, because a thread may be adding to it.
             ties = self._ties.copy().items()
             valid_ties = {

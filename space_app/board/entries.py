@@ -6,22 +6,27 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...hub_datasets.core.benchmarks import benchmark_names, get_card, get_task
-from ...metrics.common.errors import UnknownNameError
+from ...hub_datasets.core.benchmarks import benchmark_names, get_builder, get_card, get_task
+from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.formatting import words
 from ...metrics.common.model_sizes import parameter_count
 from ...metrics.modules.discovery import get_spec
 from ...metrics.records.results import Result
+from ...metrics.records.schema import MatchingRow
+from ...metrics.results.compute import examples_of
 
 if TYPE_CHECKING:
     from ...metrics.estimation.spec import MetricSpec, ScoreSpec
 
 RECOMPUTED, PUBLISHED, REFERENCE = ORIGINS = ("recomputed", "published", "reference")
 CHANCE = "Chance"
+# The category of an entry that averages the categories which test one skill begins with this.
+SKILL = "skill: "
 
 
 class BoardColumn(NamedTuple):
@@ -59,9 +64,12 @@ class BoardColumn(NamedTuple):
 
     @property
     def chance(self) -> float | None:
-        """The chance level that the metric declares."""
+        """The score of random predictions, by the metric's or the task's declaration; None if it depends on the row."""
         spec = _score_spec(self.metric, self.score)
-        return spec.chance if spec else None
+        if spec is None or spec.chance is not None:
+            return spec and spec.chance
+        levels = _chance_of_task(self.benchmark, self.task, self.metric)
+        return levels.get(self.score, levels.get(self.whole.score))
 
     @property
     def is_higher_better(self) -> bool:
@@ -187,6 +195,53 @@ def chance_levels(results: Iterable[Result]) -> list[BoardEntry]:
                 entry = BoardEntry(model=CHANCE, origin=REFERENCE, source="expected value of random scores", **known)
                 levels.setdefault(entry.column, entry)
     return [*levels.values()]
+
+
+@cache
+def _chance_of_task(benchmark: str, name: str, metric: str) -> Mapping[str, float]:
+    """Return the chance levels by score of a task of matching whose rows all have one caption per caption column."""
+    with suppress(VLAssayError):  # no task of this package, or a metric that needs the category of a row
+        task = get_task(benchmark, name)
+        with TemporaryDirectory(prefix="vl-assay-") as folder:
+            features = get_builder(benchmark)(cache_dir=folder, config_name=task.configs[0]).info.features
+        if task.task_type == "matching" and all(getattr(features[column], "dtype", "") for column in task.captions):
+            images = [f"image {number}" for number in range(len(task.images))]
+            scores = [[0.0] * len(task.captions) for _ in images]
+            row = MatchingRow("any", task.configs[0], task.configs[0], images, [*range(len(images))], scores)
+            return examples_of([row], metric, task.metrics[metric]).chance
+    return {}
+
+
+def skill_means(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
+    """Return a model's mean over the categories of a task that test one skill, where there are several.
+
+    The category of such an entry is `SKILL` and the skill. It has no interval, and exists for models with a value in
+    each of these categories.
+    """
+    groups: dict[tuple[str, str, BoardColumn], list[BoardEntry]] = {}
+    for entry in entries:
+        if entry.category and entry.benchmark in benchmark_names() and entry.metric:
+            with suppress(UnknownNameError):
+                if skill := get_task(entry.benchmark, entry.task).skill_of(entry.category):
+                    column = entry.column._replace(category=SKILL + skill)
+                    groups.setdefault((entry.model, entry.origin, column), []).append(entry)
+    means = []
+    for (_, _, column), group in groups.items():
+        values = {entry.category: entry for entry in reversed(group)}  # the first of a category counts
+        if {*values} == {*categories_of_skill(column)} and len(values) > 1:
+            value = sum(entry.value for entry in values.values()) / len(values)
+            counts = [entry.n for entry in values.values()]
+            n = None if None in counts else sum(filter(None, counts))
+            category = column.category
+            means.append(replace(group[0], category=category, value=value, interval=None, n=n, predictions=""))
+    return means
+
+
+def categories_of_skill(column: BoardColumn) -> list[str]:
+    """Return the categories that are averaged in a column whose category begins with `SKILL`."""
+    skills = get_task(column.benchmark, column.task).skills
+    skill = column.category.removeprefix(SKILL)
+    return [category for category, tested in skills.items() if tested == skill] if isinstance(skills, Mapping) else []
 
 
 def _is_whole(result: Result) -> bool:

@@ -9,9 +9,11 @@ from ...hub_datasets.core.benchmarks import SKILLS, benchmark_names, get_benchma
 from ...metrics.common.formatting import words
 from ...metrics.modules.discovery import get_spec
 from .board import Board
-from .entries import BoardColumn, benchmark_title
+from .entries import SKILL, BoardColumn, benchmark_title, categories_of_skill
 
 OVERVIEW, BY_SKILL, OTHER = "Overview", "By skill", "Other"
+# The view that the page opens with: most models of the papers have these scores.
+START = "SugarCrepe"
 # As many columns as can be read; all others can be chosen.
 MOST_COLUMNS = 14
 # A column of the overview has at least one fifth of the models of its fullest column.
@@ -27,29 +29,24 @@ class Place(NamedTuple):
 
 
 def view_names(board: Board) -> list[str]:
-    """Return the views that have values: the overview, the benchmarks by number of models, the skills, and the rest."""
+    """Return the views that have values: the benchmarks by number of models, the skills, the overview and the rest."""
     known = [benchmark for benchmark in _by_models(board) if benchmark in benchmark_names()]
+    titles = sorted(map(benchmark_title, known), key=lambda title: title != START)
     other_view = [OTHER] if len(known) < len(_by_models(board)) else []
-    skills = [BY_SKILL] if _of_skills(board, None) else []
-    return [OVERVIEW, *map(benchmark_title, known), *skills, *other_view]
+    skills = [BY_SKILL] if _of_skills(board) else []
+    return [*titles, *skills, OVERVIEW, *other_view]
 
 
-def view(board: Board, name: str, most: int | None = MOST_COLUMNS) -> list[Place]:
-    """Return the columns of a view; an unknown name gives the overview.
-
-    Args:
-        board: what there is.
-        name: one of `view_names`.
-        most: the most columns; None shows all columns of the skills.
-    """
+def view(board: Board, name: str) -> list[Place]:
+    """Return the columns of a view, one of `view_names`; an unknown name gives the overview."""
     if name == BY_SKILL:
-        return _of_skills(board, most)
+        return _of_skills(board)
     if name == OTHER:
         unknown = [column for column in board.columns if column.benchmark not in benchmark_names()]
         return places(sorted(unknown, key=lambda column: -board.count(column))[:MOST_COLUMNS])
     benchmark = next((known_name for known_name in benchmark_names() if benchmark_title(known_name) == name), None)
     if benchmark is None:
-        return _overview(board)[:most]
+        return _overview(board)[:MOST_COLUMNS]
     return _of_benchmark(board, benchmark)
 
 
@@ -60,8 +57,8 @@ def main_places(board: Board) -> list[Place]:
 
 
 def _overview(board: Board) -> list[Place]:
-    """Return the main scores that many models have, or that were recomputed, so that few cells are empty."""
-    main = main_places(board)
+    """Return the first main score of each benchmark that many models have, or that was recomputed."""
+    main = [*{place.column.benchmark: place for place in reversed(main_places(board))}.values()][::-1]
     fewest = max((board.count(place.column) for place in main), default=0) / _SHARE_OF_MODELS
     return [place for place in main if board.count(place.column) >= fewest or board.recomputed(place.column)]
 
@@ -116,25 +113,37 @@ def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
     return [Place(column, f"{title} {words(column.task)}", words(column.category)) for column in ordered]
 
 
-def _of_skills(board: Board, most: int | None) -> list[Place]:
-    """Return the main scores of each declared skill, see ``Task.skills``, the same number of columns for each."""
-    skills: dict[str, list[BoardColumn]] = {skill: [] for skill in SKILLS}
+def _of_skills(board: Board) -> list[Place]:
+    """Return a column for each declared skill (``Task.skills``): of the main scores, the one that most models have.
+
+    The column is a task that tests the skill alone, or the mean over a task's categories that do.
+    """
+    skills: dict[str, list[BoardColumn]] = {}
     for main in (column for columns in _mains(board).values() for column in columns):
         task = get_task(main.benchmark, main.task)
-        for column in [main] if isinstance(task.skills, str) else board.categories(main):
+        if isinstance(task.skills, str):
+            skills.setdefault(task.skills, []).append(main)
+            continue
+        for column in board.categories(main):
             if skill := task.skill_of(column.category):
-                skills[skill].append(column)
-    shown = {skill: columns for skill, columns in skills.items() if columns}
-    per_skill = None if most is None else most // max(len(shown), 1)
+                mean = column._replace(category=SKILL + skill)
+                skills.setdefault(skill, []).append(mean if board.count(mean) else column)
+    fullest = {skill: max(skills[skill], key=board.count) for skill in SKILLS if skill in skills}
     return [
         Place(
             column,
             skill.capitalize(),
-            ", ".join(filter(None, (benchmark_title(column.benchmark), words(column.category or column.task)))),
+            f"{benchmark_title(column.benchmark)}, {_skill_part(column)}",
         )
-        for skill, columns in shown.items()
-        for column in sorted(columns, key=lambda column: -board.count(column))[:per_skill]
+        for skill, column in fullest.items()
     ]
+
+
+def _skill_part(column: BoardColumn) -> str:
+    """Return the categories of a column of `_of_skills`, or its task."""
+    if column.category.startswith(SKILL):
+        return " and ".join(map(words, categories_of_skill(column)))
+    return words(column.category or column.task)
 
 
 def _task_name(column: BoardColumn) -> str:

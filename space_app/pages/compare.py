@@ -118,7 +118,8 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
     models = sorted(_recomputed(entries), key=lambda entry: -sign * entry.value)
     if len(models) < 2:
         untested = sorted(entries[:2], key=lambda entry: -sign * entry.value)
-        return render("verdict.html", column=column, untested=untested, verdicts=[], tests=[])
+        bounds = unpaired_interval(catalogue.board, untested[0], untested[1])
+        return render("verdict.html", column=column, untested=untested, bounds=bounds, verdicts=[], tests=[])
     results = [(other_model, _tested(catalogue, column, models[0], other_model)) for other_model in models[1:]]
     tests = [result for _, result in results if isinstance(result, dict) and result["difference"] is not None]
     verdicts: list[dict[str, Any]] = []
@@ -134,6 +135,33 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
         test = {"difference": abs(difference), "bounds": bounds, "p": p, "is_better": p <= LEVEL}
         verdicts.append({"better": better, "worse": worse, "problem": "", **test})
     return render("verdict.html", column=column, untested=None, verdicts=verdicts, tests=tests)
+
+
+def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tuple[float, float] | None:
+    """Return a 95 % interval of the difference of two scores from their numbers of examples alone.
+
+    For shares of n examples: the normal approximation with variance p (1 - p) / n of each model, without a covariance.
+    Of a macro average it is the mean over categories.
+
+    Returns:
+        (low, high) of first minus second; None if a number of examples is not known, or the score is no mean.
+    """
+    variances = [_variance(board, entry) for entry in (first, second)]
+    if None in variances:
+        return None
+    difference, reach = first.value - second.value, 1.96 * sum(filter(None, variances)) ** 0.5
+    return max(difference - reach, -1.0), min(difference + reach, 1.0)
+
+
+def _variance(board: Board, entry: BoardEntry) -> float | None:
+    column = entry.column
+    if column.task_type not in ("matching", "text_similarity"):
+        return None
+    is_macro = column.score.startswith("macro_") and not column.category
+    columns = board.categories(column) if is_macro else [column]
+    parts = [board.entry(part, entry.model, entry.origin) for part in columns]
+    variances = [part.value * (1 - part.value) / part.n for part in parts if part is not None and part.n]
+    return sum(variances) / len(parts) ** 2 if parts and len(variances) == len(parts) else None
 
 
 def differences_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ..board.board import Choice
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED
-from ..board.views import OVERVIEW, Place, places, view, view_names
+from ..board.views import START, Place, places, view, view_names
 from .address import View
 from .common import QUIET, columns_of, csv_button, render
 
@@ -44,13 +44,13 @@ class Leaderboard:
         board = catalogue.board
         self._facts = gr.HTML(facts_html(catalogue), elem_id="facts")
         self._view = gr.Radio(
-            view_names(board), value=OVERVIEW, label="Scores of", show_label=False, container=False, elem_id="view"
+            view_names(board), value=START, label="Scores of", show_label=False, container=False, elem_id="view"
         )
         with gr.Row(elem_id="tools"):
             self._search = gr.Textbox(
                 label="Search", placeholder="part of a model's name", elem_id="search", min_width=280
             )
-            self._sort = gr.Dropdown(_sorts(view(board, OVERVIEW)), label="Ranked by", elem_id="sort", min_width=280)
+            self._sort = gr.Dropdown(_sorts(view(board, START)), label="Ranked by", elem_id="sort", min_width=280)
         with gr.Accordion("Filters and scores", open=False, elem_id="choices"):
             with gr.Row():
                 self._filters = [
@@ -100,7 +100,7 @@ class Leaderboard:
         """Updates for a page that was just opened at an address."""
         self._catalogue.update()
         board, asked = self._catalogue.board, self._address.read(request)
-        shown = asked.one("view", view_names(board)) or OVERVIEW
+        shown = asked.one("view", view_names(board)) or START
         scores = asked.many("scores", {column.heading for column in board.columns}, most=50)
         filters = [asked.many(name, board.choices(name)) for name in _FILTERS]
         flags = [asked.flag("intervals"), asked.flag("all_rows")]
@@ -186,8 +186,9 @@ def facts_html(catalogue: Catalogue) -> Markup:
         "models": f"{len(board.models()):,}",
         "benchmarks": str(len({column.benchmark for column in board.columns})),
         "recomputed": f"{len(board.models(RECOMPUTED)):,}",
-        "last submission": ago(catalogue.latest) if catalogue.latest else "none yet",
     }
+    if catalogue.latest:
+        facts["last submission"] = ago(catalogue.latest)
     return render("facts.html", facts=facts)
 
 

@@ -12,7 +12,7 @@ from ...hub_datasets.reports.skills import skill_profile, verdict
 from ...metrics.common.errors import VLAssayError
 from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, BoardColumn, BoardEntry
-from ..board.views import BY_SKILL, Place, main_places, places, view
+from ..board.views import Place, main_places, places
 from .address import View
 from .common import QUIET, OnOpen, csv_button, message, note, render, table
 
@@ -72,7 +72,7 @@ def _default(catalogue: Catalogue) -> str | None:
 
 
 def profile_html(catalogue: Catalogue, name: str) -> Markup:
-    """Render a model's facts, its main scores with their ranks, and its scores by skill and by category."""
+    """Render a model's facts, its main scores with their ranks, and its scores by benchmark and category."""
     board = catalogue.board
     entries = board.of_model(name)
     if not entries:
@@ -90,9 +90,7 @@ def profile_html(catalogue: Catalogue, name: str) -> Markup:
         tags=list(dict.fromkeys(entry.origin for entry in entries)),
         summary=summary,
         counts={place.column: board.count(place.column) for place in mains},
-        sections=[
-            (title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(catalogue, entries)
-        ],
+        sections=[(title, [_row(catalogue, *pair) for pair in pairs]) for title, pairs in _sections(entries)],
     )
 
 
@@ -162,15 +160,12 @@ def _with_entries(shown: Sequence[Place], entries: Sequence[BoardEntry]) -> Iter
             yield place, entry
 
 
-def _sections(catalogue: Catalogue, entries: Sequence[BoardEntry]) -> Iterator[_Section]:
-    """Yield the scores by skill, then the scores of each benchmark with its categories."""
-    skills = [*_with_entries(view(catalogue.board, BY_SKILL, most=None), entries)]
-    for skill in dict.fromkeys(place.group for place, _ in skills):
-        yield skill, [pair for pair in skills if pair[0].group == skill]
+def _sections(entries: Sequence[BoardEntry]) -> Iterator[_Section]:
+    """Yield the scores of each benchmark, with its categories."""
     columns = places(entry.column for entry in entries)
     for group in dict.fromkeys(place.group for place in columns):
         shown = [*dict.fromkeys(place for place in columns if place.group == group)]
-        yield f"All of {group}", [*_with_entries(shown, entries)]
+        yield group, [*_with_entries(shown, entries)]
 
 
 def _row(catalogue: Catalogue, place: Place, entry: BoardEntry, rank: tuple[int, int] | None = None) -> _Row:

@@ -7,8 +7,7 @@ Models differ by colour and by shape.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ from ...hub_datasets.core.benchmarks import get_task
 from ...metrics.common.errors import ScoresError
 from ...metrics.common.figures import COLOURS
 from ...metrics.common.formatting import words
-from ...metrics.modules.discovery import get_spec
 from ...metrics.records.predictions import Predictions
 from ...metrics.records.schema import ROWS, MatchingRow
 from ...metrics.results.errors.outcomes import matching_margin
@@ -30,8 +28,6 @@ from .common import render
 MOST = len(COLOURS)
 _BINS = 30
 _RECOGNITION = ("ImageNet", "CIFAR100", "CIFAR10")
-# A scatter plot's size in pixels on a desk and on a phone, for which its names are chosen, and that of a letter.
-_SIZES, _LETTER, _MOST_NAMES = {"": (900, 400), "narrow": (270, 320)}, (7, 16), 14
 _MOST_TICKS = 6
 
 
@@ -106,13 +102,19 @@ def scatter(pairs: Sequence[tuple[BoardEntry, BoardEntry]]) -> Markup:
     ]
     # The best models come last, above the others.
     pairs = sorted(pairs, key=lambda pair: (not pair[0].is_reference, pair[1].value))
-    places = np.array([[axis.at(entry.value) for axis, entry in zip(axes, pair, strict=True)] for pair in pairs])
-    names: dict[int, str] = {}
-    for size, area in reversed(_SIZES.items()):
-        for number in _names([x for x, _ in pairs], places, area):
-            names[number] = "always" if size else names.get(number, "wide")
+    places = [[axis.at(entry.value) for axis, entry in zip(axes, pair, strict=True)] for pair in pairs]
+    # References and the best and the worst of each score are named; all names show on hover and tap.
+    ends = {
+        function(range(len(pairs)), key=lambda n: pairs[n][side].value) for side in (0, 1) for function in (min, max)
+    }
     points = [
-        {"x": x, "y": y, "kind": kind(x), "sides": _sides(*places[number]), "name": names.get(number)}
+        {
+            "x": x,
+            "y": y,
+            "kind": kind(x),
+            "sides": _sides(*places[number]),
+            "is_named": kind(x) == REFERENCE or number in ends,
+        }
         for number, (x, y) in enumerate(pairs)
     ]
     kinds = list(dict.fromkeys(point["kind"] for point in points[::-1]))
@@ -178,8 +180,8 @@ def _gaps(predictions: Predictions) -> np.ndarray:
             f"the predictions are of the type {predictions.task_type}; only those of the types matching and "
             "text_similarity have score gaps"
         )
-    metrics = get_task(predictions.benchmark, predictions.task).metrics
-    positives = get_spec(next(iter(metrics))).positive_captions
+    task = get_task(predictions.benchmark, predictions.task)
+    positives = task.positives or 1 if task.task_type == "matching" else 1
     gaps = [
         matching_margin(row, positives)
         for row in predictions.rows
@@ -194,23 +196,3 @@ def _gaps(predictions: Predictions) -> np.ndarray:
 def _sides(x: float, y: float) -> str:
     """Return the side on which the name of a point stands: away from the edges."""
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"
-
-
-def _names(models: Sequence[BoardEntry], positions: np.ndarray, area: tuple[int, int]) -> Iterator[int]:
-    """Yield the points whose names fit in an area in pixels without covering points or other names, outer ones first.
-
-    `places` are in per cent of the area, from its lower left corner, of shape (points, 2).
-    """
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in (positions * area / 100).tolist()]
-    away = np.abs(positions - np.median(positions, axis=0)).sum(axis=1)
-    remaining = count(_MOST_NAMES, -1)
-    for number in np.argsort(-away, kind="stable").tolist():
-        (x, y), long = (positions[number] * area / 100).tolist(), _LETTER[0] * len(models[number].model)
-        start = x - 9 - long if "left" in _sides(*positions[number]) else x + 9
-        box = (start, y - _LETTER[1] / 2, start + long, y + _LETTER[1] / 2)
-        covers = any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken)
-        if not covers and box[0] >= 0 and box[2] <= area[0] and not models[number].is_reference:
-            if not next(remaining):
-                return
-            taken.append(box)
-            yield number

@@ -13,21 +13,20 @@ from markupsafe import Markup
 
 from ...hub_datasets import benchmark_names, get_benchmark
 from ...hub_datasets.reports.predictions_template import template
-from ...metrics.common.errors import PredictionsError, SubmissionError, VLAssayError
+from ...metrics.common.errors import PredictionsError, VLAssayError
 from ...metrics.records.schema import RetrievalRow
 from ...metrics.results.scores import by_category, score_rows, title
 from ..board.catalogue import Catalogue
 from ..board.entries import place
-from ..storage.protocol import Storage
-from ..storage.records import submissions
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
 from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, known_examples, upload_limit
-from .common import QUIET, OnOpen, message, render
+from .common import QUIET, message, render
 from .leaderboard import Leaderboard
 
 _MODEL_COMMAND = (
-    "pip install 'vl-assay[models]'\nvl-assay predict openai/clip-vit-base-patch32 sugarcrepe --out predictions"
+    "pip install -e '.[models]'  # in a checkout\n"
+    "vl-assay predict openai/clip-vit-base-patch32 sugarcrepe --out predictions"
 )
 _COPY_JS = Path(__file__).with_name("templates").joinpath("copy.js").read_text(encoding="utf-8")
 _FILE_COMMAND = "vl-assay predict precomputed:{file} {task} --out predictions"
@@ -35,8 +34,8 @@ _FILE_HELP = """Any other system: choose a task, download its template, replace 
 `docs/guide.md` has what the columns mean, and further formats."""
 
 
-def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
-    """Build the page's components and events; return the update for its opening if visitors can log in."""
+def submit_tab(catalogue: Catalogue, page: Leaderboard) -> None:
+    """Build the page's components and events."""
     _step(1, "Make predictions", "On your own machine, with any model that vl-assay loads:")
     gr.HTML(render("code.html", text=_MODEL_COMMAND), js_on_load=_COPY_JS, elem_id="command")
     with gr.Accordion("From a file of your own", open=False, elem_id="own-file"):
@@ -102,17 +101,12 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> OnOpen | None:
 
     check.click(on_check, inputs, checked, api_visibility="private")
     redraw: Any = (page.add, [sent, *page.inputs], page.outputs)
-    sending = send.click(on_send, inputs, [answer, sent], api_visibility="private").then(*redraw, **QUIET)
+    send.click(on_send, inputs, [answer, sent], api_visibility="private").then(*redraw, **QUIET)
     # For programs. It takes files through the component above, so only uploaded files can be named.
     gr.Button(visible=False).click(
         on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit predictions of one model."
     )
-    if not login.is_offered():
-        return None
-    show, parts, withdrawn = _withdrawal(catalogue)
-    sending.then(show, None, parts, **QUIET)
-    withdrawn.then(show, None, parts, **QUIET).then(*redraw, **QUIET)
-    return show, None, parts
+    _withdrawal(catalogue).then(*redraw, **QUIET)
 
 
 def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
@@ -124,15 +118,6 @@ def receipt_html(receipt: Receipt, *, is_stored: bool) -> Markup:
 def as_json(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt as JSON: id, time, status, flags, predictions, and scores by benchmark, task and metric."""
     return asdict(receipt) | {"results": [place(result) | {"scores": result.scores} for result in receipt.results]}
-
-
-def own_submissions(storage: Storage, user: str) -> list[tuple[str, str]]:
-    """Label and id of a user's submissions that are not withdrawn, newest first."""
-    return [
-        (f"{(submission.model or {}).get('name')}, {submission.time[:16]} UTC, {submission.status}", submission.id)
-        for submission in submissions(storage)[::-1]
-        if user and submission.user == user and submission.status != "withdrawn"
-    ]
 
 
 def _step(number: int, title: str, text: str) -> None:
@@ -171,27 +156,27 @@ def _template_part() -> None:
     task.input(on_task, task, [download, problem, command], api_visibility="private")
 
 
-def _withdrawal(catalogue: Catalogue) -> tuple[Callable[..., list[Any]], list[Any], Any]:
-    """Build the withdrawal; return a function that shows a user's submissions, its outputs, and the event."""
-    with gr.Accordion("Your submissions", open=False, visible=False, elem_id="own") as accordion:
-        submission = gr.Dropdown(label="Submission", elem_id="own-submission")
+def _withdrawal(catalogue: Catalogue) -> Any:
+    """Build the withdrawal of one's own submissions; return its event."""
+    with gr.Accordion("Withdraw or replace a submission", open=False, elem_id="own"):
+        gr.Markdown(
+            "To replace a submission, withdraw it and send the new one. What you withdrew by mistake, send again."
+        )
+        with gr.Row():
+            submission = gr.Textbox(label="Its number", placeholder="on its receipt", elem_id="own-submission")
+            key = gr.Textbox(
+                label="Key of its receipt", elem_id="own-key", type="password", visible=not login.is_offered()
+            )
         reason = gr.Textbox(label="Reason", placeholder="everyone can read this", elem_id="own-reason")
         press = gr.Button("Withdraw", variant="stop", elem_id="withdraw")
         answer = gr.HTML(elem_id="withdrawn")
 
-    def show(profile: gr.OAuthProfile | None) -> list[Any]:
-        user = login.visitor(profile)
-        return [gr.update(visible=bool(user)), gr.update(choices=own_submissions(catalogue.storage, user), value=None)]
-
-    def on_press(id: str | None, reason: str, profile: gr.OAuthProfile | None) -> str:
+    def on_press(id: str, key: str, reason: str, profile: gr.OAuthProfile | None) -> str:
         try:
-            if not id:
-                raise SubmissionError("no submission was chosen; choose one of yours")
-            withdrawn = withdraw(catalogue.storage, id, login.sender(profile), reason)
+            withdrawn = withdraw(catalogue.storage, id.strip(), login.sender(profile), reason, key=key.strip())
         except VLAssayError as error:
             return message(str(error), is_error=True)
         catalogue.refresh()
         return message(f"{withdrawn.id} is withdrawn.")
 
-    event = press.click(on_press, [submission, reason], answer, api_visibility="private")
-    return show, [accordion, submission], event
+    return press.click(on_press, [submission, key, reason], answer, api_visibility="private")

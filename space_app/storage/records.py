@@ -4,7 +4,7 @@
 requests/<id>/submission.json    {"schema": "vl-assay/submission", "version": 2, "id", "time" (UTC), "user",
                                   "model": {"name", "family", "parameters", "training_data", "link"},
                                   "predictions": [{"sha256", "benchmark", "task", "rows", "scores", "model"}],
-                                  "flags": […], "sha256" of all else}
+                                  "flags": […], "key" (SHA-256 of the receipt's, "" with a user), "sha256" of all else}
 requests/<id>/<sha256>.parquet   each predictions file as it was uploaded, with the benchmark's keys of the images
 requests/<id>/reviews/….json     {"number" from 1, "time", "by", "status", "reason"}; the highest number counts, and the
                                   name ends with a hash of the content
@@ -50,6 +50,8 @@ VERSION = 2
 # Raised by hand when averages or intervals of the same per-example scores change; tests/metrics/test_golden_values.py
 # fails if they change without it. The version of a metric is in its `MetricSpec`.
 ESTIMATION_VERSION = 2
+# The reviewer of a withdrawal by the key of a receipt.
+RECEIPT = "the receipt's holder"
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
 _REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
@@ -70,6 +72,7 @@ class Submission:
         model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
         reason, reviewer: of the latest review.
         reviews: the number of the latest review, 0 without reviews.
+        key: SHA-256 of the key in the receipt; "" if a user submitted it.
         problems: messages on files that cannot be read.
     """
 
@@ -83,7 +86,18 @@ class Submission:
     reason: str = ""
     reviewer: str = ""
     reviews: int = 0
+    key: str = ""
     problems: tuple[str, ...] = ()
+
+    @property
+    def is_reviewed_by_submitter(self) -> bool:
+        """True if the latest review is the submitter's."""
+        return bool(self.reviewer) and self.reviewer == (self.user or RECEIPT)
+
+    @property
+    def is_reviewed_by_maintainer(self) -> bool:
+        """True if the latest review is by anyone but the submitter."""
+        return bool(self.reviewer) and not self.is_reviewed_by_submitter
 
 
 def submissions(storage: Storage) -> list[Submission]:
@@ -185,7 +199,7 @@ def _record(storage: Storage, id: str) -> dict[str, Any] | str:
         record = load(storage, path)
         if (record["schema"], record["version"], record["id"]) != (SCHEMA, VERSION, id):
             raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}, id {record['id']!r}")
-        texts = [record["user"], record["time"], record["model"]["name"], *record["flags"]]
+        texts = [record["user"], record["time"], record.get("key", ""), record["model"]["name"], *record["flags"]]
         texts += [predictions[key] for predictions in record["predictions"] for key in ("sha256", "benchmark", "task")]
         if not all(isinstance(text, str) for text in texts) or not record["predictions"]:
             raise ValueError("a field has the wrong type")
@@ -209,6 +223,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         status = "accepted" if any(path.startswith("results/") for path in paths) else "pending"
     return Submission(
         **{name: record[name] for name in ("id", "time", "user", "model")},
+        key=record.get("key", ""),
         status=status,
         predictions=tuple(record["predictions"]),
         flags=tuple(record["flags"]),

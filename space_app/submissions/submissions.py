@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -32,9 +33,10 @@ from ...metrics.records.predictions import Predictions, to_bytes
 from ...metrics.records.results import Result, parse_results
 from ..board.imports import imported_tables
 from ..board.launch import published_names
-from ..board.names import check_name, check_owner, is_same_name
+from ..board.names import check_name, check_owner
 from ..storage.protocol import Storage
 from ..storage.records import (
+    RECEIPT,
     REVIEW_STATUSES,
     SCHEMA,
     VERSION,
@@ -81,6 +83,8 @@ class Receipt:
         predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
             `sketch` of its `scores`, and the `model` named in its metadata.
         results: as ``metrics.results.compute`` gives them with `OPTIONS`.
+        model: the model's name on the leaderboard.
+        key: with it `withdraw` needs no login; only of what was just stored without one, else "".
     """
 
     id: str
@@ -89,6 +93,8 @@ class Receipt:
     flags: tuple[str, ...]
     predictions: tuple[dict[str, Any], ...]
     results: list[Result]
+    model: str
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,9 @@ def submit(
     names: Sequence[str] = (),
     now: Callable[[], datetime] = _utc_now,
 ) -> Receipt:
-    """Validate, evaluate and store a submission. Repeating it changes nothing and returns the same receipt.
+    """Validate, evaluate and store a submission. Repeating it returns the same receipt, without the key.
+
+    What its submitter has withdrawn is shown again, or waits for a maintainer if there were flags or other reviews.
 
     Args:
         storage: where to store it.
@@ -132,14 +140,20 @@ def submit(
         StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
-    id, results = _id(user, typed, uploads), None
+    id, results, key = _id(user, typed, uploads), None, ""
     if not storage.paths(record_path(id)):
         _check_rate(submissions(storage), user, now())
         _count_check(storage, user, now())
         draft = _draft(uploads, typed, names)
-        _store(storage, id, user, draft, now)
+        key = "" if user else secrets.token_urlsafe(16)
+        if not _store(storage, id, user, draft, key, now):
+            key = ""
         results = draft.results
     submission = get_submission(storage, id)
+    if submission.status == "withdrawn" and submission.is_reviewed_by_submitter:
+        _count_check(storage, user, now())
+        status = "flagged" if submission.flags or submission.reviews > 1 else "accepted"
+        submission = review(storage, id, status, "sent again", submission.reviewer, now=now)
     if submission.status == "damaged":
         raise SubmissionError(
             f"this submission exists as {id}, but is damaged: {submission.problems[0]}; tell a maintainer"
@@ -149,7 +163,8 @@ def submit(
         storage.add({results_path(submission): results}, f"Results of submission {id}")
         submission = get_submission(storage, id)
     parsed = parse_results(results, results_path(submission))
-    return Receipt(submission.id, submission.time, submission.status, submission.flags, submission.predictions, parsed)
+    facts = submission.id, submission.time, submission.status, submission.flags, submission.predictions
+    return Receipt(*facts, parsed, str((submission.model or {})["name"]), key)
 
 
 def preview(
@@ -166,8 +181,8 @@ def preview(
     _count_check(storage, user, now())
     id, draft = _id(user, typed, uploads), _draft(uploads, typed, names)
     flags = (*draft.flags, *_compare(draft, user, storage, submissions(storage)))
-    status = "flagged" if flags else "accepted"
-    return Receipt(id, _iso(now()), status, flags, draft.predictions, parse_results(draft.results, "the results"))
+    status, results = "flagged" if flags else "accepted", parse_results(draft.results, "the results")
+    return Receipt(id, _iso(now()), status, flags, draft.predictions, results, draft.model["name"])
 
 
 def finish(storage: Storage) -> list[str]:
@@ -223,19 +238,25 @@ def review(
 
 
 def withdraw(
-    storage: Storage, id: str, user: str, reason: str = "", *, now: Callable[[], datetime] = _utc_now
+    storage: Storage, id: str, user: str, reason: str = "", *, key: str = "", now: Callable[[], datetime] = _utc_now
 ) -> Submission:
-    """Withdraw a submission of `user`.
+    """Withdraw a submission of `user`, or the one whose receipt has `key`.
 
     Raises:
-        SubmissionError: there is no such submission, or it is another user's.
+        SubmissionError: there is no such submission, it is withdrawn, or it is neither the user's nor the receipt's.
         PredictionsError, StorageError: as for `review`.
     """
-    if not user or get_submission(storage, id).user != user:
+    submission = get_submission(storage, id)
+    has_key = bool(key and submission.key) and secrets.compare_digest(_sha256(key.encode()), submission.key)
+    if not has_key and not (user and submission.user == user):
         raise SubmissionError(
-            f"the submission {id[:50]!r} is not one of {user[:50]!r}; log in as its submitter, or ask a maintainer"
+            f"the submission {id[:50]!r} is not one of {user[:50]!r}, or its key is another; log in as its submitter, "
+            "give the key of its receipt, or ask a maintainer"
         )
-    return review(storage, id, "withdrawn", reason or "withdrawn by its submitter", user, now=now)
+    if submission.status == "withdrawn":
+        raise SubmissionError(f"the submission {id} is withdrawn already")
+    by = submission.user or RECEIPT
+    return review(storage, id, "withdrawn", reason or "withdrawn by its submitter", by, now=now)
 
 
 def _id(user: str, typed: Mapping[str, Any], uploads: Sequence[bytes]) -> str:
@@ -264,29 +285,29 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
         flags += find_flags(known, data)
     model = {**typed, "name": typed["name"] or model_name}
     check_name(model["name"], published_names())
-    if not is_same_name(model["name"], model_name):
-        flags.append(f"The predictions were made by {model_name}, and not by a model of the name given.")
     described = tuple(map(_describe, files.values(), contents))
     return _Draft(contents, model, described, tuple(flags), SANDBOX.compute(contents, "a predictions file", **OPTIONS))
 
 
-def _store(storage: Storage, id: str, user: str, draft: _Draft, now: Callable[[], datetime]) -> None:
-    """Store a request, unless it was stored in the meantime or the rate limit was reached."""
+def _store(storage: Storage, id: str, user: str, draft: _Draft, key: str, now: Callable[[], datetime]) -> bool:
+    """Store a request within the rate limit; return False if it was stored in the meantime."""
     files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
-            return
+            return False
         earlier = submissions(storage)
         _check_rate(earlier, user, now())
         flags = [*draft.flags, *_compare(draft, user, storage, earlier)]
         content = {"id": id, "time": _iso(now()), "user": user, "model": draft.model, "predictions": draft.predictions}
-        record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags}
+        record = {"schema": SCHEMA, "version": VERSION, **content, "flags": flags, "key": key and _sha256(key.encode())}
         files[record_path(id)] = _to_bytes({**record, "sha256": json_hash(record)})
         try:
             storage.add(files, f"Submission {id}")
         except StorageError:
             if not storage.paths(record_path(id)):  # else another process has stored the same one at another time
                 raise
+            return False
+    return True
 
 
 def _compute_stored(storage: Storage, submission: Submission) -> bytes:
@@ -343,7 +364,8 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
     sources = []
     for submission in stored:
         judged = f", which is {submission.status}" if submission.status in ("withdrawn", "flagged") else ""
-        if not submission.model or (not judged and (submission.user, submission.model["name"]) == (user, name)):
+        is_own = submission.model is not None and (submission.user, submission.model["name"]) == (user, name)
+        if submission.model is None or (is_own and not (judged and submission.is_reviewed_by_maintainer)):
             continue
         source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [

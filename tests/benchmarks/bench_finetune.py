@@ -98,16 +98,20 @@ def measure_speed(
         last = clock()
 
     recipe = replace(RECIPES["coco"], epochs=1, batch_size=batch)
-    config = TrainingConfig(precision=precision, micro_batch=batch, on_step=take_turns)
-    finetune(str(folder), training_set, out / "speed", recipe, config=config, progress=False)
+    config = TrainingConfig(precision=precision, micro_batch=batch)
+    how = {"config": config, "on_step": take_turns, "progress": False}
+    finetune(str(folder), training_set, out / "speed", recipe, **how)
     return statistics.median(bare), statistics.median(trained), counter.get_total_flops()
 
 
 def large_step(folder: Path, size: int, out: Path) -> None:
     """One step on a large batch, in a separate process."""
     recipe = replace(RECIPES["coco"], epochs=1, batch_size=size)
-    config = TrainingConfig(on_step=lambda step, values: sys.exit(0))  # only the step is measured
-    finetune(str(folder), make_training_set(size), out / "large", recipe, config=config, progress=False)
+
+    def stop(step, values):  # only the step is measured
+        sys.exit(0)
+
+    finetune(str(folder), make_training_set(size), out / "large", recipe, on_step=stop, progress=False)
 
 
 def measure_memory(folder: Path, size: int, out: Path) -> float:

@@ -40,7 +40,7 @@ def test_the_board_can_be_searched_sorted_and_downloaded_and_fits_the_window(vis
     page = visit(width=width, dark=dark)
     opened = names(page)
     assert {"NegCLIP", "CLIP ViT-B/32"} <= set(opened)
-    assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 7
+    assert [tab.is_visible() for tab in page.get_by_role("tab").all()] == [True] * 8
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     choose(page, "#sort", "Model")
     page.wait_for_function("document.querySelector('.assay-board th[aria-sort]').textContent.startsWith('Model')")
@@ -64,6 +64,8 @@ def headings(page):
 
 def test_views_and_headings_choose_what_is_shown_and_what_it_is_ranked_by(visit):
     page = visit()
+    page.locator("#view").get_by_text("Overview").click()
+    page.wait_for_function("document.querySelector('#board .assay-wide thead').innerText.includes('TRICD')")
     page.locator("#view").get_by_text("SugarCrepe").click()
     page.wait_for_function("document.querySelector('#board .assay-wide thead').innerText.includes('replace obj')")
     assert names(page)[0] == "GPT-4V"
@@ -93,7 +95,7 @@ def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     main = page.locator("#profile .assay-profile").first.inner_text()
     assert "84.3" in main
     assert "83.4 – 85.1" in main
-    assert page.locator("#profile summary", has_text="Attribute").is_visible()
+    assert page.locator("#profile summary", has_text="All scores on Toy Scenes").is_visible()
     page.locator("#provenance summary").first.click()
     assert "SHA-256 of the predictions" in page.locator("#provenance").inner_text()
     page.locator("#alike").get_by_text("no other recomputed model").wait_for()
@@ -123,8 +125,16 @@ def test_good_predictions_are_received_and_their_row_appears(visit, toy):
     text = submit(page, toy.path("vqa", "shuffled"))
     assert "Received as" in text
     assert "accepted" in text
+    id, key = page.locator("#receipt b").first.inner_text(), page.locator("#receipt code").inner_text()
     open_tab(page, "Leaderboard")
     search(page, "mock:shuffled", "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
+    open_tab(page, "Submit")
+    assert page.locator("#receipt a").get_attribute("href") == "?tab=model&model=mock%3Ashuffled"
+    page.get_by_text("Withdraw or replace a submission").click()
+    page.locator("#own-submission textarea, #own-submission input").first.fill(id)
+    page.locator("#own-key input").fill(key)
+    page.locator("#withdraw").click()
+    page.locator("#withdrawn").get_by_text(f"{id} is withdrawn").wait_for()
 
 
 def test_no_markup_of_a_submission_becomes_part_of_the_page(visit, toy, tmp_path):

@@ -154,7 +154,7 @@ def handlers(space, event):
 def test_a_model_that_is_withdrawn_elsewhere_goes_from_the_page_when_it_is_opened(space, toy, tmp_path):
     withdrawn_elsewhere(space, toy, tmp_path)
     opening = next(handler for handler in handlers(space, "load") if getattr(handler, "__name__", "") == "open")
-    *_, table, _ = opening(SimpleNamespace(query_params=""))
+    *_, table, _ = opening(SimpleNamespace(query_params="view=Toy+Scenes"))
     assert "demo-clip" in table
     assert space.catalogue.board.entry(VQA, "model 1", "recomputed") is None
 

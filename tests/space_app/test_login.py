@@ -109,24 +109,17 @@ def test_users_withdraw_their_own_submissions_and_no_others(space, toy, tmp_path
         name: call(space, model_predictions(toy, tmp_path, number), {"cookie": cookie(name)})["id"]
         for number, name in ((5, "eve"), (6, "mallory"))
     }
-    blocks = app.build(space.catalogue)
-    show, press = handler(blocks, "show"), handler(blocks, "on_press")
-    assert show(None) == [gr.update(visible=False), gr.update(choices=[], value=None)]
-    part, listed = show(profile("eve"))
-    assert part == gr.update(visible=True)
-    assert [id for _, id in listed["choices"]] == [receipts["eve"]]
-    assert "model 5" in listed["choices"][0][0]
+    press = handler(app.build(space.catalogue), "on_press")
     for id, who, refusal in (
         (receipts["mallory"], profile("eve"), "is not one of"),
         (receipts["eve"], None, "nobody is logged in"),
-        (None, profile("eve"), "no submission was chosen"),
+        ("", profile("eve"), "there is no submission"),
     ):
-        assert refusal in press(id, "", who).replace("&#39;", "'")
-    assert f"{receipts['eve']} is withdrawn" in press(receipts["eve"], "a mistake", profile("eve"))
+        assert refusal in press(id, "", "", who).replace("&#39;", "'")
+    assert f"{receipts['eve']} is withdrawn" in press(f" {receipts['eve']} ", "", "a mistake", profile("eve"))
     status = {each.id: (each.status, each.reason) for each in submissions(space.storage)}
     assert status[receipts["eve"]] == ("withdrawn", "a mistake")
     assert status[receipts["mallory"]] == ("accepted", "")
-    assert show(profile("eve"))[1]["choices"] == []
 
 
 def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, browser):
@@ -138,14 +131,12 @@ def test_a_user_withdraws_a_submission_in_the_browser(space, toy, tmp_path, brow
     page.goto(space.address, wait_until="domcontentloaded")
     page.get_by_role("tab", name="Submit").first.click()
     page.locator("#login").get_by_text("Logout (trent)").wait_for()
-    page.get_by_text("Your submissions").click()
-    page.locator("#own-submission input").click()
-    page.get_by_role("option").first.click()
+    page.get_by_text("Withdraw or replace a submission").click()
+    page.locator("#own-submission textarea, #own-submission input").first.fill(id)
+    assert page.locator("#own-key").count() == 0
     page.locator("#own-reason textarea, #own-reason input").first.fill("<b>no</b>")
     page.locator("#withdraw").click()
     page.locator("#withdrawn").get_by_text(f"{id} is withdrawn").wait_for()
-    page.locator("#own-submission input").click()
-    assert page.get_by_role("option").count() == 0
     context.close()
     [found] = [each for each in submissions(space.storage) if each.id == id]
     assert (found.status, found.reason, found.user) == ("withdrawn", "<b>no</b>", "trent")

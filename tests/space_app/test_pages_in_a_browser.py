@@ -74,7 +74,7 @@ def test_a_benchmark_is_opened_by_its_card_and_left_by_the_back_button(visit):
     page.get_by_role("heading", name="SugarCrepe", exact=True).wait_for()
     assert choices(page)["benchmark"] == ["sugarcrepe"]
     assert "Levels to compare with" in page.locator("#levels").inner_text()
-    page.locator("#examples").get_by_text("not on this server").wait_for()
+    page.locator("#examples").get_by_text("This server has no copy of its data").wait_for()
     page.go_back()
     page.locator(".benchmark").first.wait_for()
     choose(page, "#benchmark", "Toy Scenes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from urllib.request import urlopen
 import gradio as gr
 import pytest
 from console import invoke
+from PIL import Image
 from space_support import TYPED, VQA
 from submission_support import changed
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
+from vl_assay.space_app.app import TITLE
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS
@@ -40,6 +43,18 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     typed = TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
     assert send(space.address, paths, typed)["id"] == receipt["id"]
     assert len(submissions(space.storage)) == 1
+
+
+def test_the_page_has_its_own_title_and_picture_and_says_what_it_is(space):
+    with urlopen(f"{space.address}/") as answer:
+        page = answer.read().decode()
+    assert re.findall(r'property="og:title" content="([^"]*)"', page) == [TITLE]
+    assert re.findall(r'property="og:image" content="([^"]*)"', page) == ["/social.png"]
+    assert "header-image" not in page
+    with urlopen(f"{space.address}/social.png") as answer:
+        assert Image.open(answer).size == (1200, 630)
+    assert "@software{vl_assay" in page
+    assert page.count("?tab=about") >= 3  # About, Cite, Docs
 
 
 def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tmp_path):

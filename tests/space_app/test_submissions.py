@@ -145,10 +145,37 @@ def test_ones_own_scores_again_are_not_flagged_unless_they_were_withdrawn(toy, s
         assert f"model 1 in the submission {first.id}, which is withdrawn" in " ".join(again.flags)
 
 
-def test_a_name_that_the_predictions_do_not_have_is_flagged(toy, storage):
-    assert submit(storage, [of_model(toy, 1)], {"name": "Model-1"}, now=at(0)).flags == ()
-    [flag] = submit(storage, [of_model(toy, 2)], {"name": "Best"}, now=at(0)).flags
-    assert flag == "The predictions were made by model 2, and not by a model of the name given."
+def test_a_typed_name_is_no_flag_and_the_name_in_the_predictions_stays_beside_it(toy, storage):
+    receipt = submit(storage, [of_model(toy, 2)], {"name": "Best"}, now=at(0))
+    assert (receipt.status, receipt.flags, receipt.model) == ("accepted", (), "Best")
+    [result] = results_of(storage, receipt)
+    assert result.model["name"] == "model 2"
+
+
+def test_without_a_login_a_submission_is_withdrawn_replaced_and_sent_again_by_its_receipt(toy, storage):
+    first = submit(storage, [of_model(toy, 1)], {}, now=at(0))
+    assert first.key not in str(storage.files)
+    for id, user, key in (
+        (first.id, "", ""),
+        (first.id, "", "guessed"),
+        (first.id, "someone", ""),
+        ("x", "", first.key),
+    ):
+        with pytest.raises(SubmissionError):
+            withdraw(storage, id, user, key=key)
+    assert withdraw(storage, first.id, "", "a mistake", key=first.key, now=at(1)).status == "withdrawn"
+    with pytest.raises(SubmissionError, match="is withdrawn already"):
+        withdraw(storage, first.id, "", key=first.key)
+    noisy = COPIES["a little noise"](of_model(toy, 1))  # the same model, better described
+    replacement = submit(storage, [noisy], {"family": "clip"}, now=at(2))
+    assert (replacement.status, replacement.flags) == ("accepted", ())
+    again = submit(storage, [of_model(toy, 1)], {}, now=at(3))
+    assert (again.id, again.status, again.key) == (first.id, "accepted", "")
+    # What a maintainer has decided is not undone by sending it again.
+    review(storage, first.id, "flagged", "odd", "maintainer", now=at(4))
+    assert submit(storage, [of_model(toy, 1)], {}, now=at(5)).status == "flagged"
+    withdraw(storage, first.id, "", key=first.key, now=at(6))
+    assert submit(storage, [of_model(toy, 1)], {}, now=at(7)).status == "flagged"
 
 
 @pytest.mark.parametrize(
@@ -359,7 +386,8 @@ def test_the_latest_review_counts(toy, storage):
     assert review(storage, receipt.id, "flagged", "a copy", "maintainer", now=at(1)).status == "flagged"
     withdrawn = withdraw(storage, receipt.id, "someone", "a mistake", now=at(0))
     assert (withdrawn.status, withdrawn.reason) == ("withdrawn", "a mistake")
-    assert submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(4)).status == "withdrawn"
+    # Sent again it waits, since a maintainer has reviewed it.
+    assert submit(storage, [toy.predictions("groups", "constant")], MODEL, "someone", now=at(4)).status == "flagged"
     assert finish(storage) == []
 
 

@@ -53,10 +53,11 @@ def short(name="hp+hn", **changes):
     return replace(RECIPES[name], **changes)
 
 
-def train(model, out, recipe=None, training_set=None, **config):
+def train(model, out, recipe=None, training_set=None, evaluation=None, on_step=None, **config):
     """Fine-tune quietly; further arguments are those of the config."""
     data = make_training_set() if training_set is None else training_set
-    return finetune(str(model), data, out, recipe or short(), config=TrainingConfig(**config), progress=False)
+    how = {"config": TrainingConfig(**config), "evaluation": evaluation, "on_step": on_step, "progress": False}
+    return finetune(str(model), data, out, recipe or short(), **how)
 
 
 def stop_at(last):

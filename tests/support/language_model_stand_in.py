@@ -1,6 +1,6 @@
 """A local HTTP server that answers like an OpenAI-compatible endpoint for chat completions.
 
-It is told how to answer by a function, or serves a language model such as `LocalModel`.
+It is told how to answer by a function.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ class LanguageModelStandIn:
 
     Args:
         reply: makes a `Reply` or a text of a request (its JSON) and of how often the same one came before.
-        model: what is served in its stead: anything with `complete`.
         token: what requests must bear, if anything.
     """
 
-    def __init__(self, reply=None, model=None, token=None):
+    def __init__(self, reply=None, token=None):
         self.reply = reply or (lambda request, times: answer_well(request))
-        self.model, self.token = model, token
+        self.token = token
         self.pages = {}  # what GET finds, by path
         self.requests = []
         self.authorizations = Counter()
@@ -74,13 +73,8 @@ class LanguageModelStandIn:
         with self.lock:
             times = sum(key == other for other in self.requests)
             self.requests.append(key)
-        if self.model is None:
-            reply = self.reply(request, times)
-            return (Reply(reply) if isinstance(reply, str) else reply), {}
-        made = self.model.complete(
-            request["messages"], request["temperature"], request["max_tokens"], request.get("seed")
-        )
-        return Reply(made.text), {"prompt_tokens": made.prompt_tokens, "completion_tokens": made.completion_tokens}
+        reply = self.reply(request, times)
+        return (Reply(reply) if isinstance(reply, str) else reply), {}
 
 
 class _Handler(BaseHTTPRequestHandler):

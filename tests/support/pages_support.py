@@ -14,6 +14,7 @@ DRAWN = {
     "benchmarks": ".benchmark",
     "insights": ".assay-gaps",
     "submit": "#send",
+    "about": "#about h2",
 }
 
 

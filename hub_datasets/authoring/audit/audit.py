@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ...core.benchmarks import get_task
 from ..data.pairs import Pair, has_pairs, pair_places
 from ..text.normalising import normalise
 from ..text.tagging import tagger_name
-from .probes import FOLDS, PROBES, Groups, group_pairs, run_probes, widened
+from .probes import FOLDS, PROBES, group_pairs, probe_scores, widened
 
 SCHEMA = "vl-assay/audit"
 VERSION = 1
@@ -60,19 +60,6 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The result of `audit`.
-
-    Attributes:
-        record: all figures, as JSON takes them; its layout is in `audit`.
-        scores: for each scorer in the record float64 of shape (n, 2), of the positive caption and of the negative.
-    """
-
-    record: dict[str, Any]
-    scores: dict[str, Scores]
-
-
 def audit(
     pairs: Sequence[Pair],
     dataset: str,
@@ -81,7 +68,7 @@ def audit(
     normalised: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
-) -> Audit:
+) -> dict[str, Any]:
     """Measure how far captions alone tell which of a pair is true.
 
     Args:
@@ -93,12 +80,12 @@ def audit(
         seed: of folds, resamples and permutations, a whole number from 0.
 
     Returns:
-        An `Audit` whose record has `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories`
-        (pairs of each), `settings`, `degenerate` (see `find_degenerate`), `scorers` and, with `normalised`,
-        `normalised`: rules and probes again. A scorer has `kind` (``"rule"``, ``"probe"`` or ``"predictions"``), the
-        figures of `metrics.functional.symmetry.artifact_gap` with half credit for a tie (`accuracy` with
-        `accuracy_interval`, `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe, `telling`:
-        features with their weights and examples. 0.5 is chance, and higher is worse for the benchmark.
+        A record for JSON: `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories` (pairs of
+        each), `settings`, `degenerate` (see `find_degenerate`), `scorers` and, with `normalised`, `normalised`: rules
+        and probes again. A scorer has `kind` (``"rule"``, ``"probe"`` or ``"predictions"``), the figures of
+        `metrics.functional.symmetry.artifact_gap` with half credit for a tie (`accuracy` with `accuracy_interval`,
+        `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe, `telling`: features with their
+        weights and examples. 0.5 is chance, and higher is worse for the benchmark.
 
         Probes score each pair after training on other images only. Intervals are from resampling groups of pairs (see
         `probes.group_pairs`); those of probes are wider by a factor of 1.5, since the five models share training data
@@ -116,8 +103,7 @@ def audit(
     pairs = list(pairs)
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
-    of_models = blind_predictions(predictions, pairs)
-    scorers, scores = _run_scorers(pairs, groups, of_models, confidence, seed)
+    options = {"confidence": confidence, "seed": seed}
     record = {
         "schema": SCHEMA,
         "version": VERSION,
@@ -126,28 +112,22 @@ def audit(
         "images": len({pair.image or pair.positive for pair in pairs}),
         "categories": dict(Counter(pair.category for pair in pairs)),
         "settings": {
-            "seed": seed,
-            "confidence": confidence,
-            "folds": FOLDS,
-            "held_out_by": groups.by,
-            "groups": int(groups.codes.max()) + 1,
-            "resamples": _RESAMPLES,
-            "tagger": tagger_name("textblob"),
+            **{"seed": seed, "confidence": confidence, "folds": FOLDS, "held_out_by": groups.by},
+            **{"groups": int(groups.codes.max()) + 1, "resamples": _RESAMPLES, "tagger": tagger_name("textblob")},
         },
         "degenerate": find_degenerate(pairs),
-        "scorers": scorers,
+        "scorers": _run_scorers(pairs, blind_predictions(predictions, pairs), **options),
     }
     if normalised:
-        # Without predictions, which are of the captions as they were.
         changed = [
             pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs
         ]
-        record["normalised"], _ = _run_scorers(changed, groups, {}, confidence, seed)
-    return Audit(record, scores)
+        record["normalised"] = _run_scorers(changed, {}, **options)
+    return record
 
 
 def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
-    """A sentence for each scorer above a limit of accuracy; empty where the audit passes.
+    """Return a sentence for each scorer above a limit of accuracy; empty if the audit passes.
 
     The accuracy over all pairs is compared with the limit; of each category, which may be small, the lower end of the
     interval is, so that a clean benchmark does not fail by chance. Normalised captions do not count.
@@ -159,12 +139,11 @@ def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
     sentences = []
     for name, scorer in record["scorers"].items():
         over = [f"{scorer['accuracy']:.1%} of all pairs"] if scorer["accuracy"] > max_blind_accuracy else []
-        if len(record["categories"]) > 1:
-            over += [
-                f"{figures['accuracy']:.1%} of {category} (at least {figures['accuracy_interval'][0]:.1%})"
-                for category, figures in scorer["per_category"].items()
-                if figures["accuracy_interval"][0] > max_blind_accuracy
-            ]
+        over += [
+            f"{figures['accuracy']:.1%} of {category} (at least {figures['accuracy_interval'][0]:.1%})"
+            for category, figures in scorer["per_category"].items()
+            if figures["accuracy_interval"][0] > max_blind_accuracy and len(record["categories"]) > 1
+        ]
         if over:
             features = scorer.get("telling")
             most = f", most by {features[0]['feature']!r}" if features else ""
@@ -184,26 +163,24 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
         words, too. Captions are compared as they are, images by their key or, where that is unknown, by the caption.
     """
     images: dict[str, set[str]] = defaultdict(set)
-    negative_in: dict[str, set[int]] = defaultdict(set)
+    rows_of: dict[str, set[int]] = defaultdict(set)
     for row, pair in enumerate(pairs):
         images[pair.negative].add(pair.image or pair.positive)
-        negative_in[pair.negative].add(row)
-    earlier: set[Hashable] = set()
+        rows_of[pair.negative].add(row)
+    earlier: set[tuple[str, ...]] = set()
     by_kind: dict[str, list[Pair]] = {kind: [] for kind in MEANINGS}
     for row, pair in enumerate(pairs):
-        content = pair[1:4]
-        holds = {
-            "identical": pair.positive == pair.negative,
-            "identical_normalised": normalise(pair.positive) == normalise(pair.negative),
-            "same_bag_of_words": sorted(words(pair.positive)) == sorted(words(pair.negative)),
-            "duplicate": content in earlier,
-            "negative_under_several_images": len(images[pair.negative]) > 1,
-            "positive_is_a_negative": bool(negative_in.get(pair.positive, set()) - {row}),
-        }
-        earlier.add(content)
-        for kind, is_so in holds.items():
-            if is_so:
-                by_kind[kind].append(pair)
+        is_of_kind = (
+            pair.positive == pair.negative,
+            normalise(pair.positive) == normalise(pair.negative),
+            sorted(words(pair.positive)) == sorted(words(pair.negative)),
+            pair[1:4] in earlier,
+            len(images[pair.negative]) > 1,
+            bool(rows_of.get(pair.positive, set()) - {row}),
+        )
+        earlier.add(pair[1:4])
+        for of_kind in compress(by_kind.values(), is_of_kind):
+            of_kind.append(pair)
     return {
         kind: {
             "pairs": len(of_kind),
@@ -257,31 +234,29 @@ def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dic
 
 
 def _run_scorers(
-    pairs: Sequence[Pair], groups: Groups, of_models: Mapping[str, Scores], confidence: float, seed: int
-) -> tuple[dict[str, Any], dict[str, Scores]]:
-    """The figures of rules, models and probes, and their scores, by the name of each."""
-    options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
-    categories = [pair.category for pair in pairs]
-
-    def measure(values: Scores) -> dict[str, Any]:
-        measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups.codes, **options)
-        del measured["confidence"]
-        return measured
-
+    pairs: Sequence[Pair], of_models: Mapping[str, Scores], *, confidence: float, seed: int
+) -> dict[str, Any]:
+    """Return the figures of rules, models and probes, by the name of each."""
+    categories, groups = [pair.category for pair in pairs], group_pairs(pairs).codes
     figures: dict[str, Any] = {}
-    scores: dict[str, Scores] = {}
+
+    def measure(name: str, values: Scores, **facts: Any) -> dict[str, Any]:
+        options = {"confidence": confidence, "resamples": _RESAMPLES, "seed": seed, "ties": "half"}
+        measured = artifact_gap(values, np.zeros(len(values)), categories=categories, clusters=groups, **options)
+        del measured["confidence"]
+        figures[name] = facts | measured
+        return figures[name]
+
     for name, (text, rule) in RULES.items():
-        scores[name] = np.array([[rule(pair.positive), rule(pair.negative)] for pair in pairs])
-        figures[name] = {"kind": "rule", "rule": text, **measure(scores[name])}
+        values = np.array([[rule(pair.positive), rule(pair.negative)] for pair in pairs])
+        measure(name, values, kind="rule", rule=text)
     for name, values in of_models.items():
-        scores[name] = values
-        figures[name] = {"kind": "predictions", **measure(values)}
-    for name, values, telling in run_probes(pairs, groups, seed):
-        scores[name] = values
-        measured = measure(values)
+        measure(name, values, kind="predictions")
+    for name, values, features in probe_scores(tuple(pairs), seed):
+        measured = measure(name, values, kind="probe")
         for figure in (measured, *measured["per_category"].values()):
             figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
             # Only accuracies have an interval that allows for what the models of the folds share.
             del figure["mean_gap_interval"], figure["auc_interval"]
-        figures[name] = {"kind": "probe", **measured, "telling": telling}
-    return figures, scores
+        measured["telling"] = features
+    return figures

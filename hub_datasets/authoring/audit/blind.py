@@ -27,7 +27,7 @@ from ....metrics.results.compute import examples_of
 from ...core.examples import Example, TaskData, load_examples
 from ...core.image_keys import MISSING
 from ...core.repository import cache_folder
-from ..data.pairs import Pair, has_pairs, pair_places, task_pairs
+from ..data.pairs import has_pairs, pair_places, task_pairs
 
 SCHEMA = "vl-assay/blind-levels"
 VERSION = 1
@@ -235,11 +235,11 @@ def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
 
     All pairs of an example are held out in the same fold, so that a caption has the same score in each.
     """
-    from .probes import group_pairs, run_probes
+    from .probes import probe_scores
 
-    pairs: list[Pair] = list(task_pairs(data))
+    pairs = tuple(task_pairs(data))
     places = {pair.id: row for row, pair in enumerate(pairs)}
-    for name, scores, _ in run_probes(pairs, group_pairs(pairs), seed):
+    for name, scores, _ in probe_scores(pairs, seed):
         captions: dict[str, list[float]] = {}
         for example in data.examples:
             values = captions[example.id] = [np.nan] * len(example.captions)

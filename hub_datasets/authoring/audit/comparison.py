@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ from ....metrics.common.formatting import percent
 from ....metrics.estimation.bootstrap import check_share, mean_intervals
 from ..data.pairs import Pair
 from ..refine.ngrams import BLIND_SCORERS, blind_scores
-from .audit import RULES, blind_predictions
+from .audit import RULES, Scores, blind_predictions
 from .probes import group_pairs
 from .report import as_json, write_forms
 
@@ -30,8 +28,6 @@ _RESAMPLES = 2_000
 _SAME_KIND = {"add": "negate / add", "negate": "negate / add"}
 _COLUMNS = ("positive", "first", "second")
 _SHARES = ("first_higher", "second_higher", "tie")
-
-Scores = NDArray[np.float64]
 
 
 def compare(
@@ -77,18 +73,31 @@ def compare(
             f"{names[0]} and {names[1]} have no caption in common with negatives of the same kind; give two sets of "
             "negatives of the same captions, such as sugarcrepe and aro_crepe"
         )
-    scores = _all_scores(first, second, names, predictions)
+    first_models, second_models = map(blind_predictions, predictions, (first, second))
+    if set(first_models) != set(second_models):
+        raise PredictionsError(
+            f"predictions of {names[0]} are of {', '.join(first_models) or 'no model'}, those of {names[1]} of "
+            f"{', '.join(second_models) or 'no model'}; give those of the same models"
+        )
+    # Together, so that the negatives of one caption are scored by the same language model; ids must differ.
+    both = [pair._replace(id=f"{side}/{pair.id}") for side, pairs in enumerate((first, second)) for pair in pairs]
+    scores = {
+        name: np.array([[rule(pair.positive), rule(pair.negative)] for pair in both])
+        for name, (_, rule) in RULES.items()
+    }
+    scores |= {f"language model of {name}": np.column_stack(blind_scores(both, name)) for name in BLIND_SCORERS}
+    scores |= {name: np.concatenate([values, second_models[name]]) for name, values in first_models.items()}
     clusters = group_pairs(first).codes
     kinds: dict[str, Any] = {}
     for kind, joined_rows in joined.items():
         rows, partners = np.array(joined_rows).T
+        tables = {
+            name: np.column_stack([values[rows], values[len(first) + partners, 1]]) for name, values in scores.items()
+        }
         kinds[kind] = {
             "joined": len(joined_rows),
             "images": len({first[row].image or first[row].positive for row in rows}),
-            "scorers": {
-                name: _figures(first_scores[rows], second_scores[partners, 1], clusters[rows], confidence, seed)
-                for name, (first_scores, second_scores) in scores.items()
-            },
+            "scorers": {name: _figures(table, clusters[rows], confidence, seed) for name, table in tables.items()},
         }
     return {
         "schema": SCHEMA,
@@ -102,7 +111,7 @@ def compare(
 
 
 def kind_of(category: str) -> str:
-    """The kind of a category's negatives: ``"replace"`` of ``"replace_att"``, ``"negate / add"`` of ``"add_obj"``."""
+    """Return the kind of a category's negatives: ``"replace"`` of ``"replace_att"``."""
     kind = category.rpartition("/")[2].removeprefix("unrefined_").partition("_")[0]
     return _SAME_KIND.get(kind, kind)
 
@@ -110,60 +119,33 @@ def kind_of(category: str) -> str:
 def joined_pairs(
     first: Sequence[Pair], second: Sequence[Pair]
 ) -> tuple[dict[str, list[tuple[int, int]]], dict[str, dict[str, int]]]:
-    """The rows of joined pairs by kind, and how many pairs of each side have no partner; see `compare`."""
+    """Return the rows of joined pairs by kind, and how many pairs of each side have no partner; see `compare`."""
     partners: dict[tuple[str, str], int] = {}
     for row, pair in enumerate(second):
         partners.setdefault((kind_of(pair.category), pair.positive), row)
     joined: dict[str, list[tuple[int, int]]] = defaultdict(list)
     left_out: dict[str, dict[str, int]] = defaultdict(lambda: {"first": 0, "second": 0})
-    used = set()
     for row, pair in enumerate(first):
-        key = (kind_of(pair.category), pair.positive)
-        if key in partners:
-            joined[key[0]].append((row, partners[key]))
-            used.add(partners[key])
+        partner = partners.get((kind_of(pair.category), pair.positive))
+        if partner is None:
+            left_out[kind_of(pair.category)]["first"] += 1
         else:
-            left_out[key[0]]["first"] += 1
+            joined[kind_of(pair.category)].append((row, partner))
+    used = {partner for rows in joined.values() for _, partner in rows}
     for row, pair in enumerate(second):
         left_out[kind_of(pair.category)]["second"] += row not in used
     return dict(joined), dict(left_out)
 
 
-def _all_scores(
-    first: Sequence[Pair],
-    second: Sequence[Pair],
-    names: tuple[str, str],
-    predictions: tuple[Sequence[str | Path], Sequence[str | Path]],
-) -> dict[str, tuple[Scores, Scores]]:
-    """For each scorer the scores of both sets' pairs, of shape (n, 2): the positive caption and the negative."""
-    # Together, so that the negatives of one caption are scored by the same language model; ids must differ.
-    both = [pair._replace(id=f"{side}/{pair.id}") for side, pairs in enumerate((first, second)) for pair in pairs]
-    of_both = {
-        name: np.array([[rule(pair.positive), rule(pair.negative)] for pair in both])
-        for name, (_, rule) in RULES.items()
-    }
-    of_both |= {f"language model of {name}": np.column_stack(blind_scores(both, name)) for name in BLIND_SCORERS}
-    scores = {name: (values[: len(first)], values[len(first) :]) for name, values in of_both.items()}
-    first_models, second_models = (
-        blind_predictions(paths, pairs) for paths, pairs in zip(predictions, (first, second), strict=True)
-    )
-    if set(first_models) != set(second_models):
-        raise PredictionsError(
-            f"predictions of {names[0]} are of {', '.join(first_models) or 'no model'}, those of {names[1]} of "
-            f"{', '.join(second_models) or 'no model'}; give those of the same models"
-        )
-    return scores | {name: (first_models[name], second_models[name]) for name in first_models}
-
-
-def _figures(first: Scores, second: Scores, clusters: NDArray[np.intp], confidence: float, seed: int) -> dict[str, Any]:
-    table = np.column_stack([first, second])
+def _figures(table: Scores, clusters: NDArray[np.intp], confidence: float, seed: int) -> dict[str, Any]:
+    """Return the figures of one scorer, from its scores in the order of `_COLUMNS`, shape (n, 3)."""
     finite = np.isfinite(table).all(axis=1)
     table = table[finite]
     figures: dict[str, Any] = {"not_finite": int((~finite).sum())}
     if not len(table):
         return figures
-    wins, losses = table[:, 1] > table[:, 2], table[:, 1] < table[:, 2]
-    columns = [*table.T, *(outcome.astype(np.float64) for outcome in (wins, losses, ~wins & ~losses))]
+    sign = np.sign(table[:, 1] - table[:, 2])
+    columns = [*table.T, *((sign == outcome).astype(np.float64) for outcome in (1, -1, 0))]
     intervals = mean_intervals(columns, clusters[finite], confidence, _RESAMPLES, seed)
     for name, values, bounds in zip((*_COLUMNS, *_SHARES), columns, intervals, strict=True):
         figures[name] = {"mean": float(values.mean()), "interval": bounds}
@@ -171,13 +153,13 @@ def _figures(first: Scores, second: Scores, clusters: NDArray[np.intp], confiden
 
 
 def write_comparison(record: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write ``comparison.json``, ``comparison.md`` and ``comparison.csv`` into a folder."""
+    """Write ``comparison.json`` and ``comparison.md`` into a folder; raises `StorageError`."""
     markdown = documents.to_markdown(comparison_parts(record))
-    return write_forms(folder / COMPARISON_FILE, json=as_json(record), md=markdown, csv=_to_csv(record))
+    return write_forms(folder / COMPARISON_FILE, json=as_json(record), md=markdown)
 
 
 def comparison_parts(record: Mapping[str, Any]) -> list[documents.Part]:
-    """The parts of the report, the verdict first."""
+    """Return the parts of the report, the verdict first."""
     first, second = record["first"], record["second"]
     level = f"{100 * record['settings']['confidence']:g}"
     parts: list[documents.Part] = [
@@ -188,38 +170,27 @@ def comparison_parts(record: Mapping[str, Any]) -> list[documents.Part]:
         "be compared.",
     ]
     headings = ["scorer", "captions", first, second, f"{first} higher", f"{second} higher", "ties"]
+    odd = 0
     for kind, comparison in record["kinds"].items():
-        rows = [
-            [
-                name,
-                *(with_interval(figures.get(column), "{:.3f}".format) for column in _COLUMNS),
-                *(with_interval(figures.get(share), percent) for share in _SHARES),
-            ]
-            for name, figures in comparison["scorers"].items()
-        ]
+        rows = []
+        for name, figures in comparison["scorers"].items():
+            means = (with_interval(figures.get(column), "{:.3f}".format) for column in _COLUMNS)
+            rows.append([name, *means, *(with_interval(figures.get(share), percent) for share in _SHARES)])
+            odd += figures["not_finite"]
         title = f"{kind}: {comparison['joined']:,} joined, {comparison['images']:,} images"
         parts.append(documents.simple_table(headings, rows, title=title, numbers=True))
     rows = [[kind, f"{figures['first']:,}", f"{figures['second']:,}"] for kind, figures in record["left_out"].items()]
     parts.append(documents.simple_table(["no partner", first, second], rows, title="Left out", numbers=True))
-    odd = sum(
-        figures["not_finite"] for comparison in record["kinds"].values() for figures in comparison["scorers"].values()
-    )
-    if odd:
-        parts.append(f"{odd:,} scores of joined pairs are not finite, and in none of these figures.")
-    return parts
+    return parts + ([f"{odd:,} scores of joined pairs are not finite, and in none of these figures."] if odd else [])
 
 
 def _verdict(kind: str, comparison: Mapping[str, Any], first: str, second: str) -> str:
-    ahead = {
-        name: sum(
-            figures.get(share, {"interval": None})["interval"] is not None and figures[share]["interval"][0] > 0.5
-            for figures in comparison["scorers"].values()
-        )
-        for name, share in ((first, "first_higher"), (second, "second_higher"))
-    }
-    said = " and ".join(f"{name}'s by {count}" for name, count in ahead.items())
+    counts = []
+    for name, share in ((first, "first_higher"), (second, "second_higher")):
+        bounds = [figures[share]["interval"] for figures in comparison["scorers"].values() if share in figures]
+        counts.append(f"{name}'s by {sum(low_high is not None and low_high[0] > 0.5 for low_high in bounds)}")
     number = len(comparison["scorers"])
-    return f"{kind}: of {number} scorers, the negatives that score higher for most captions are {said}."
+    return f"{kind}: of {number} scorers, the negatives that score higher for most captions are {' and '.join(counts)}."
 
 
 def with_interval(figure: Mapping[str, Any] | None, form: Callable[[float], str]) -> str:
@@ -228,17 +199,3 @@ def with_interval(figure: Mapping[str, Any] | None, form: Callable[[float], str]
         return "–"
     bounds = figure["interval"]
     return form(figure["mean"]) + (f" [{', '.join(map(form, bounds))}]" if bounds else "")
-
-
-def _to_csv(record: Mapping[str, Any]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["kind", "joined", "scorer", "figure", "mean", "low", "high", "not_finite"])
-    for kind, comparison in record["kinds"].items():
-        for name, figures in comparison["scorers"].items():
-            for figure in filter(figures.get, (*_COLUMNS, *_SHARES)):
-                bounds = figures[figure]["interval"] or ("", "")
-                writer.writerow(
-                    [kind, comparison["joined"], name, figure, figures[figure]["mean"], *bounds, figures["not_finite"]]
-                )
-    return buffer.getvalue()

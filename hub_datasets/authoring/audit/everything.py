@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError, VLAssayError
@@ -26,11 +25,10 @@ SUMMARY_FILE = "audits"
 _NO_PAIRS = "no pairs of a caption and a hard negative of one image"
 
 
-@dataclass(frozen=True)
-class AuditOutcome:
+class AuditOutcome(NamedTuple):
     """The audit of a benchmark, or of one of its tasks.
 
-    Args:
+    Attributes:
         part: the benchmark, or ``benchmark/task`` where several tasks have pairs.
         record: that of `audit`; None if there is none.
         problem: why not; empty if there is one.
@@ -50,7 +48,7 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
     or in the newest build in the cache. An error in one does not stop the others.
 
     Args:
-        out: the folder; an audit is in the folder of its `Outcome.part`.
+        out: the folder; an audit is in the folder of its `AuditOutcome.part`.
         data_dir: the user's own copies of the sources, see `sources_folder`.
         options: `normalised`, `confidence` and `seed` of `audit`.
 
@@ -66,16 +64,16 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
         for task in tasks:
             part = f"{name}/{task.name}" if len(tasks) > 1 else name
             try:
-                result = audit(read_here(name, task, folder), part, **options)
+                record = audit(read_here(name, task, folder), part, **options)
             except (VLAssayError, OSError) as error:
                 yield AuditOutcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
-                write_audit(result, out / part)
-                yield AuditOutcome(part, result.record)
+                write_audit(record, out / part)
+                yield AuditOutcome(part, record)
 
 
 def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
-    """The pairs of a task from sources that are there, or else from its newest builds in the cache.
+    """Read the pairs of a task from sources that are there, or else from its newest builds in the cache.
 
     Raises:
         DataError: there are neither; the error is that of the sources.
@@ -86,10 +84,9 @@ def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
     except DataError:
         split = get_benchmark(name).split_for(task)
         builds = [newest_build(name, config, split) for config in task.configs]
-        folders = [str(folder) for folder in builds if folder is not None]
-        if len(folders) < len(builds):
+        if None in builds:
             raise
-        tasks = [each for folder in folders for each in load_examples(folder, needs_images=False)]
+        tasks = [data for folder in builds for data in load_examples(str(folder), needs_images=False)]
     return [pair for data in tasks if data.task.name == task.name for pair in task_pairs(data)]
 
 
@@ -101,71 +98,52 @@ def write_summary(
     Raises:
         StorageError: one of them could not be written.
     """
-    parts = summary_parts(outcomes)
-    content = {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "audits": [_entry(outcome, max_blind_accuracy) for outcome in outcomes],
-    }
-    title = "Audits of the benchmarks"
-    markdown, page = documents.to_markdown(parts, title), documents.to_page(title, parts)
-    return write_forms(Path(out) / SUMMARY_FILE, json=as_json(content), md=markdown, html=page)
+    audits = []
+    for part, record, problem, _ in outcomes:
+        if record is None:
+            audits.append({"part": part, "problem": problem})
+            continue
+        text, is_warning = verdict(record)
+        entry: dict[str, Any] = {"part": part, "verdict": text, "is_warning": is_warning}
+        if max_blind_accuracy is not None:
+            entry["failures"] = failures(record, max_blind_accuracy)
+        shown = ("kind", "accuracy", "accuracy_interval")
+        scorers = {name: {key: scorer[key] for key in shown} for name, scorer in record["scorers"].items()}
+        audits.append(entry | {"pairs": record["pairs"], "scorers": scorers})
+    parts, title = summary_parts(outcomes), "Audits of the benchmarks"
+    json = as_json({"schema": SCHEMA, "version": VERSION, "audits": audits})
+    pages = {"md": documents.to_markdown(parts, title), "html": documents.to_page(title, parts)}
+    return write_forms(Path(out) / SUMMARY_FILE, json=json, **pages)
 
 
 def summary_parts(outcomes: Sequence[AuditOutcome]) -> list[documents.Part]:
-    """The verdict on all, a line for each audit, and what was not audited, with the reason."""
-    audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
-    warned = [part for part, record in audited if verdict(record)[1]]
+    """Return the verdict on all, a line for each audit, and what was not audited, with the reason."""
+    audited = {outcome.part: outcome.record for outcome in outcomes if outcome.record is not None}
+    parts_of: dict[str, list[str]] = {}
+    for part, record, problem, _ in outcomes:
+        if record is None:
+            parts_of.setdefault(problem, []).append(part)
+    without_pairs = parts_of.pop(_NO_PAIRS, [])
+    problems: list[documents.Part] = [f"{', '.join(of)} not audited: {problem}" for problem, of in parts_of.items()]
+    problems += [f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else []
     if not audited:
-        text = "No benchmark could be audited: no texts are here."
-    else:
-        names = f": {', '.join(warned)}" if warned else ""
-        text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image{names}."
+        return [documents.Verdict("No benchmark could be audited: no texts are here."), *problems]
+    warned = [part for part, record in audited.items() if verdict(record)[1]]
+    text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image"
     table = documents.simple_table(
         ["benchmark", "pairs", "best rule, %", "best learned probe, %", "verdict"],
         [
             [part, f"{record['pairs']:,}", _best(record, "rule"), _best(record, "probe"), verdict(record)[0]]
-            for part, record in audited
+            for part, record in audited.items()
         ],
         note="How often the positive caption of a pair is preferred without the image, over all pairs, with its "
         "interval; chance is 50. The verdict is about categories.",
     )
-    return [documents.Verdict(text, bool(warned)), *([table] if audited else []), *_problem_lines(outcomes)]
-
-
-def _problem_lines(outcomes: Sequence[AuditOutcome]) -> list[str]:
-    """Why benchmarks were not audited, one line for each; of several tasks the reason of the first."""
-    problems: dict[str, list[AuditOutcome]] = {}
-    for outcome in outcomes:
-        if outcome.record is None:
-            problems.setdefault(outcome.part.partition("/")[0], []).append(outcome)
-    lines, without_pairs = [], []
-    for name, of_benchmark in problems.items():
-        tasks = ", ".join(outcome.part.removeprefix(f"{name}/") for outcome in of_benchmark)
-        if of_benchmark[0].problem == _NO_PAIRS:
-            without_pairs.append(name)
-        else:
-            lines.append(f"{name if tasks == name else f'{tasks} of {name}'} not audited: {of_benchmark[0].problem}")
-    return lines + ([f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else [])
+    return [documents.Verdict(": ".join(filter(None, [text, ", ".join(warned)])) + ".", bool(warned)), table, *problems]
 
 
 def _best(record: Mapping[str, Any], kind: str) -> str:
-    """The accuracy of the best scorer of a kind, and its name."""
+    """Return the accuracy of the best scorer of a kind, and its name."""
     of_kind = ((name, scorer) for name, scorer in record["scorers"].items() if scorer["kind"] == kind)
     name, scorer = max(of_kind, key=lambda item: item[1]["accuracy"])
     return f"{words(name)} {accuracy(scorer)}"
-
-
-def _entry(outcome: AuditOutcome, max_blind_accuracy: float | None) -> dict[str, Any]:
-    if outcome.record is None:
-        return {"part": outcome.part, "problem": outcome.problem}
-    text, is_warning = verdict(outcome.record)
-    entry: dict[str, Any] = {"part": outcome.part, "verdict": text, "is_warning": is_warning}
-    if max_blind_accuracy is not None:
-        entry["failures"] = failures(outcome.record, max_blind_accuracy)
-    scorers = outcome.record["scorers"].items()
-    shown = ("kind", "accuracy", "accuracy_interval")
-    return entry | {
-        "pairs": outcome.record["pairs"],
-        "scorers": {name: {key: scorer[key] for key in shown} for name, scorer in scorers},
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -92,6 +93,12 @@ def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
     """The interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
     low, high = (accuracy + WIDENING * (bound - accuracy) for bound in interval)
     return [max(low, 0.0), min(high, 1.0)]
+
+
+@lru_cache(2)  # `vl-assay audit` needs those of a benchmark twice: for its tables and for its blind levels
+def probe_scores(pairs: tuple[Pair, ...], seed: int) -> list[tuple[str, NDArray[np.float64], list[dict[str, Any]]]]:
+    """Return the results of all probes on pairs, see `run_probes`."""
+    return list(run_probes(pairs, group_pairs(pairs), seed))
 
 
 def run_probes(

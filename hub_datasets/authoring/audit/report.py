@@ -7,15 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....metrics.common import documents
 from ....metrics.common.errors import DataError
-from ....metrics.common.figures import COLOURS, HistogramSample, histogram_html, legend_html
-from ....metrics.common.formatting import interval, percent
+from ....metrics.common.formatting import percent
 from ....metrics.common.storage import write_text
-from .audit import MEANINGS, Audit
+from .audit import MEANINGS
 from .summaries import AUDIT_FILE, SCHEMA, VERSION, read_summary, verdict
 
 Record = Mapping[str, Any]
@@ -25,22 +21,19 @@ _MAX_CATEGORY_COLUMNS = 8
 _SHOWN = 3
 _MAX_CHARACTERS = 500
 _HEADING = "## Audit"
-# Odd, so that ties have a bar of their own in the middle of the symmetric gaps.
-_BINS = 61
 _WITHOUT_IMAGE = (
     "How often a scorer that sees only the captions prefers the positive caption of {pairs:,} pairs, in percent; "
     "chance is 50, a tie counts half."
 )
 
 
-def write_audit(result: Audit, folder: str | Path) -> list[Path]:
+def write_audit(record: Record, folder: str | Path) -> list[Path]:
     """Write ``audit.json``, ``audit.md`` and ``audit.html`` (one file with all it needs) into a folder.
 
     Raises:
         StorageError: one of them could not be written.
     """
-    markdown, page = to_markdown(result.record), to_html(result)
-    return write_forms(Path(folder) / "audit", json=as_json(result.record), md=markdown, html=page)
+    return write_forms(Path(folder) / "audit", json=as_json(record), md=to_markdown(record), html=to_html(record))
 
 
 def write_forms(path: Path, **texts: str) -> list[Path]:
@@ -82,22 +75,15 @@ def to_markdown(record: Record) -> str:
     return documents.to_markdown(parts)
 
 
-def to_html(audit: Audit) -> str:
-    """The audit as one HTML page that needs no other file: the verdict, then figures and tables to unfold."""
-    record = audit.record
+def to_html(record: Record) -> str:
+    """Return the audit as one HTML page that needs no other file: the verdict, then tables to unfold."""
     tables: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
     if "normalised" in record:
-        tables += [_accuracy_table(record, "normalised", title="After normalisation of the captions")]
-    text = (
-        "Scores of positive captions and of negatives, and gaps, the score of the positive caption minus that of its "
-        "negative; gaps are symmetric around 0 where captions give nothing away. Scores of probes are log-odds of "
-        "pairs that they were not trained on."
-    )
+        tables.append(_accuracy_table(record, "normalised", title="After normalisation of the captions"))
     folds = {
         "Accuracy without the image": tables,
         "What gives captions away": [line.removeprefix("- ").replace("**", "") for line in _feature_lines(record)],
         "Degenerate pairs, which do not measure composition": [_degenerate_table(record)],
-        "Scores and gaps": [documents.HtmlFigure(_figure(audit.scores), text=text)],
     }
     folded = [documents.Fold(title, tuple(parts)) for title, parts in folds.items() if parts]
     return documents.to_page(f"Audit of {record['dataset']}", [_verdict(record), *folded])
@@ -109,44 +95,33 @@ def _verdict(record: Record) -> documents.Verdict:
 
 
 def print_audit(record: Record) -> None:
-    """Print a line for each scorer, its strongest feature, and the degenerate pairs; files have the rest."""
-    normalised = record.get("normalised")
-    rows = []
-    for name, scorer in record["scorers"].items():
-        category, figures = _highest(scorer)
-        cells = [f"{percent(scorer['accuracy'])} %", interval(scorer["accuracy_interval"])]
-        cells.append(f"{percent(scorer['tie_rate'])} %")
-        if normalised is not None:
-            cells.append(f"{percent(normalised[name]['accuracy'])} %" if name in normalised else "–")
-        rows.append([_label(name, scorer), *cells, f"{category}: {percent(figures['accuracy'])} %"])
-    columns = ["all", "interval", "ties", *(["normalised"] if normalised is not None else []), "highest category"]
-    title = f"{record['dataset']}: right without the image"
+    """Print the accuracies, the strongest feature of each probe, and the degenerate pairs; files have the rest."""
+    tables = [_accuracy_table(record, title=f"{record['dataset']}: right without the image, %")]
+    if "normalised" in record:
+        tables.append(_accuracy_table(record, "normalised", title="After normalisation"))
     lines = [line.replace("`", "").replace("**", "") for line in _feature_lines(record, shown=1, examples=False)]
     lines += [
         f"- {kind.replace('_', ' ')}: {degenerate['pairs']:,} pairs ({MEANINGS[kind]})"
         for kind, degenerate in record["degenerate"].items()
         if degenerate["pairs"]
     ]
-    table = documents.simple_table(["scorer", *columns], rows, title=title, numbers=True)
-    documents.print_tables([_verdict(record), table, *lines])
+    documents.print_tables([_verdict(record), *tables, *lines])
 
 
 def to_summary(record: Record) -> dict[str, Any]:
-    """The small record that is kept next to a card; its layout is in `summaries.read_audit`."""
-    small = {"pairs": record["pairs"], "categories": record["categories"]}
-    small["confidence"] = record["settings"]["confidence"]
-    small["degenerate"] = {kind: degenerate["pairs"] for kind, degenerate in record["degenerate"].items()}
-    for key in ("scorers", "normalised"):
-        if key in record:
-            small[key] = {
-                name: {"kind": scorer["kind"], **_rounded(scorer)}
-                | {
-                    "per_category": {
-                        category: _rounded(figures) for category, figures in scorer["per_category"].items()
-                    }
-                }
-                for name, scorer in record[key].items()
-            }
+    """Return the small record that is kept next to a card; its layout is in `summaries.read_audit`."""
+    small = {
+        "pairs": record["pairs"],
+        "categories": record["categories"],
+        "confidence": record["settings"]["confidence"],
+        "degenerate": {kind: degenerate["pairs"] for kind, degenerate in record["degenerate"].items()},
+    }
+    for key in [key for key in ("scorers", "normalised") if key in record]:
+        small[key] = {
+            name: {"kind": scorer["kind"], **_rounded(scorer)}
+            | {"per_category": {name: _rounded(figures) for name, figures in scorer["per_category"].items()}}
+            for name, scorer in record[key].items()
+        }
     return small
 
 
@@ -167,110 +142,79 @@ def write_card(card: Path, record: Record) -> list[Path]:
         before = card.read_bytes().decode()
     except (OSError, ValueError) as error:
         raise DataError(f"the card {card} cannot be read: {error}") from error
-    name = record["dataset"]
-    after = _with_section(before, name, to_markdown(record), str(card))
-    path = card.with_name(AUDIT_FILE)
+    name, path = record["dataset"], card.with_name(AUDIT_FILE)
+    after = _with_section(before, name, to_markdown(record), card)
     audits = {**(read_summary(path) or {}), name: to_summary(record)}
     content = {"schema": SCHEMA, "version": VERSION, "audits": dict(sorted(audits.items()))}
-    changed = []
-    for file, text in ((path, as_json(content)), (card, after)):
-        if not file.exists() or file.read_bytes() != text.encode():
-            write_text(file, text)
-            changed.append(file)
+    texts = {path: as_json(content), card: after}
+    changed = [file for file, text in texts.items() if not file.exists() or file.read_bytes() != text.encode()]
+    for file in changed:
+        write_text(file, texts[file])
     return changed
 
 
-def _with_section(card: str, name: str, section: str, path: str) -> str:
+def _with_section(card: str, name: str, section: str, path: Path) -> str:
     start, end = f"<!-- audit {name} -->", f"<!-- /audit {name} -->"
+    block = f"{start}\n{section}{end}"
     head, marker, rest = card.partition(start)
     if card.count(start) != card.count(end) or card.count(start) > 1 or (marker and end not in rest):
         raise DataError(
             f"{path} must have {start} and {end} once each, in this order, or neither; correct or remove them"
         )
-    block = f"{start}\n{section}{end}"
     if marker:
         return head + block + rest.partition(end)[2]
-    last = card.rfind("<!-- /audit ")
-    if last >= 0:
-        end_of_last = card.index("-->", last) + len("-->")
-        return f"{card[:end_of_last]}\n\n{block}{card[end_of_last:]}"
-    if f"\n{_HEADING}\n" in card:
-        head, _, rest = card.partition(f"\n{_HEADING}\n")
-        return f"{head}\n{_HEADING}\n\n{block}\n{rest}"
+    if "<!-- /audit " in card:
+        head, last, rest = card.rpartition("<!-- /audit ")
+        ending, close, rest = rest.partition("-->")
+        return f"{head}{last}{ending}{close}\n\n{block}{rest}"
+    head, heading, rest = card.partition(f"\n{_HEADING}\n")
+    if heading:
+        return f"{head}{heading}\n{block}\n{rest}"
     head, licence, rest = card.partition("\n## Licence")
     return f"{head.rstrip()}\n\n{_HEADING}\n\n{block}\n{licence}{rest}"
 
 
 def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> documents.Table:
-    """Accuracies over all pairs with the interval, and by category."""
+    """Return the accuracies over all pairs with the interval, and by category."""
     categories = list(record["categories"])
     many = len(categories) > _MAX_CATEGORY_COLUMNS
     names = [] if len(categories) == 1 else ["highest category"] if many else categories
     rows = []
     for name, scorer in record[key].items():
-        cells = [_label(name, scorer), accuracy(scorer), percent(scorer["tie_rate"])]
-        if many:
-            highest, figures = _highest(scorer)
-            cells.append(f"{highest} {percent(figures['accuracy'])}")
-        elif names:
-            cells += [percent(scorer["per_category"][category]["accuracy"]) for category in categories]
-        rows.append(cells)
+        of_category = {category: part["accuracy"] for category, part in scorer["per_category"].items()}
+        highest = max(of_category, key=of_category.__getitem__)
+        cells = (
+            [f"{highest} {percent(of_category[highest])}"] if many else [percent(of_category[name]) for name in names]
+        )
+        rows.append([_label(name, scorer), accuracy(scorer), percent(scorer["tie_rate"]), *cells])
     return documents.simple_table(["scorer", "all", "ties", *names], rows, title=title)
 
 
-def _degenerate_table(record: Record, title: str = "") -> documents.Table:
+def _degenerate_table(record: Record) -> documents.Table:
     rows = []
     for kind, degenerate in record["degenerate"].items():
         ids = ", ".join(f"`{id}`" for id in degenerate["examples"][:_SHOWN])
         rows.append([kind.replace("_", " "), f"{degenerate['pairs']:,}", MEANINGS[kind], ids])
-    return documents.simple_table(["finding", "pairs", "meaning", "such as"], rows, title=title)
+    return documents.simple_table(["finding", "pairs", "meaning", "such as"], rows)
 
 
 def _feature_lines(record: Record, *, shown: int = _SHOWN, examples: bool = True) -> list[str]:
-    """A line for each probe: its strongest features, and pairs that show the first of them."""
+    """Return a line for each probe: its strongest features, and pairs that show the first of them."""
     lines = []
     for name, scorer in record["scorers"].items():
-        told = scorer.get("telling", ())[:shown]
-        if not told:
+        features = scorer.get("telling", ())[:shown]
+        if not features:
             continue
-        features = "; ".join(
+        texts = "; ".join(
             f"{_code(feature['feature'])} speaks for the {'positive caption' if feature['weight'] > 0 else 'negative'} "
             f"(weight {feature['weight']:+.2f}, differs in {percent(feature['differs'])} % of the pairs, is right in "
             f"{percent(feature['right'])} % of these)"
-            for feature in told
+            for feature in features
         )
-        pairs = "; ".join(
-            f"{_code(feature['positive'])} / {_code(feature['negative'])}" for feature in told[0]["examples"]
-        )
+        pairs = "; ".join(f"{_code(pair['positive'])} / {_code(pair['negative'])}" for pair in features[0]["examples"])
         suffix = f". The first in {pairs}" if examples else ""
-        lines.append(f"- **{documents.in_a_line(_label(name, scorer))}**: {features}{suffix}")
+        lines.append(f"- **{documents.in_a_line(_label(name, scorer))}**: {texts}{suffix}")
     return lines
-
-
-def _figure(scores: Mapping[str, NDArray[np.float64]]) -> str:
-    positive, negative, gap = COLOURS[2], COLOURS[3], COLOURS[0]
-    figures = []
-    for name, values in scores.items():
-        both = [HistogramSample(values[:, 0], positive, positive), HistogramSample(values[:, 1], negative, negative)]
-        figures.append(histogram_html(f"{name}: scores", both, _edges(values)))
-        gaps = values[:, 0] - values[:, 1]
-        edges = _edges(np.concatenate([gaps, -gaps]))
-        figures.append(histogram_html(f"{name}: gaps", [HistogramSample(gaps, gap, gap)], edges))
-    legend = legend_html({"positive captions": positive, "negatives": negative, "gaps": gap})
-    return f'{legend}<div class="histograms">{"".join(figures)}</div>'
-
-
-def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of bins over all but the farthest hundredth."""
-    low, high = np.quantile(values, [0.005, 0.995]).tolist()
-    if high <= low:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, _BINS + 1)
-
-
-def _highest(scorer: Record) -> tuple[str, Record]:
-    """The category in which a scorer is right most often."""
-    return max(scorer["per_category"].items(), key=lambda item: item[1]["accuracy"])
 
 
 def _rounded(figures: Record) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,16 +50,16 @@ def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
         scorer is above `LEAKS`.
     """
     best: dict[str, tuple[float, float, str]] = {}
-    for category, reached in ((name, max(_reached(audit, name))) for audit in audits for name in audit["categories"]):
-        best[category] = max(reached, best.get(category, reached))
-    ranked = sorted(best.items(), key=lambda pair: -pair[1][0])
-    solved = [(name, found) for name, found in ranked if found[1] > SOLVED]
-    leaks = [(name, found) for name, found in ranked if LEAKS < found[1] <= SOLVED]
-    sentences = []
-    if solved:
-        sentences.append(f"{_named(solved)} can be solved without the image.")
-    if leaks:
-        sentences.append(f"{_named(leaks)} can be guessed without it more often than by chance.")
+    for audit in audits:
+        for scorer, measured in audit["scorers"].items():
+            for name, part in measured["per_category"].items():
+                low = part.get("accuracy_interval", part.get("interval"))[0]
+                best[name] = max((part["accuracy"], low, scorer), best.get(name, (-1.0, 0.0, "")))
+    ranked = sorted(best.items(), key=lambda item: -item[1][0])
+    solved = [f"{name} ({percent(value)} %)" for name, (value, low, _) in ranked if low > SOLVED]
+    leaks = [f"{name} ({percent(value)} %)" for name, (value, low, _) in ranked if LEAKS < low <= SOLVED]
+    sentences = [f"{_listed(solved)} can be solved without the image."] if solved else []
+    sentences += [f"{_listed(leaks)} can be guessed without it more often than by chance."] if leaks else []
     if not sentences:
         name, (accuracy, _, scorer) = ranked[0]
         sentences.append(
@@ -69,18 +69,10 @@ def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
     return " ".join(sentences), bool(solved or leaks)
 
 
-def _reached(audit: Mapping[str, Any], category: str) -> Iterator[tuple[float, float, str]]:
-    """Accuracy, lower end of its interval, and name of each scorer in a category."""
-    for name, scorer in audit["scorers"].items():
-        part = scorer["per_category"][category]
-        yield part["accuracy"], part.get("accuracy_interval", part.get("interval"))[0], name
-
-
-def _named(found: Sequence[tuple[str, tuple[float, float, str]]]) -> str:
-    """Categories with the accuracy of their best scorer, the highest first; many are counted."""
-    names = [f"{name} ({percent(accuracy)} %)" for name, (accuracy, _, _) in found]
+def _listed(names: list[str]) -> str:
+    """Join names with commas and "and"; the last of many are counted."""
     if len(names) > _MOST_NAMES:
-        names[_MOST_NAMES:] = [f"{len(names) - _MOST_NAMES} more categories"]
+        names = [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more categories"]
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

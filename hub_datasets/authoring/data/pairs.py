@@ -75,10 +75,13 @@ def read_pairs(
 
 
 def pair_places(task: Task, example: str, captions: int, *, prefixed: bool) -> Iterator[tuple[str, int, int]]:
-    """The pairs of a row: for each its id, and the indices of its positive caption and its negative.
+    """Yield the id of each pair of a row, and the indices of its positive caption and its negative.
 
-    `example` is the row's id, `captions` the number of its captions. In a benchmark with several tasks of pairs ids are
-    `prefixed` with the task, for which `has_pairs` holds.
+    Args:
+        task: a task for which `has_pairs` holds.
+        example: the row's id.
+        captions: how many captions it has.
+        prefixed: whether ids start with the task, as in a benchmark with several tasks of pairs.
     """
     true_ones = task.positives or captions
     cells = [(right, wrong) for right in range(true_ones) for wrong in range(true_ones, captions)]
@@ -105,23 +108,20 @@ def _benchmark_pairs(reference: str, data_dir: str | Path | None, options: Mappi
 
     tasks = load_examples(reference, data_dir=data_dir, options=options, needs_images=False)
     usable = [data for data in tasks if has_pairs(data.task)]
-    without_pairs = [data.task.name for data in tasks if not has_pairs(data.task)]
+    without_pairs = ", ".join(data.task.name for data in tasks if not has_pairs(data.task))
     if not usable:
         raise DataError(
-            f"{reference} has no pairs of a caption and a hard negative of one image: {', '.join(without_pairs)} "
-            f"{'asks' if len(without_pairs) == 1 else 'ask'} something else, which cannot be answered from one caption "
-            "alone"
+            f"{reference} has no pairs of a caption and a hard negative of one image; what it asks ({without_pairs}) "
+            "cannot be answered from one caption alone"
         )
     if without_pairs:
-        warnings.warn(
-            f"{reference}: left out, as they have no pairs: {', '.join(without_pairs)}", UserWarning, stacklevel=3
-        )
+        warnings.warn(f"{reference}: left out, as they have no pairs: {without_pairs}", UserWarning, stacklevel=3)
     for data in usable:
         yield from task_pairs(data, prefixed=len(usable) > 1)
 
 
 def task_pairs(data: TaskData, *, prefixed: bool = False) -> Iterator[Pair]:
-    """The pairs of the examples of a task; see `read_pairs` for `prefixed` ids and categories."""
+    """Yield the pairs of the examples of a task; see `read_pairs` for `prefixed` ids and categories."""
     prefix = f"{data.task.name}/" if prefixed else ""
     for example in data.examples:
         category = example.category if example.category == data.task.name else prefix + example.category

@@ -35,7 +35,7 @@ def read_captions(
     images: str | Path | None = None,
     data_dir: str | Path | None = None,
 ) -> list[Captioned]:
-    """The captions of a source.
+    """Read the captions of a source.
 
     Args:
         reference: a table of `tables.read_tables`; or a benchmark, a part of one or a folder that ``vl-assay build``
@@ -80,22 +80,20 @@ def _table_captions(table: SourceTable, keep: Path | None, *, in_folder: bool) -
     for key, row in table.rows:
         captions = table.texts(key, row, "caption")
         id = table.id(key, row) or (f"{table.name}/{key}" if in_folder else key)
-        picture = table.value(row, "image")
+        picture, image = table.value(row, "image"), table.image(row)
         if keep and isinstance(picture, Mapping):
             image = _keep_picture(table.source, key, picture, keep)
-        else:
-            image = table.image(row)
-            if image and table.folder is not None and "://" not in image:
-                image = str(table.folder / image)
-                if keep:
-                    try:
-                        content = Path(image).read_bytes()
-                    except OSError as error:
-                        raise DataError(
-                            f"the image {image} cannot be read: {error.strerror or error}; correct its row, or give "
-                            "--no-images to use captions alone"
-                        ) from error
-                    image = keep_image(content, image, keep)
+        elif image and table.folder is not None and "://" not in image:
+            image = str(table.folder / image)
+            if keep:
+                try:
+                    content = Path(image).read_bytes()
+                except OSError as error:
+                    raise DataError(
+                        f"the image {image} cannot be read: {error.strerror or error}; correct its row, or give "
+                        "--no-images to use captions alone"
+                    ) from error
+                image = keep_image(content, image, keep)
         for number, caption in enumerate(captions):
             yield Captioned(f"{id}#{number}" if len(captions) > 1 else id, image, caption)
 

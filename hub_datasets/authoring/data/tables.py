@@ -80,22 +80,22 @@ class SourceTable:
         return self.folder is not None and Path(self.source).name in MADE_FILES
 
     def value(self, row: Mapping[str, Any], field: str) -> Any:
-        """The cell of a field, None where the table has no such column."""
+        """Return the cell of a field, None if the table has no such column."""
         return row.get(self.columns[field]) if field in self.columns else None
 
     def id(self, key: str, row: Mapping[str, Any]) -> str | None:
-        """The row's id, None where the table has no column of ids; a row without one raises `DataError`."""
+        """Return the row's id, None if the table has no column of ids; raise `DataError` for a row without one."""
         if "id" not in self.columns:
             return None
         if (value := self.value(row, "id")) is None:
+            column = self.columns["id"]
             raise DataError(
-                f"{self.source}: row {key} has no {self.columns['id']!r}, which each row must have; correct or remove "
-                "the row"
+                f"{self.source}: row {key} has no {column!r}, which each row must have; correct or remove the row"
             )
         return str(value)
 
     def image(self, row: Mapping[str, Any]) -> str:
-        """The name of the row's image or, for an image without one, the key of its content; "" for no image."""
+        """Return the name of the row's image or, of an image without one, its content key; "" for no image."""
         value = self.value(row, "image")
         if isinstance(value, Mapping):
             content = value.get("bytes")
@@ -105,7 +105,7 @@ class SourceTable:
     def texts(
         self, key: str, row: Mapping[str, Any], field: str, *, required: bool = True, parse_lists: bool = False
     ) -> tuple[str, ...]:
-        """The captions in a cell, which may hold one or a list of them.
+        """Return the captions in a cell, which may hold one or a list of them.
 
         Args:
             key, row, field: as in `rows` and ``COLUMNS``.
@@ -116,8 +116,7 @@ class SourceTable:
         Raises:
             DataError: something else than captions; the message names the row.
         """
-        value = self.value(row, field)
-        row_name = f"{self.source}: row {key}"
+        value, row_name = self.value(row, field), f"{self.source}: row {key}"
         if parse_lists and isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
             try:
                 value = ast.literal_eval(value)
@@ -145,7 +144,7 @@ def read_tables(
     pictures: Pictures = "last",
     options: Mapping[str, Any] | None = None,
 ) -> list[SourceTable]:
-    """The tables of a file, of a folder or of a dataset on the Hub; the latter is streamed.
+    """Read the tables of a file, of a folder or of a dataset on the Hub; the latter is streamed.
 
     Args:
         reference: a file that ends in one of ``SUFFIXES``; a folder in the format of `made`, of images with one of
@@ -181,12 +180,12 @@ def _find_tables(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        near = path.parent.iterdir() if path.parent.is_dir() else []
-        close = similar(str(path), [*benchmark_names(), *(str(file) for file in near)])
-        close = close or similar(str(path).partition("/")[0], benchmark_names())
+        known = benchmark_names()
+        near = map(str, path.parent.iterdir()) if path.parent.is_dir() else ()
+        close = similar(str(path), [*known, *near]) or similar(str(path).partition("/")[0], known)
         raise DataError(
-            f"there is no benchmark, file or folder {str(path)!r}; name a benchmark ({', '.join(benchmark_names())}), "
-            f"a file ({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
+            f"there is no benchmark, file or folder {str(path)!r}; name a benchmark ({', '.join(known)}), a file "
+            f"({', '.join(SUFFIXES)}), a folder of images with {METADATA_FILES[0]}, or {HUB}OWNER/NAME"
             + (f". Did you mean {close[0]!r}?" if close else "")
         )
     if table := made_table(path):
@@ -202,7 +201,7 @@ def _find_tables(path: Path) -> list[Path]:
 
 
 def read_rows(path: Path) -> list[Keyed]:
-    """The rows of a file, in their order.
+    """Read the rows of a file, in their order.
 
     Args:
         path: ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, or ``.json``: a list of rows, or an object of rows by key.
@@ -215,10 +214,7 @@ def read_rows(path: Path) -> list[Keyed]:
     if suffix not in SUFFIXES:
         raise DataError(f"{path} ends in {path.suffix!r}; captions are read from {', '.join(SUFFIXES)}")
     try:
-        if suffix == ".parquet":
-            rows: Any = open_parquet(path).read().to_pylist()
-        else:
-            rows = read_values(path, suffix)
+        rows: Any = open_parquet(path).read().to_pylist() if suffix == ".parquet" else read_values(path, suffix)
     except (OSError, ValueError) as error:  # pyarrow's errors are among these
         raise DataError(f"{path} cannot be read: {error}") from error
     if not isinstance(rows, list | dict):
@@ -266,7 +262,7 @@ def choose_columns(
     pictures: Collection[str] = (),
     pictures_first: bool = False,
 ) -> dict[str, str]:
-    """The column of each field: the user's, or the first of its usual names that no other field has taken.
+    """Choose the column of each field: the user's, or the first of its usual names that no other field has taken.
 
     Args:
         source, found: the table's name, for messages, and its columns.
@@ -302,7 +298,7 @@ def choose_columns(
 
 
 def hub_name(reference: str) -> tuple[str, str | None]:
-    """Repository and configuration of ``hf://datasets/owner/name[/config]``; other forms raise `DataError`."""
+    """Return repository and configuration of ``hf://datasets/owner/name[/config]``; other forms raise `DataError`."""
     owner, _, rest = reference.removeprefix(HUB).partition("/")
     name, _, config = rest.partition("/")
     if not reference.startswith(HUB) or not owner or not name:

@@ -1,20 +1,31 @@
-"""Asking a language model for texts, with a journal of all answers."""
+"""Asking a language model behind an OpenAI-compatible endpoint for texts, with a journal of all answers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ....metrics.common.errors import ModelError
 from ...chat.calls import JournaledCalls
-from ...chat.client import Completion, Refused, Unanswered
-from .language_models import LanguageModel
+from ...chat.client import KEY_VARIABLE, Completion, Endpoint, Refused, Unanswered
 from .prompts import Messages
 from .rejected import Rejected
 
 JOURNAL_FILE = "journal.jsonl"
+
+
+def open_model(model: str, base_url: str | None, *, key_variable: str = KEY_VARIABLE, timeout: float = 120) -> Endpoint:
+    """Return the model of that name at an endpoint; raise `ModelError` without an address or a library."""
+    if base_url is None or not base_url.startswith(("http://", "https://")):
+        raise ModelError(
+            f"the model {model!r} needs --base-url, the address of an OpenAI-compatible endpoint such as "
+            f"http://localhost:8000/v1, and got {base_url!r}; vLLM and `transformers serve` serve a local checkpoint"
+        )
+    return Endpoint(model, base_url, os.environ.get(key_variable), timeout)
 
 
 class ModelRequest(NamedTuple):
@@ -46,7 +57,7 @@ class Asker(JournaledCalls[Completion]):
     """
 
     def __init__(
-        self, model: LanguageModel, path: Path, *, per_minute: float | None = None, first_wait: float | None = None
+        self, model: Endpoint, path: Path, *, per_minute: float | None = None, first_wait: float | None = None
     ) -> None:
         super().__init__(model.name, path, parse_answer, per_minute=per_minute, first_wait=first_wait)
         self._model = model

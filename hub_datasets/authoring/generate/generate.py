@@ -27,9 +27,9 @@ Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,11 +39,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ....metrics.common.documents import Part, print_tables, simple_table
-from ....metrics.common.errors import ScoresError, check_known
+from ....metrics.common.errors import DataError, ScoresError, check_known
 from ....metrics.common.storage import alone_in, write_text
 from ...chat.calls import Stopped, Usage, read_answers
+from ...chat.client import Endpoint
 from ..data.candidates import Candidate
-from ..data.made import CANDIDATES_FILE, relative_image
+from ..data.made import CANDIDATES_FILE, PAIRS_FILE, REVIEWED_FILE, relative_image
 from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
@@ -52,15 +53,12 @@ from .asking import JOURNAL_FILE, Asker, ModelRequest, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
-from .language_models import LanguageModel
 from .paper_prompts import PROMPT_SETS
 from .prompts import STEPS, JsonPrompts
 from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
 _SEEDS = 2**31
-# Jobs submitted for each one that runs, so that a slow one holds up no other.
-_WINDOW = 64
 # For estimates: an English token has about four characters, and a message some tokens of overhead.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
@@ -90,7 +88,7 @@ class GenerationReport:
     candidates: list[Candidate] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The report without the candidates."""
+        """Return the report without the candidates."""
         fields = {name: value for name, value in vars(self).items() if name != "candidates"}
         return fields | {"usage": self.usage and asdict(self.usage)}
 
@@ -124,13 +122,15 @@ def plan(
     """
     prompt_set = _check_options(kinds, prompts, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
-    more = 0
+    repeated = 0
     # Tokens of the prompts without their captions.
     sizes = {
-        step: sum(len(each["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for each in messages)
+        step: sum(
+            len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN
+            for message in prompt_set.write(step, "", old="", new="")
+        )
         for kind in kinds
         for step in prompt_set.steps(kind)
-        for messages in [prompt_set.write(step, "", old="", new="")]
     }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
@@ -141,21 +141,19 @@ def plan(
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
         for number, step in enumerate(prompt_set.steps(kind)):
             prompt = prompt_set.prompt(step)
-            if prompt.temperature > 0:
-                more += tries - 1
-            elif number == 0:
-                if (step, item.caption) in asked:  # by then the journal has the answer
-                    continue
-                asked.add((step, item.caption))
+            if number == 0 and (step, item.caption) in asked:  # by then the journal has the answer
+                continue
+            asked.add((step, item.caption))
+            repeated += (tries - 1) * (prompt.temperature > 0)
             calls[kind] += 1
             prompt_tokens[kind] += sizes[step] + length
             completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
-    return RequestEstimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + more)
+    return RequestEstimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + repeated)
 
 
 def generate(
     captions: Sequence[Captioned],
-    model: LanguageModel,
+    model: Endpoint,
     out: str | Path,
     kinds: Sequence[str] = KINDS,
     *,
@@ -172,7 +170,7 @@ def generate(
 
     Args:
         captions: from `sources.read_captions`.
-        model: from `language_models.open_model`, or any object that follows its protocol.
+        model: from `asking.open_model`, or any object with its `name` and `complete`.
         out: the folder of the run; its journal is continued.
         kinds: some of ``KINDS``.
         each: at most so many candidates of each kind for a caption, at least 1; kinds without a random step have one.
@@ -191,12 +189,13 @@ def generate(
     Raises:
         UnknownNameError: unknown kinds or prompts.
         ScoresError: a number below 1.
+        DataError: the folder has reviewed or refined candidates.
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
     prompt_set = _check_options(kinds, prompts, each=each, tries=tries, concurrency=concurrency)
-    out = Path(out)
-    jobs = list(_jobs(captions, kinds, each))
+    out, jobs = Path(out), list(_jobs(captions, kinds, each))
+    _refuse_old_results(out)
     console = Console(stderr=True, quiet=not progress)
     with alone_in(out):
         asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
@@ -209,12 +208,22 @@ def generate(
                 return error
             return _candidate(job, model.name, text, detail)
 
-        try:
-            with Progress(console=console, disable=not console.is_terminal) as bar:
-                task = bar.add_task("candidates", total=len(jobs))
-                outcomes = _run(make, jobs, concurrency, lambda: bar.advance(task), asker.stop)
-        except Stopped:
-            raise asker.failure or Stopped from None
+        outcomes = []
+        with (
+            Progress(console=console, disable=not console.is_terminal) as bar,
+            ThreadPoolExecutor(concurrency) as pool,
+        ):
+            task = bar.add_task("candidates", total=len(jobs))
+            futures = [pool.submit(make, job) for job in jobs]
+            try:
+                for future in futures:
+                    outcomes.append(future.result())
+                    bar.advance(task)
+            except BaseException as error:
+                # Answers under way are paid for: they are awaited and recorded.
+                asker.stop()
+                pool.shutdown(cancel_futures=True)
+                raise (asker.failure if isinstance(error, Stopped) else None) or error from None
         return _write_report(captions, list(zip(jobs, outcomes, strict=True)), model.name, out, asker.usage)
 
 
@@ -233,7 +242,8 @@ def generate_by_rule(
     from .rules import make_by_rule
 
     _check_options((), "json", each=each)
-    source = "rules"
+    out, source = Path(out), "rules"
+    _refuse_old_results(out)
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
     outcomes: list[tuple[CandidateJob, Candidate | Rejected]] = []
@@ -242,15 +252,24 @@ def generate_by_rule(
             for number, outcome in enumerate(candidates[row]):
                 job = CandidateJob(item, kind, number)
                 outcomes.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
-    out = Path(out)
     with alone_in(out):
         return _write_report(captions, outcomes, source, out)
+
+
+def _refuse_old_results(out: Path) -> None:
+    """Raise `DataError` if a folder has results of earlier candidates, which other commands would read instead."""
+    for name in (REVIEWED_FILE, PAIRS_FILE):
+        if (out / name).exists():
+            raise DataError(
+                f"{out} has {name}, made of earlier candidates, which would count instead of the new ones; give "
+                "another --out, or remove the file"
+            )
 
 
 def _make(
     kind: str, caption: str, prompts: JsonPrompts, asker: Asker, rng: np.random.Generator, tries: int
 ) -> tuple[str, dict[str, Any]]:
-    """The text of a candidate, and what was changed in it; raises `Rejected`."""
+    """Return the text of a candidate, and what was changed in it; raise `Rejected`."""
     prompts.check_caption(kind, caption)
     located: list[str] = []
 
@@ -286,32 +305,6 @@ def _make(
     return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
 
 
-def _run(
-    make: Callable[[CandidateJob], Candidate | Rejected],
-    jobs: Sequence[CandidateJob],
-    concurrency: int,
-    advance: Callable[[], None],
-    stop: Callable[[], None],
-) -> list[Candidate | Rejected]:
-    """The outcomes of the jobs, in their order, with so many jobs at once."""
-    outcomes = []
-    with ThreadPoolExecutor(concurrency) as pool:
-        waiting: deque[Future[Candidate | Rejected]] = deque()
-        try:
-            for job in [*jobs, None]:
-                while waiting and (job is None or len(waiting) >= _WINDOW * concurrency):
-                    outcomes.append(waiting.popleft().result())
-                    advance()
-                if job is not None:
-                    waiting.append(pool.submit(make, job))
-        except BaseException:
-            # Answers under way are paid for: they are awaited and recorded.
-            stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return outcomes
-
-
 def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]) -> Candidate:
     item, kind, number = job
     id = f"{item.id}/{kind}" + (f"#{number}" if number else "")
@@ -341,10 +334,8 @@ def _write_report(
             report.made[job.kind] += 1
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
-    write_rows(
-        (candidate._replace(image=relative_image(candidate.image, out)) for candidate in report.candidates),
-        out / CANDIDATES_FILE,
-    )
+    moved = (candidate._replace(image=relative_image(candidate.image, out)) for candidate in report.candidates)
+    write_rows(moved, out / CANDIDATES_FILE)
     return report
 
 

@@ -30,7 +30,7 @@ from typing import Any
 from ....metrics.common.errors import DataError, VLAssayError
 from ....metrics.common.user_files import list_files
 from ....metrics.records.predictions import file_hash
-from ...core.benchmarks import benchmark_names, code_hash
+from ...core.benchmarks import code_hash
 from ...core.repository import BUILD_FILE
 from ..audit.audit import failures
 from ..data.candidates import Candidate, read_candidates
@@ -38,7 +38,8 @@ from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX, KEPT, PAIRS_FILE, REVIE
 from ..data.pairs import Pair, read_pairs, write_pairs
 from ..data.sources import Captioned, keep_image, read_captions
 from ..data.tables import read_rows, write_rows
-from ..review.candidates import agreement, count_statuses
+from ..review.agreement import agree_on
+from ..review.candidates import count_statuses, votes
 from .folder import build_repository, write_folder
 from .settings import IMAGES, MADE_FILE, Settings, reviewed
 from .stages import STAGE_FILE, Result, Stage
@@ -60,32 +61,23 @@ def caption_stages(settings: Settings) -> list[Stage]:
     audits = (work / "audit" / AUDIT_FILE, work / "final-audit" / AUDIT_FILE)
     journal = work / "review" / f"candidates{JOURNAL_SUFFIX}"
     records = tuple(work / name / STAGE_FILE for name in STAGES[:-1])
-    built = (settings.folder / MADE_FILE, settings.repository / BUILD_FILE)
 
-    def stage(name: str, do: Any, reads: tuple[Path, ...], *names: str, **options: Any) -> Stage:
-        depends_on = {setting: getattr(settings, setting) for setting in names} | options.pop("settings", {})
+    def stage(name: str, do: Any, reads: tuple[Path, ...], names: str, more: Any = None, **options: Any) -> Stage:
+        depends_on = {setting: getattr(settings, setting) for setting in names.split()} | (more or {})
         return Stage(work / name, depends_on, reads, partial(do, settings), **options)
 
-    reading = source_settings(settings)
+    reading, building = source_settings(settings), "name source licence copy_images max_blind_accuracy"
     content = {"given": reading["content"]} if settings.given else {}
-    generating = ("kinds", "rules", "model", "prompts", "each", "seed")
-    refining = ("kinds", "scorer", "learned", "grid", "seed", "fewest_pairs")
-    building = ("name", "source", "licence", "copy_images", "max_blind_accuracy")
+    built = (settings.folder / MADE_FILE, settings.repository / BUILD_FILE)
+    into = {"into": str(settings.into or "")}
     return [
-        stage("captions", _read, (), settings=reading),
-        stage("generate", _generate, (captions,), *generating, settings=content, keeps=True),
-        stage("review", _review, (candidates, journal), "asks_people", "annotators", keeps=True),
-        stage("audit", partial(_audit, reviewed), (reviewed,), "name", "seed"),
-        stage("refine", _refine, (reviewed,), *refining),
-        stage("final-audit", partial(_audit, refined), (refined,), "name", "seed"),
-        stage(
-            "build",
-            _build,
-            (refined, *audits, *records),
-            *building,
-            settings={"into": str(settings.into or "")},
-            writes=built,
-        ),
+        stage("captions", _read, (), "", reading),
+        stage("generate", _generate, (captions,), "kinds rules model prompts each seed", content, keeps=True),
+        stage("review", _review, (candidates, journal), "asks_people annotators", keeps=True),
+        stage("audit", partial(_audit, reviewed), (reviewed,), "name seed"),
+        stage("refine", _refine, (reviewed,), "kinds scorer learned grid seed fewest_pairs"),
+        stage("final-audit", partial(_audit, refined), (refined,), "name seed"),
+        stage("build", _build, (refined, *audits, *records), building, into, writes=built),
     ]
 
 
@@ -96,12 +88,11 @@ def source_settings(settings: Settings) -> dict[str, Any]:
 
 
 def _content_hash(settings: Settings) -> str:
-    name, data_dir = settings.source.partition("/")[0], settings.data_dir
-    is_ours = name in benchmark_names()
+    is_ours, data_dir = settings.is_benchmark, settings.data_dir
     path = Path((data_dir if is_ours else settings.source) or "").expanduser()
     if path.is_file():
         return file_hash(path)
-    digest = hashlib.sha256(code_hash(name).encode() if is_ours else b"")
+    digest = hashlib.sha256(code_hash(settings.source.partition("/")[0]).encode() if is_ours else b"")
     if path.is_dir() and (data_dir or not is_ours):
         for file in list_files(path, "**/*"):
             if file.is_file() and not file.resolve().is_relative_to(settings.work.resolve()):
@@ -134,8 +125,8 @@ def _read(settings: Settings, folder: Path) -> Result:
 
 def _generate(settings: Settings, folder: Path) -> Result:
     """Make candidates of the captions, by rule or by a model."""
+    from ..generate.asking import open_model
     from ..generate.generate import generate, generate_by_rule, print_report
-    from ..generate.language_models import open_model
 
     captions = stage_captions(settings)
     if settings.given:
@@ -145,12 +136,9 @@ def _generate(settings: Settings, folder: Path) -> Result:
         report = generate_by_rule(captions, folder, settings.kinds, **options)
     else:
         model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
-        options |= {
-            "prompts": settings.prompts,
-            "concurrency": settings.concurrency,
-            "per_minute": settings.requests_per_minute,
-        }
-        report = generate(captions, model, folder, settings.kinds, **options)
+        options |= {"prompts": settings.prompts, "concurrency": settings.concurrency}
+        per_minute = settings.requests_per_minute
+        report = generate(captions, model, folder, settings.kinds, per_minute=per_minute, **options)
     print_report(report)
     if not report.candidates:
         raise DataError(f"{report.source} made no candidate of {len(captions):,} captions; the table has the reasons")
@@ -195,7 +183,7 @@ def _review(settings: Settings, folder: Path) -> Result:
         "pairs": statuses[KEPT],
         "annotators": annotators,
         "statuses": statuses,
-        "agreement": [row._asdict() for row in agreement(standing)] if len(annotators) > 1 else [],
+        "agreement": [agree_on(*of)._asdict() for of in votes(standing).items()] if len(annotators) > 1 else [],
     }
 
 
@@ -212,10 +200,10 @@ def _audit(pairs_file: Path, settings: Settings, folder: Path) -> Result:
 
     pairs = _read_kept(pairs_file)
     with Console(stderr=True).status("audit"):
-        result = audit(pairs, settings.name, seed=settings.seed)
-    print_audit(result.record)
-    write_audit(result, folder)
-    name, worst = max(result.record["scorers"].items(), key=lambda item: item[1]["accuracy"])
+        record = audit(pairs, settings.name, seed=settings.seed)
+    print_audit(record)
+    write_audit(record, folder)
+    name, worst = max(record["scorers"].items(), key=lambda item: item[1]["accuracy"])
     return {
         "summary": f"{len(pairs):,} pairs; the best scorer without the image, {name}, reaches {worst['accuracy']:.1%}"
     }

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -29,7 +30,7 @@ from ...core.repository import BUILD_FILE
 from ..data.made import JOURNAL_SUFFIX
 from ..data.sources import keep_image, read_captions
 from ..data.tables import read_records, read_rows, write_rows
-from ..review.construction import Group, SpottedProposal, SpottingImage, group_problem
+from ..review.construction import KINDS, Group, SpottedProposal, SpottingImage, check_group
 from ..review.pictures import Pictures
 from ..review.similar import SimilarImages, load_embedder
 from ..text.phrases import noun_phrases
@@ -47,8 +48,7 @@ def detection_stages(settings: Settings) -> list[Stage]:
     """Return the stages, in their order."""
     work = settings.work
     results = {name: work / name / KEPT_FILE for name in STAGES}
-    review = {"review": settings.review}
-    raters = {"raters": settings.raters}
+    review, raters = {"review": settings.review}, {"raters": settings.raters}
     options = {"cross": {"image_model": settings.image_model}, "rate": raters, "boxes": raters}
     steps = [
         Stage(
@@ -62,10 +62,8 @@ def detection_stages(settings: Settings) -> list[Stage]:
     ]
     reading = source_settings(settings) | review | {"seed": settings.seed}
     first = Stage(work / "images", reading, (), partial(_read, settings))
-    last = Stage(
-        work / "export", {"name": settings.name}, (results["check"], results["boxes"]), partial(_export, settings)
-    )
-    return [first, *steps, last]
+    reads = (results["check"], results["boxes"])
+    return [first, *steps, Stage(work / "export", {"name": settings.name}, reads, partial(_export, settings))]
 
 
 def _read(settings: Settings, folder: Path) -> Result:
@@ -97,7 +95,7 @@ def _do_step(name: str, before: str, settings: Settings, folder: Path) -> Result
         per_item = settings.raters if name in ("rate", "boxes") else None
         result = reviewed(settings, name, items, folder / ITEMS_FILE, per_item).results()
     else:
-        result = _WITHOUT_PEOPLE[name](settings, rows)
+        result = _WITHOUT_PEOPLE.get(name, lambda settings, rows: [*map(dict, rows)])(settings, rows)
     summary = f"{len(result):,} rows of {len(rows):,}" + ("" if settings.review else ", not seen by people")
     if not result:
         raise DataError(f"nothing is left after {name}: {summary}; give more images, or decide again")
@@ -110,29 +108,32 @@ def cross_by_similarity(settings: Settings, rows: Sequence[Row]) -> list[Group]:
     proposals = [SpottedProposal(**row) for row in rows]
     similar = SimilarImages(Pictures(settings.images), load_embedder(settings.image_model))
     by_image: dict[str, list[SpottedProposal]] = {}
-    for other_proposal in proposals:
-        by_image.setdefault(other_proposal.image, []).append(other_proposal)
-    groups_made, used = list[Group](), set[frozenset[str]]()
     for proposal in proposals:
-        true_here = {other_proposal.text.lower() for other_proposal in by_image[proposal.image]}
+        by_image.setdefault(proposal.image, []).append(proposal)
+    groups, used = list[Group](), set[frozenset[str]]()
+    for proposal in proposals:
+        true_here = {other.text.lower() for other in by_image[proposal.image]}
         for name, _ in similar.nearest(proposal.image):
-            fitting = [
-                other_proposal for other_proposal in by_image.get(name, ()) if other_proposal.kind == proposal.kind
-            ]
-            if frozenset((proposal.image, name)) in used or proposal.text.lower() in {
-                other_proposal.text.lower() for other_proposal in fitting
-            }:
+            fitting = [other.text for other in by_image.get(name, ()) if other.kind == proposal.kind]
+            images = frozenset((proposal.image, name))
+            if images in used or proposal.text.lower() in map(str.lower, fitting):
                 continue
-            groups = [
-                Group(proposal.id, proposal.kind, proposal.image, proposal.text, name, other_proposal.text)
-                for other_proposal in fitting
-            ]
-            group = next((g for g in groups if g.caption_1.lower() not in true_here and not group_problem(g)), None)
+            group = _fitting_group(proposal, name, [text for text in fitting if text.lower() not in true_here])
             if group is not None:
-                groups_made.append(group)
-                used.add(frozenset((proposal.image, name)))
+                groups.append(group)
+                used.add(images)
                 break
-    return groups_made
+    return groups
+
+
+def _fitting_group(proposal: SpottedProposal, image: str, captions: Sequence[str]) -> Group | None:
+    """Return the group of a proposal and the first caption of another image that fits; None if none does."""
+    for caption in captions:
+        group = Group(proposal.id, proposal.kind, proposal.image, proposal.text, image, caption)
+        with suppress(DataError):
+            check_group(group)
+            return group
+    return None
 
 
 def _sides(rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -163,11 +164,10 @@ def _boxes_of_source(settings: Settings, rows: Sequence[Row]) -> list[dict[str, 
     return [{"id": side["id"], "phrases": known[side["image"], side["caption"]]} for side in _sides(rows)]
 
 
+# The steps that change their rows without people.
 _WITHOUT_PEOPLE: dict[str, Callable[[Settings, Sequence[Row]], Sequence[Any]]] = {
     "spot": _proposals,
-    "rate": lambda settings, rows: [dict(row) for row in rows],
     "cross": cross_by_similarity,
-    "check": lambda settings, rows: [dict(row) for row in rows],
     "boxes": _boxes_of_source,
 }
 
@@ -195,20 +195,16 @@ def _read_positives(settings: Settings, images: Path) -> list[dict[str, Any]]:
         for example in islice(positives, limit and limit - len(rows)):
             name = data.image_names.get(example.images[0]) or "image"
             phrases = [
-                {"text": phrase.text, "start": phrase.start, "end": phrase.end, "boxes": _sizes(phrase.boxes)}
+                {"text": phrase.text, "start": phrase.start, "end": phrase.end}
+                | {"boxes": [[x, y, right - x, bottom - y] for x, y, right, bottom in phrase.boxes]}
                 for phrase in example.phrases
             ]
-            kind = example.category if example.category in ("object", "relation") else ""
-            row = {"id": example.id, "caption": example.captions[0], "phrases": phrases}
-            row["kind"] = kind or ("relation" if len(phrases) > 1 else "object")
+            kind = example.category if example.category in KINDS else KINDS[len(phrases) > 1]
+            row = {"id": example.id, "caption": example.captions[0], "phrases": phrases, "kind": kind}
             rows.append(row | {"image": Path(keep_image(data.image_bytes(example.images[0]), name, images)).name})
     if not rows:
         raise DataError(f"{settings.source} has no positive captions with boxes; leave out --no-review to draw them")
     return rows
-
-
-def _sizes(boxes: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[x, y, right - x, bottom - y] for x, y, right, bottom in boxes]
 
 
 def _positives(settings: Settings) -> list[Row]:

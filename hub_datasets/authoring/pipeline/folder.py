@@ -58,7 +58,7 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
     names = {
         "name": settings.name,
         "title": _title(settings),
-        "class_name": _class_name(settings.name),
+        "class_name": "".join(part.capitalize() for part in settings.name.split("_")),
         "kinds": ", ".join(f'"{kind}"' for kind in kinds) + ("," if len(kinds) == 1 else ""),
         "images_from": json.dumps(images_from, ensure_ascii=False),
     }
@@ -89,10 +89,6 @@ def _title(settings: Settings) -> str:
     return settings.name.replace("_", " ").capitalize()
 
 
-def _class_name(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
 def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mapping[str, Any]) -> str:
     """Return the card, without the audit."""
     import yaml
@@ -100,11 +96,8 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
     generated, scorers = records["results"]["generate"], records["after"]["scorers"]
     agreements = [AnnotatorAgreement(**row) for row in records["results"]["review"].get("agreement", ())]
     prompts = PROMPT_SETS[settings.prompts]()
-    steps = (
-        dict.fromkeys(step for kind in generated["made"] for step in prompts.steps(kind))
-        if generated["by_model"]
-        else ()
-    )
+    kinds = generated["made"] if generated["by_model"] else ()
+    steps = dict.fromkeys(step for kind in kinds for step in prompts.steps(kind))
     metadata = {
         "pretty_name": _title(settings),
         "license": settings.licence or "unknown",

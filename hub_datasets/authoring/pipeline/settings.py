@@ -61,12 +61,16 @@ class Settings(BenchmarkConfig):
         return {"columns": columns, "split": self.split, "limit": self.limit, "data_dir": self.data_dir}
 
     @property
+    def is_benchmark(self) -> bool:
+        """Return whether the source is a benchmark of this package or a part of one."""
+        return self.source.partition("/")[0] in benchmarks.benchmark_names()
+
+    @property
     def given(self) -> str:
         """Return the name of the table of pairs in the source, see `data.made`; "" if it has captions alone."""
         path = Path(self.source).expanduser()
         table = made_table(path) if path.is_dir() else path
-        is_ours = self.source.partition("/")[0] in benchmarks.benchmark_names()
-        return table.name if table and table.name in MADE_FILES and table.is_file() and not is_ours else ""
+        return table.name if table and table.name in MADE_FILES and table.is_file() and not self.is_benchmark else ""
 
     @property
     def asks_people(self) -> bool:
@@ -77,8 +81,7 @@ class Settings(BenchmarkConfig):
     def public_source(self) -> str:
         """Return the source as the card names it: of a file or folder only its name."""
         path = Path(self.source).expanduser()
-        is_ours = self.source.partition("/")[0] in benchmarks.benchmark_names()
-        return path.resolve().name if not is_ours and path.exists() else self.source
+        return path.resolve().name if not self.is_benchmark and path.exists() else self.source
 
     @property
     def images(self) -> Path:

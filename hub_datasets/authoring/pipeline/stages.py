@@ -48,30 +48,24 @@ class Stage:
     keeps: bool = False
     writes: tuple[Path, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """Return the name."""
-        return self.folder.name
-
     def result(self) -> Result:
         """Return the last result; empty if it never finished."""
-        return (self._record() or {}).get("result", {})
+        return self._record().get("result", {})
 
     def why(self) -> str:
         """Return why it has to run: "new", or what changed; "" if it is finished."""
         record = self._record()
-        if record is None:
+        if not record:
             return "new"
-        now = json.loads(json.dumps(self._inputs()))
+        missing = object()
         changed = [
             name
-            for part, values in now.items()
+            for part, values in json.loads(json.dumps(self._inputs())).items()
             for name in values | record[part]
-            if (name in values, values.get(name)) != (name in record[part], record[part].get(name))
+            if values.get(name, missing) != record[part].get(name, missing)
         ]
-        gone = [path.name for path in self.writes if not path.exists()]
-        reasons = (("changed", changed), ("missing", gone))
-        return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in reasons if names)
+        reasons = {"changed": changed, "missing": [path.name for path in self.writes if not path.exists()]}
+        return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in reasons.items() if names)
 
     def run(self) -> Result:
         """Run it, and record its settings and inputs.
@@ -80,7 +74,7 @@ class Stage:
             Waiting: people have to decide first.
             StorageError: its folder has content that it did not write.
         """
-        record = _SCHEMA | self._inputs()
+        record, stage_file = _SCHEMA | self._inputs(), self.folder / STAGE_FILE
 
         def run_in(folder: Path) -> Result:
             result = self.do(folder)
@@ -89,52 +83,47 @@ class Stage:
             return result
 
         if self.keeps:
-            (self.folder / STAGE_FILE).unlink(missing_ok=True)
+            stage_file.unlink(missing_ok=True)
             self.folder.mkdir(exist_ok=True)
             return run_in(self.folder)
-        if self.folder.exists() and not (self.folder / STAGE_FILE).is_file():
+        if self.folder.exists() and not stage_file.is_file():
             raise StorageError(f"{self.folder} exists and is not a stage of this workflow; give another work folder")
-        for killed in self.folder.parent.glob(f".{self.name}.*"):
+        for killed in self.folder.parent.glob(f".{self.folder.name}.*"):
             shutil.rmtree(killed, ignore_errors=True)
         with new_folder(self.folder) as new:
             return run_in(new)
 
     def _inputs(self) -> dict[str, dict[str, Any]]:
-        hashes = {
-            path.relative_to(self.folder.parent).as_posix(): file_hash(path) if path.is_file() else None
-            for path in self.reads
-        }
+        work = self.folder.parent
+        hashes = {path.relative_to(work).as_posix(): file_hash(path) if path.is_file() else None for path in self.reads}
         return {"settings": dict(self.settings), "reads": hashes}
 
-    def _record(self) -> dict[str, Any] | None:
+    def _record(self) -> dict[str, Any]:
+        """Return what the last run recorded; empty if it never finished."""
         path = self.folder / STAGE_FILE
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return None
+            return {}
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read ({error}); remove it, and the stage is repeated") from error
-        if not isinstance(record, dict) or {name: record.get(name) for name in _SCHEMA} != _SCHEMA:
+        if not isinstance(record, dict) or not record.items() >= _SCHEMA.items():
             raise DataError(f"{path} has another schema or version; give another work folder")
         return record
 
 
 def run_stages(stages: Iterable[Stage], say: Callable[[str], None]) -> None:
-    """Run the stages that are not finished, in their order.
-
-    Args:
-        stages: the stages.
-        say: receives a line when a stage begins and ends.
+    """Run the stages that are not finished, in their order; `say` receives a line when a stage begins and ends.
 
     Raises:
         Waiting: people have to decide first.
     """
     for stage in stages:
-        why = stage.why()
+        why, name = stage.why(), stage.folder.name
         if why:
-            say(f"{stage.name} …" + ("" if why == "new" else f" ({why})"))
+            say(f"{name} …" + ("" if why == "new" else f" ({why})"))
             stage.run()
-        say(f"{stage.name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
+        say(f"{name}: {stage.result().get('summary', '')}" + ("" if why else " (was done)"))
 
 
 def states_of(stages: Iterable[Stage]) -> list[tuple[str, str, str]]:
@@ -142,8 +131,7 @@ def states_of(stages: Iterable[Stage]) -> list[tuple[str, str, str]]:
     states, is_later = [], False
     for stage in stages:
         why = stage.why()
-        state = "later" if is_later else "next" if why else "done"
-        reason = f" ({why})" if state == "next" and why != "new" else ""
-        states.append((stage.name, state + reason, stage.result().get("summary", "")))
+        state = "later" if is_later else "done" if not why else "next" if why == "new" else f"next ({why})"
+        states.append((stage.folder.name, state, stage.result().get("summary", "")))
         is_later = is_later or bool(why)
     return states

@@ -12,12 +12,9 @@ from ....metrics.common.errors import ScoresError, check_known
 from ....metrics.estimation.bootstrap import check_whole
 from ....metrics.estimation.checks import Labels, label_codes, name_rows
 
-CELLS = ("paper", "authors")
 SCALES = ("none", "largest", "rank")
 GRID = 100
 
-# The authors' grid for pairs of which one gap is zero: 10 cells on each side.
-_GRID_BESIDE_ZERO = 20
 _FINEST_GRID = 1_000_000
 
 
@@ -27,7 +24,6 @@ def balance(
     *,
     groups: Labels | None = None,
     grid: int | Sequence[int] = GRID,
-    cells: str = "paper",
     seed: int = 0,
 ) -> NDArray[np.bool_]:
     """Choose rows so that each cell holds as many as its mirror image through the origin.
@@ -43,7 +39,6 @@ def balance(
         groups: a label per row, such as its category; each group is balanced by itself. None is one group.
         grid: the number of cells in [-1, 1], at least 1, for all columns or for each; 100 in the paper. Cells do not
             reach over 0, so that 1 and 2 balance signs only.
-        cells: see `find_cells`.
         seed: any integer.
 
     Returns:
@@ -52,14 +47,13 @@ def balance(
     Raises:
         ScoresError: no gaps, another shape, NaN, gaps outside [-1, 1], repeated ids, another number of labels, or a
             grid outside its range.
-        UnknownNameError: ``cells`` is not one of ``CELLS``.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), Algorithm 1.
 
     >>> balance([[0.31], [0.32], [-0.31], [-0.5], [0.0]]).sum()  # one of the first two, the third and the last
     np.int64(3)
     """
-    cell = find_cells(gaps, grid, cells)
+    cell = find_cells(gaps, grid)
     n = len(cell)
     names = list(map(str, range(n))) if ids is None else ids
     if len(names) != n or len(set(names)) != n:
@@ -83,48 +77,37 @@ def balance(
     return is_kept | (side == 0)
 
 
-def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID, cells: str = "paper") -> NDArray[np.int64]:
+def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID) -> NDArray[np.int64]:
     """Number the cell of each gap, column by column, so that turning a gap's sign turns that of its cell.
 
-    Cells are intervals of the sizes of gaps, and a gap's cell has its sign, so that the mirror image of a cell is a
-    cell. A gap of exactly 0 has the cell 0 for itself. With an odd grid the cell around 0 is cut there into two.
-
-    ``cells="paper"``: sizes in (a, b], of width 2 / grid.
-
-    ``cells="authors"``, as in their code: sizes in [a, b), a cell's number being ``int(size * grid / 2) + 1`` in
-    double precision, so that a size on an edge may be rounded into the cell before it (0.58 * 50 is
-    28.999999999999996, which makes cell 29); a size of 1, at which their code fails, is in the last cell; and in a row
-    with both zero and other gaps the cells of the latter have the width 0.1 whatever the grid.
+    Cells are intervals (a, b] of the sizes of gaps, of width 2 / grid, and a gap's cell has its sign, so that the
+    mirror image of a cell is a cell. A gap of exactly 0 has the cell 0 for itself. With an odd grid the cell around 0
+    is cut there into two.
 
     Args:
-        gaps, grid, cells: as for `balance`.
+        gaps, grid: as for `balance`.
 
     Returns:
         int64 array of the shape of the gaps.
 
     Raises:
-        ScoresError, UnknownNameError: as for `balance`.
+        ScoresError: as for `balance`.
 
-    >>> find_cells([[0.02, -0.03, 0.0, 1.0]]).tolist(), find_cells([[0.02, -0.03, 0.0, 1.0]], cells="authors").tolist()
-    ([[1, -2, 0, 50]], [[1, -1, 0, 10]])
+    >>> find_cells([[0.02, -0.03, 0.0, 1.0]]).tolist()
+    [[1, -2, 0, 50]]
     """
-    check_known("convention of cells", [cells], CELLS)
     values = _check_gaps(gaps)
     grids = np.broadcast_to(np.asarray(grid), values.shape[1:]) if np.ndim(grid) == 0 else np.asarray(grid)
     if grids.shape != values.shape[1:]:
         raise ScoresError(f"{grids.size} grids came for {values.shape[1]} columns of gaps; give one, or one for each")
-    for number in grids.tolist():
+    cells = np.empty(values.shape, np.int64)
+    for column, number in enumerate(grids.tolist()):
         check_whole(grid=(number, 1))
         if number > _FINEST_GRID:
             raise ScoresError(f"grid is {number:,}; it must be at most {_FINEST_GRID:,}")
-    sizes = np.abs(values)
-    number = np.column_stack(
-        [_cut(column, count, cells) for column, count in zip(sizes.T, grids.tolist(), strict=True)]
-    )
-    if cells == "authors":
-        beside_zero = (values == 0).any(axis=1)
-        number[beside_zero] = _cut(sizes[beside_zero], _GRID_BESIDE_ZERO, cells)
-    return number * np.sign(values).astype(np.int64)
+        edges = np.arange(number % 2 or 2, number, 2) / number
+        cells[:, column] = np.searchsorted(edges, np.abs(values[:, column]), "left") + 1
+    return cells * np.sign(values).astype(np.int64)
 
 
 def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArray[np.float64]:
@@ -182,13 +165,3 @@ def _check_gaps(gaps: ArrayLike) -> NDArray[np.float64]:
             "`scale_gaps` brings them there"
         )
     return values
-
-
-def _cut(sizes: NDArray[np.float64], grid: int, cells: str) -> NDArray[np.int64]:
-    """The number of each size's cell, from 1, among the cells above 0 of a grid over [-1, 1]."""
-    if cells == "paper":
-        edges = np.arange(grid % 2 or 2, grid, 2) / grid
-        return np.searchsorted(edges, sizes, "left") + 1
-    # The authors multiply. Their grids are even; an odd one begins with half a cell.
-    passed = (sizes * (grid / 2) + grid % 2 / 2).astype(np.int64)
-    return np.minimum(passed + 1, (grid + 1) // 2)

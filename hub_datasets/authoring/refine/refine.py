@@ -94,7 +94,6 @@ def refine(
     learned: int = 0,
     refining: Sequence[str] = REFINING,
     grid: int = GRID,
-    cells: str = "paper",
     by_category: bool = True,
     seed: int = 0,
     confidence: float = 0.95,
@@ -112,7 +111,7 @@ def refine(
         learned: the largest number of rounds of learned probes, 0 for none.
         refining: the probes that decide which pairs go, some of ``probes.PROBES``; those of ``WATCHING`` that are not
             among them watch.
-        grid, cells: as for `balance`.
+        grid: as for `balance`.
         by_category: whether each category is refined by itself. It seems to be so in SugarCrepe: its Table 6 has the
             grammar model at 50.00 % in every category. Otherwise all together are at 50 %, and a category may not be.
         seed: a whole number from 0.
@@ -127,7 +126,7 @@ def refine(
     Raises:
         ScoresError: neither scorers nor learned rounds, two scorers of one name, scores of another number, gaps that
             cannot be balanced (see `scale_gaps`), or an option outside its range.
-        UnknownNameError: ``cells``, a scorer's scale or a probe is not known.
+        UnknownNameError: a scorer's scale or a probe is not known.
         DataError: not a single pair can be kept, or too few are left for another round of probes.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 3.2, Algorithm 1 and appendix C.3;
@@ -140,7 +139,7 @@ def refine(
         raise ScoresError("nothing came to refine on; give at least one scorer, or a round of learned probes")
     columns = _scorer_gaps(pairs, scorers)
     scaled = [scale_gaps(columns[scorer.name], scorer.scale, name=scorer.name) for scorer in scorers]
-    balancing = _Balancing(pairs, scaled, grid, cells, by_category, seed)
+    balancing = _Balancing(pairs, scaled, grid, by_category, seed)
     groups = group_pairs(pairs).codes
     if learned:
         rows, gaps, rounds = _refine_in_rounds(balancing, groups, list(columns), learned, refining, confidence)
@@ -158,7 +157,7 @@ def refine(
     before, after = Counter(pair.category for pair in pairs), Counter(balancing.categories(rows))
     categories = {name: {"pairs": number, "kept": after[name]} for name, number in before.items()}
     counts = {"pairs": len(pairs), "kept": len(rows), "categories": categories}
-    settings = {"grid": grid, "cells": cells, "by_category": by_category, "seed": seed, "confidence": confidence}
+    settings = {"grid": grid, "by_category": by_category, "seed": seed, "confidence": confidence}
     record = {"schema": SCHEMA, "version": VERSION, "settings": settings, **counts, "scorers": figures}
     gaps = {name: Gaps(column, column[rows]) for name, column in columns.items()} | gaps
     return Refinement([pairs[row] for row in rows], gaps, record | rounds)
@@ -196,7 +195,6 @@ class _Balancing(NamedTuple):
     pairs: Sequence[Pair]
     scaled: Sequence[NDArray[np.float64]]
     grid: int
-    cells: str
     by_category: bool
     seed: int
 
@@ -212,7 +210,6 @@ class _Balancing(NamedTuple):
             [self.pairs[row].id for row in rows],
             groups=self.categories(rows) if self.by_category else None,
             grid=[self.grid] * len(self.scaled) + [LEARNED_GRID] * (probe is not None),
-            cells=self.cells,
             seed=self.seed,
         )
         if not is_kept.any():

@@ -62,7 +62,7 @@ def _tables(record: Mapping[str, Any]) -> list[documents.Table]:
     settings = record["settings"]
     by = "each category by itself" if settings["by_category"] else "all categories together"
     text = (
-        f"{record['kept']:,} of {record['pairs']:,} pairs are kept. Cells: {settings['cells']}, {settings['grid']} for "
+        f"{record['kept']:,} of {record['pairs']:,} pairs are kept. Cells: {settings['grid']} for "
         f"each scorer; {by}; seed {settings['seed']}."
     )
     rows = [

@@ -5,7 +5,7 @@ Each phrase is an item of its own, shown in its caption, as in TRICD's annotatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError
 from ....metrics.functional.boxes import box_iou
-from ..data.tables import check_rows, read_rows
+from ..data.tables import read_records
 from .journal import Decision
 from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
@@ -24,22 +24,31 @@ DRAWN, ABSENT = "boxes", "absent"
 Box = Sequence[float]
 
 
-class PhraseItem(NamedTuple):
-    """A phrase of a caption for which boxes are drawn.
+class _CaptionRow(NamedTuple):
+    id: str
+    image: str
+    caption: str
+    phrases: list[dict[str, Any]]
 
-    Attributes:
-        id: the caption's, ``#`` and the number of the phrase.
-        phrase: its `text`, `start` and `end`: the characters of the caption from `start` up to, not including, `end`.
-        row: the fields of the caption's row: `id`, `image`, `caption`, `phrases`, and others, copied to the export.
-    """
+
+class PhraseItem(NamedTuple):
+    """A phrase for which boxes are drawn: the characters of a caption from `start` up to, not including, `end`."""
 
     id: str
-    phrase: Mapping[str, Any]
-    row: Mapping[str, Any]
+    caption_id: str
+    image: str
+    caption: str
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """Return the phrase."""
+        return self.caption[self.start : self.end]
 
 
 def read_phrases(path: str | Path) -> list[PhraseItem]:
-    """Read items from JSON lines: ``{"id", "image", "caption", "phrases": [{"text", "start", "end"}, …], …}``.
+    """Read items from JSON lines: ``{"id", "image", "caption", "phrases": [{"text", "start", "end"}, …]}``.
 
     Args:
         path: the file. `image` is relative to its folder; `start` and `end` index the caption as in Python.
@@ -48,16 +57,23 @@ def read_phrases(path: str | Path) -> list[PhraseItem]:
         DataError: no such file, no items, a repeated id, a missing field or one of another type, or a phrase that
             differs from its characters; the message names the row.
     """
-    path = Path(path)
-    rows = read_rows(path)
-    for key, row in rows:
-        _check_row(row, f"row {key} of {path}")
-    check_rows(str(path), [[str(row["id"]), str(row["caption"])] for _, row in rows])
-    return [
-        PhraseItem(f"{row['id']}#{number}", {name: phrase[name] for name in ("text", "start", "end")}, row)
-        for _, row in rows
-        for number, phrase in enumerate(row["phrases"])
-    ]
+    items = []
+    for number, row in enumerate(read_records(path, _CaptionRow)):
+        name = f"row {number} of {path}"
+        if not all(row):
+            raise DataError(f"{name}: expected an id, image, caption and phrases that are not empty, and got {row}")
+        for place, phrase in enumerate(row.phrases):
+            start, end = phrase.get("start"), phrase.get("end")
+            if isinstance(start, int) and isinstance(end, int) and 0 <= start < end:
+                item = PhraseItem(f"{row.id}#{place}", row.id, row.image, row.caption, start, end)
+                if item.text == phrase.get("text"):
+                    items.append(item)
+                    continue
+            raise DataError(
+                f"{name}: the phrase {phrase.get('text')!r} differs from the characters {start} to {end} of the "
+                "caption; count from 0, with the end excluded"
+            )
+    return items
 
 
 def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
@@ -71,41 +87,39 @@ def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
     if not one or not other:
         return float(len(one) == len(other))
     corners = [[(x, y, x + width, y + height) for x, y, width, height in boxes] for boxes in (one, other)]
-    left, right = np.meshgrid(np.arange(len(one)), np.arange(len(other)), indexing="ij")
+    left, right = np.indices((len(one), len(other)))
     table = box_iou(np.array(corners[0])[left.ravel()], np.array(corners[1])[right.ravel()]).reshape(left.shape)
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / max(len(one), len(other)))
 
 
 def choose_boxes(drawn: Sequence[Sequence[Box]]) -> Sequence[Box]:
     """Return the boxes with the highest mean `overlap` with those of the other annotators; of equals the first."""
-    sums = [
-        sum(overlap(boxes, boxes_of_other) for n, boxes_of_other in enumerate(drawn) if n != row)
-        for row, boxes in enumerate(drawn)
-    ]
-    return drawn[sums.index(max(sums))]
+    # The overlap with oneself is 1 for all.
+    return max(drawn, key=lambda boxes: sum(overlap(boxes, of_other) for of_other in drawn))
 
 
 def detection_rows(items: Sequence[PhraseItem], standing: Standing, pictures: Pictures) -> list[dict[str, Any]]:
     """Return the captions whose phrases are all decided, in the layout of detection rows.
 
-    A row has the fields of the item and, as in ``tricd`` and ``toy_scenes``, `phrases` with `text`, `start`, `end`,
-    `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in pixels of the image); `width` and
-    `height` of the image; and `positive`, unless the item has it: whether any phrase has boxes.
+    A row has `id`, `image` and `caption` and, as in ``tricd`` and ``toy_scenes``, `phrases` with `text`, `start`,
+    `end`, `phrase_id` (from 1, unique in the file) and `boxes` (x, y, width, height in pixels of the image); `width`
+    and `height` of the image; and `positive`: whether any phrase has boxes.
     """
-    rows, phrase_id = [], 0
-    for _, of_caption in groupby(items, key=lambda item: item.row["id"]):
-        phrases, group = [], list(of_caption)
-        for item in group:
-            phrase_id += 1
-            if decisions := decisions_on(item.id, standing):
-                boxes = [list(box) for box in choose_boxes([_boxes(decision) for decision in decisions])]
-                phrases.append({**item.phrase, "phrase_id": phrase_id, "boxes": boxes})
-        if len(phrases) == len(group):
-            row = group[0].row
-            width, height = pictures.size(row["image"])
-            first = {"id": row["id"], "image": row["image"], "caption": row["caption"], "phrases": phrases}
-            computed = {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
-            rows.append(first | computed | {name: value for name, value in row.items() if name not in first})
+    rows = []
+    for (id, image, caption), group in groupby(enumerate(items, 1), key=lambda entry: entry[1][1:4]):
+        phrases, is_decided = [], True
+        for number, item in group:
+            drawn = [_boxes(decision) for decision in decisions_on(item.id, standing)]
+            is_decided = is_decided and bool(drawn)
+            boxes = [list(box) for box in choose_boxes(drawn)] if drawn else []
+            span = {"text": item.text, "start": item.start, "end": item.end}
+            phrases.append(span | {"phrase_id": number, "boxes": boxes})
+        if is_decided:
+            width, height = pictures.size(image)
+            row = {"id": id, "image": image, "caption": caption, "phrases": phrases}
+            rows.append(
+                row | {"positive": any(phrase["boxes"] for phrase in phrases), "width": width, "height": height}
+            )
     return rows
 
 
@@ -126,32 +140,8 @@ def _report(items: Sequence[PhraseItem], standing: Standing) -> list[Part]:
 
 
 def _show(item: PhraseItem) -> Shown:
-    caption, start, end = item.row["caption"], item.phrase["start"], item.phrase["end"]
-    marked = [(caption[:start], ""), (item.phrase["text"], "new"), (caption[end:], "")]
-    return Shown((("Caption, with the phrase to draw boxes for", marked),), (item.row["image"],))
-
-
-def _check_row(row: Mapping[str, Any], row_name: str) -> None:
-    try:
-        texts = [row[name] for name in ("id", "image", "caption")]
-        phrases = [(phrase["text"], phrase["start"], phrase["end"]) for phrase in row["phrases"]]
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            f"{row_name} is not an item ({error!r}); expected an object with id, image, caption and phrases, each with "
-            "text, start and end"
-        ) from error
-    if not all(isinstance(text, str) and text for text in texts):
-        raise DataError(f"{row_name}: expected texts that are not empty as id, image and caption, and got {texts}")
-    if not phrases:
-        raise DataError(f"{row_name} has no phrases; list those to draw boxes for")
-    for text, start, end in phrases:
-        is_span = isinstance(start, int) and isinstance(end, int) and 0 <= start < end
-        if not is_span or texts[2][start:end] != text:
-            raise DataError(
-                f"{row_name}: the phrase {text!r} differs from the characters {start} to {end} of the caption; count "
-                "from "
-                "0, with the end excluded"
-            )
+    marked = [(item.caption[: item.start], ""), (item.text, "new"), (item.caption[item.end :], "")]
+    return Shown((("Caption, with the phrase to draw boxes for", marked),), (item.image,))
 
 
 PAGE = ReviewPage(
@@ -161,7 +151,7 @@ PAGE = ReviewPage(
     questions=lambda item: (
         ReviewQuestion(
             "decision",
-            f"Draw a box around each instance of “{item.phrase['text']}”",
+            f"Draw a box around each instance of “{item.text}”",
             (Option(DRAWN, "Save the boxes", "Enter"), Option(ABSENT, "Not in the image", "a")),
         ),
         ReviewQuestion("boxes", "Boxes", kind="boxes", needed_for=(DRAWN,)),

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError
 from ....metrics.common.wording import mark_changes
 from ..data.candidates import Candidate, read_candidates
 from ..data.made import KEPT, image_file, relative_image
 from ..data.tables import write_rows
-from .agreement import AnnotatorAgreement, agree_on, agreement_parts
+from .agreement import agreement_parts
 from .journal import Answers, Decision
 from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
@@ -28,7 +27,6 @@ _OPTIONS = (
 )
 _FALSE_POSITIVE = Option("false_positive", "Not true of the image", "2")
 _POSITIVE_OPTIONS = (_OPTIONS[0], _FALSE_POSITIVE, *_OPTIONS[2:])
-_ORDER = [option.value for option in (*_OPTIONS, _FALSE_POSITIVE)]
 
 
 def verdict(candidate: str, decisions: Sequence[Decision]) -> tuple[str, str]:
@@ -80,23 +78,22 @@ def count_statuses(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {status: sum(row["status"] == status for row in rows) for status in (KEPT, "dropped", "undecided")}
 
 
-def agreement(standing: Standing) -> list[AnnotatorAgreement]:
-    """Compute the agreement on all decisions, on keeping or not, and on each decision against the others.
+def votes(standing: Standing) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the answers of each annotator by item, for all decisions, keeping or not, and each decision that was made.
 
-    A fixed text counts as kept. Single decisions that somebody made come last, in the order of the page.
+    A fixed text counts as kept.
     """
-    votes = {
-        who: {id: decision.answer("decision") for id, decision in decided.items()} for who, decided in standing.items()
+    decided = {
+        who: {id: decision.answer("decision") for id, decision in decisions.items()}
+        for who, decisions in standing.items()
     }
-    verdicts = {vote for decided in votes.values() for vote in decided.values()}
-    rows = [agree_on("all decisions", votes)]
-    for question, counted in [
-        ("keep or not", (KEEP, FIX)),
-        *((decision, (decision,)) for decision in _ORDER if decision in verdicts),
-    ]:
-        answers = {who: {id: str(vote in counted) for id, vote in decided.items()} for who, decided in votes.items()}
-        rows.append(agree_on(question, answers))
-    return rows
+    made = {vote for by_item in decided.values() for vote in by_item.values()}
+    single = [option.value for option in (*_OPTIONS, _FALSE_POSITIVE) if option.value in made]
+    questions = {"keep or not": (KEEP, FIX)} | {decision: (decision,) for decision in single}
+    return {"all decisions": decided} | {
+        question: {who: {id: str(vote in counted) for id, vote in of.items()} for who, of in decided.items()}
+        for question, counted in questions.items()
+    }
 
 
 def export(rows: Sequence[Mapping[str, Any]], path: Path, pictures: Pictures) -> str:
@@ -112,22 +109,15 @@ def export(rows: Sequence[Mapping[str, Any]], path: Path, pictures: Pictures) ->
 
 def _show(candidate: Candidate) -> Shown:
     caption, changed = mark_changes(candidate.caption, candidate.candidate)
-    meaning = "should be true of the image" if candidate.is_positive else "should not be true of the image"
+    negation = "" if candidate.is_positive else "not "
     texts = (
         ("Caption", [(text, "old" if differs else "") for text, differs in caption]),
         (
-            f"Candidate ({candidate.kind}), which {meaning}",
+            f"Candidate ({candidate.kind}), which should {negation}be true of the image",
             [(text, "new" if differs else "") for text, differs in changed],
         ),
     )
     return Shown(texts, (candidate.image,) if candidate.image else ())
-
-
-def _questions(candidate: Candidate) -> tuple[ReviewQuestion, ...]:
-    return (
-        ReviewQuestion("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
-        ReviewQuestion("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
-    )
 
 
 def _check(candidate: Candidate, answers: Answers) -> None:
@@ -136,17 +126,16 @@ def _check(candidate: Candidate, answers: Answers) -> None:
         raise DataError(f"the text is {problem}; change it, or choose another decision")
 
 
-def _report(candidates: Sequence[Candidate], standing: Standing) -> list[Part]:
-    return agreement_parts(agreement(standing)) if len(standing) > 1 else ["Agreement needs two annotators."]
-
-
 PAGE = ReviewPage(
     title="Review candidates",
     read=read_candidates,
     show=_show,
-    questions=_questions,
+    questions=lambda candidate: (
+        ReviewQuestion("decision", "Your decision", _POSITIVE_OPTIONS if candidate.is_positive else _OPTIONS),
+        ReviewQuestion("text", "The corrected candidate", kind="text", needed_for=(FIX,), start=candidate.candidate),
+    ),
     results=judge,
     check=_check,
-    report=_report,
+    report=lambda candidates, standing: agreement_parts(votes(standing)),
     export=export,
 )

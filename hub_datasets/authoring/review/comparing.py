@@ -17,12 +17,12 @@ import numpy as np
 
 from ....metrics.common.documents import Part, simple_table
 from ....metrics.common.errors import DataError
-from ....metrics.common.formatting import percent
+from ....metrics.common.formatting import MISSING, percent
 from ....metrics.estimation.bootstrap import mean_intervals
 from ..audit.comparison import joined_pairs, with_interval
 from ..data.pairs import Pair
 from ..data.tables import read_records, write_rows
-from .agreement import agree_on, agreement_parts
+from .agreement import agreement_parts
 from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, plain
 from .pictures import Pictures
 
@@ -44,12 +44,10 @@ class NegativeComparison(NamedTuple):
     set_a: str
     set_b: str
 
-    def chosen(self, decision: str) -> str:
-        """Return the name of the set whose negative was chosen, or ``"tie"``."""
-        return {"A": self.set_a, "B": self.set_b}.get(decision, TIE)
-
 
 class _ComparisonAnswer(NamedTuple):
+    """The set whose negative an annotator chose, or ``"tie"``."""
+
     id: str
     kind: str
     annotator: str
@@ -75,9 +73,8 @@ def draw_comparisons(
         raise DataError(f"expected two sets and a sample from 1, and got {names[0]!r}, {names[1]!r} and {sample}")
     generator, comparisons = random.Random(seed), list[NegativeComparison]()
     for kind, joined in joined_pairs(first, second)[0].items():
-        differ = [
-            (first[row], second[partner]) for row, partner in joined if first[row].negative != second[partner].negative
-        ]
+        partners = [(first[row], second[partner]) for row, partner in joined]
+        differ = [(pair, partner) for pair, partner in partners if pair.negative != partner.negative]
         for pair, partner in generator.sample(differ, min(sample, len(differ))):
             sides = [(pair.negative, names[0]), (partner.negative, names[1])]
             generator.shuffle(sides)
@@ -122,58 +119,42 @@ def read_comparisons(path: str | Path) -> list[NegativeComparison]:
 def _answers(
     items: Sequence[NegativeComparison], standing: Standing, pictures: Pictures | None = None
 ) -> list[_ComparisonAnswer]:
-    return [
-        _ComparisonAnswer(item.id, item.kind, name, question, item.chosen(decisions[item.id].answer(question)))
-        for name, decisions in standing.items()
-        for item in items
-        if item.id in decisions
-        for question in QUESTIONS
-    ]
+    answers = []
+    for name, decisions in standing.items():
+        for item in items:
+            set_of = {"A": item.set_a, "B": item.set_b, TIE: TIE}
+            for question in QUESTIONS if item.id in decisions else ():
+                chosen = set_of[decisions[item.id].answer(question)]
+                answers.append(_ComparisonAnswer(item.id, item.kind, name, question, chosen))
+    return answers
 
 
 def _report(items: Sequence[NegativeComparison], standing: Standing) -> list[Part]:
     """Return which set's negatives people prefer, by kind and question, and how far the annotators agree."""
-    answers = _answers(items, standing)
     first, second = sorted({name for item in items for name in (item.set_a, item.set_b)})
-    names = (first, TIE, second)
+    names, answers = (first, TIE, second), _answers(items, standing)
+    row_of = {item.id: row for row, item in enumerate(items)}
     rows = []
     for question in QUESTIONS:
         for kind, of_kind in Counter(item.kind for item in items).items():
             of_question = [answer for answer in answers if (answer.question, answer.kind) == (question, kind)]
-            answered = len({answer.id for answer in of_question})
-            counts = [
-                f"{len(of_question):,}",
-                f"{answered:,}",
-                *_shares(items, of_question, names),
-                f"{of_kind - answered:,}",
-            ]
-            rows.append([question, kind, *counts])
-    parts: list[Part] = [
-        simple_table(["which one", "kind", "answers", "captions", *names, "unanswered"], rows, numbers=True),
-        "Shares of answers in per cent, with 95 % intervals from resampling captions.",
-    ]
-    if len(standing) < 2:
-        return [*parts, "Agreement needs two annotators."]
-    votes: dict[str, dict[str, dict[str, str]]] = {question: {name: {} for name in standing} for question in QUESTIONS}
+            codes, clusters = np.unique([row_of[answer.id] for answer in of_question], return_inverse=True)
+            shares = [MISSING] * len(names)
+            if of_question:
+                columns = [np.array([answer.chosen == name for answer in of_question], np.float64) for name in names]
+                intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
+                figures = zip((values.mean() for values in columns), intervals, strict=True)
+                shares = [with_interval({"mean": mean, "interval": bounds}, percent) for mean, bounds in figures]
+            rows.append([question, kind, f"{len(of_question):,}", f"{len(codes):,}", *shares])
+            rows[-1].append(f"{of_kind - len(codes):,}")
+    votes = {question: {name: dict[str, str]() for name in standing} for question in QUESTIONS}
     for answer in answers:
         votes[answer.question][answer.annotator][answer.id] = answer.chosen
-    return [*parts, *agreement_parts([agree_on(question, of_question) for question, of_question in votes.items()])]
-
-
-def _shares(
-    items: Sequence[NegativeComparison], answers: Sequence[_ComparisonAnswer], names: Sequence[str]
-) -> list[str]:
-    """Return the share of each name among the answers, with its interval."""
-    if not answers:
-        return ["–"] * len(names)
-    row_of = {item.id: row for row, item in enumerate(items)}
-    clusters = np.unique([row_of[answer.id] for answer in answers], return_inverse=True)[1]
-    columns = [np.array([answer.chosen == name for answer in answers], np.float64) for name in names]
-    intervals = mean_intervals(columns, clusters, 0.95, _RESAMPLES, 0)
-    figures = [
-        {"mean": float(values.mean()), "interval": bounds} for values, bounds in zip(columns, intervals, strict=True)
+    return [
+        simple_table(["which one", "kind", "answers", "captions", *names, "unanswered"], rows, numbers=True),
+        "Shares of answers in per cent, with 95 % intervals from resampling captions.",
+        *agreement_parts(votes),
     ]
-    return [with_interval(figure, percent) for figure in figures]
 
 
 # The names of the two sets are not shown.

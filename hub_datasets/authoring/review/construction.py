@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ....metrics.common.errors import DataError, check_known
 from ..data.tables import read_records
 from ..text.phrases import differing_parts
-from .journal import Answers
+from .journal import Answers, Decision
 from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on, plain
 from .pictures import Pictures
 
@@ -55,24 +55,20 @@ class Group(NamedTuple):
     caption_1: str
 
 
-def group_problem(group: Group) -> str:
-    """Return why images and captions make no group, "" if they do.
+def check_group(group: Group) -> None:
+    """Raise `DataError` if images or captions are equal, or relations differ in more than one part.
 
     Of relations "only one of the Subject, Verb, or Object differs" (section 4.1.1, step 3).
     """
     if group.image_0 == group.image_1:
-        return "both images are the same; choose another"
+        raise DataError("both images are the same; choose another")
     if group.caption_0.lower() == group.caption_1.lower():
-        return "both captions are the same; write one that is not true of the first image"
+        raise DataError("both captions are the same; write one that is not true of the first image")
     parts = differing_parts(group.caption_0, group.caption_1) if group.kind == "relation" else 1
-    advice = "of a relation change only the subject, the verb or the object"
-    return f"the captions differ in {parts} parts; {advice}" if parts > 1 else ""
-
-
-def check_group(group: Group) -> None:
-    """Raise `DataError` if images or captions are equal, or relations differ in more than one part."""
-    if problem := group_problem(group):
-        raise DataError(problem)
+    if parts > 1:
+        raise DataError(
+            f"the captions differ in {parts} parts; of a relation change only the subject, the verb or the object"
+        )
 
 
 def is_kept(ratings: Sequence[str]) -> bool:
@@ -114,37 +110,36 @@ def _well_rated(items: Sequence[SpottedProposal], standing: Standing, pictures: 
     ]
 
 
-def _crossed(items: Sequence[SpottedProposal], standing: Standing, pictures: Pictures) -> list[Group]:
-    """Return the pair that was found first for each proposal."""
-    groups = []
-    for item in items:
-        pairs = [each for each in decisions_on(item.id, standing) if each.answer("decision") == "pair"]
-        if pairs:
-            first = min(pairs, key=lambda decision: decision.time)
-            groups.append(_group(item, pictures.name(item.image), first.answers or {}))
-    return groups
-
-
 def _group(item: SpottedProposal, image: str, answers: Answers) -> Group:
     return Group(item.id, item.kind, image, item.text, answers["image"], answers["caption"])
 
 
-def _check_cross(item: SpottedProposal, answers: Answers) -> None:
-    if answers["decision"] == "pair":
-        check_group(_group(item, item.image, answers))
+def _crossed(items: Sequence[SpottedProposal], standing: Standing, pictures: Pictures) -> list[Group]:
+    """Return the pair that was found first for each proposal."""
+    pairs = [(item, decision) for item in items for decision in _by_time(item.id, standing, "pair")[:1]]
+    return [_group(item, pictures.name(item.image), decision.answers or {}) for item, decision in pairs]
 
 
 def _checked(items: Sequence[Group], standing: Standing, pictures: Pictures) -> list[Group]:
     """Return the groups that more than half of their annotators keep, with the captions of the first of these."""
     groups = []
     for item in items:
-        decisions = decisions_on(item.id, standing)
-        approvals = [each for each in decisions if each.answer("decision") != "drop"]
-        if 2 * len(approvals) > len(decisions):
-            first = min(approvals, key=lambda decision: decision.time)
-            captions = {name: first.answer(name) or getattr(item, name) for name in ("caption_0", "caption_1")}
-            groups.append(item._replace(**captions))
+        approvals = _by_time(item.id, standing, "keep", "fix")
+        if 2 * len(approvals) > len(decisions_on(item.id, standing)):
+            captions = {name: approvals[0].answer(name) for name in ("caption_0", "caption_1")}
+            groups.append(item._replace(**{name: text for name, text in captions.items() if text}))
     return groups
+
+
+def _by_time(id: str, standing: Standing, *choices: str) -> list[Decision]:
+    """Return the decisions on an item that are one of these choices, the first one first."""
+    decisions = [each for each in decisions_on(id, standing) if each.answer("decision") in choices]
+    return sorted(decisions, key=lambda decision: decision.time)
+
+
+def _check_cross(item: SpottedProposal, answers: Answers) -> None:
+    if answers["decision"] == "pair":
+        check_group(_group(item, item.image, answers))
 
 
 def _check_captions(item: Group, answers: Answers) -> None:
@@ -153,15 +148,10 @@ def _check_captions(item: Group, answers: Answers) -> None:
 
 def _cross_questions(item: SpottedProposal) -> tuple[ReviewQuestion, ...]:
     rule = ": change only one of subject, verb and object" if item.kind == "relation" else ""
+    title = "Is there a similar image for which a contrasting caption can be written?"
+    pair = Option("pair", "A pair: neither caption is true of the other image", "1")
     return (
-        ReviewQuestion(
-            "decision",
-            "Is there a similar image for which a contrasting caption can be written?",
-            (
-                Option("pair", "A pair: neither caption is true of the other image", "1"),
-                Option("none", "No image fits", "0"),
-            ),
-        ),
+        ReviewQuestion("decision", title, (pair, Option("none", "No image fits", "0"))),
         ReviewQuestion("image", "The second image", kind="image", needed_for=("pair",)),
         ReviewQuestion("caption", f"A caption of the second image{rule}", kind="text", needed_for=("pair",)),
     )
@@ -196,9 +186,7 @@ RATE = ReviewPage(
             "rating",
             f"How surprising is this {item.kind} in the image?",
             (
-                Option("0", "not at all", "0"),
-                *(Option(str(number), str(number), str(number)) for number in range(1, 5)),
-                Option("5", "very", "5"),
+                *(Option(key, {"0": "not at all", "5": "very"}.get(key, key), key) for key in "012345"),
                 Option(AMBIGUOUS, "Ambiguous, or no box can be drawn", "x"),
             ),
         ),

@@ -14,7 +14,7 @@ from ....metrics.common.documents import Part
 from ....metrics.common.errors import DataError, UnknownNameError, check_known
 from ..data.made import JOURNAL_SUFFIX
 from .journal import Answers, DecisionJournal
-from .page import ReviewPage, ReviewQuestion, Standing, decisions_on
+from .page import ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
 from .similar import Embedder, SimilarImages, histograms
 
@@ -60,7 +60,7 @@ class Desk:
         self.per_item = page.per_item if per_item is None else per_item
         self._reviewed, self._similar = reviewed, SimilarImages(pictures, embed)
         self._index_of = {item.id: index for index, item in enumerate(items)}
-        self._shown = {item.id: _shown_hash(page, item) for item in items}
+        self._shown = {item.id: _content_hash(page.show(item)) for item in items}
         self._on_screen: dict[str, int] = {}
         if page.needs_images:
             for item in items:
@@ -70,9 +70,8 @@ class Desk:
                 try:
                     self._choices(items[self._index_of[id]], decision.answers)
                 except (DataError, UnknownNameError) as error:
-                    raise DataError(
-                        f"{journal.path}: the decision of {name!r} on {id!r} is invalid: {error}"
-                    ) from error
+                    message = f"{journal.path}: the decision of {name!r} on {id!r} is invalid: {error}"
+                    raise DataError(message) from error
 
     def standing(self) -> Standing:
         """Return the decisions that count, by annotator and item: on texts and images that have not changed since."""
@@ -126,10 +125,12 @@ class Desk:
 
     def open_item(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the item at `index`; without it, the first open item behind `after`, or else from the start."""
-        annotator, after = self._annotator(request), request.get("after")
-        if request.get("index") is not None:
-            return self._view(annotator, self._index(request))
-        return self._next(annotator, after if isinstance(after, int) else -1)
+        annotator, index, after = self._annotator(request), request.get("index"), request.get("after")
+        if index is None:
+            return self._next(annotator, after if isinstance(after, int) else -1)
+        if not isinstance(index, int) or not 0 <= index < len(self.items):
+            raise DataError(f"there are items 0 to {len(self.items) - 1}, not {index!r}")
+        return self._view(annotator, index)
 
     def decide(self, request: dict[str, Any]) -> dict[str, Any]:
         """Record ``{"annotator", "id", "answers"}`` and return the next open item.
@@ -142,15 +143,20 @@ class Desk:
         annotator, id = self._annotator(request), request.get("id")
         if not isinstance(id, str) or id not in self._index_of:
             raise DataError(f"there is no item {id!r}; reload the page")
-        index = self._index_of[id]
+        item = self.items[self._index_of[id]]
         annotators = [decision.annotator for decision in decisions_on(id, self.standing())]
         if annotator not in annotators and self.per_item and len(annotators) >= self.per_item:
             raise DataError(f"{' and '.join(annotators)} decided on this item; go on to the next")
-        if annotator == self.page.author(self.items[index]):
+        if annotator == self.page.author(item):
             raise DataError("this item is your own proposal, and others decide on it; go on to the next")
-        answers = self._checked(self.items[index], request.get("answers"))
-        self.journal.record(annotator, id, self._shown[id], answers)
-        return self._next(annotator, index)
+        answers: Any = request.get("answers")
+        choices = self._choices(item, answers)
+        for question in self.page.questions(item):
+            if {*choices.values()} & {*question.needed_for}:
+                choices[question.name] = self._field(item, question, answers.get(question.name))
+        self.page.check(item, choices)
+        self.journal.record(annotator, id, self._shown[id], choices)
+        return self._next(annotator, self._index_of[id])
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
         """Take back the annotator's last decision and return its item."""
@@ -182,12 +188,6 @@ class Desk:
             check_known("annotator", [name], self.annotators)
         return name
 
-    def _index(self, request: dict[str, Any]) -> int:
-        index = request.get("index")
-        if not isinstance(index, int) or not 0 <= index < len(self.items):
-            raise DataError(f"there are items 0 to {len(self.items) - 1}, not {index!r}")
-        return index
-
     def _choices(self, item: Any, answers: Any) -> Answers:
         """Return the chosen options; raise `DataError` or `UnknownNameError`."""
         if not isinstance(answers, dict):
@@ -199,16 +199,6 @@ class Desk:
                 values = [option.value for option in question.options]
                 check_known(f"answer to {question.name!r}", [choices[question.name]], values)
         return choices
-
-    def _checked(self, item: Any, request: Any) -> Answers:
-        """Return the choices and the fields that they need, valid; raise `DataError` or `UnknownNameError`."""
-        answers = self._choices(item, request)
-        values = {*answers.values()}
-        for question in self.page.questions(item):
-            if values & {*question.needed_for}:
-                answers[question.name] = self._field(item, question, request.get(question.name))
-        self.page.check(item, answers)
-        return answers
 
     def _field(self, item: Any, question: ReviewQuestion, value: Any) -> Any:
         if question.kind == "image":
@@ -232,21 +222,21 @@ class Desk:
             )
         return text.strip()
 
-    def _is_open(self, annotator: str, index: int, standing: Standing) -> bool:
-        """Return whether an annotator has still to decide on an item, wherever it is on a screen."""
-        item = self.items[index]
-        if item.id in standing.get(annotator, ()) or self.page.author(item) == annotator:
-            return False
-        return not self.per_item or len(decisions_on(item.id, standing)) < self.per_item
+    def _open_items(self, annotator: str, standing: Standing, shown: Sequence[int] = ()) -> list[bool]:
+        """Return on which items an annotator has still to decide; others may have those of `shown` on their screens."""
+        decided = [len(decisions_on(item.id, standing)) for item in self.items]
+        return [
+            item.id not in standing.get(annotator, ())
+            and self.page.author(item) != annotator
+            and (not self.per_item or decided[index] + shown.count(index) < self.per_item)
+            for index, item in enumerate(self.items)
+        ]
 
     def _next(self, annotator: str, after: int) -> dict[str, Any]:
-        standing = self.standing()
         self._on_screen.pop(annotator, None)
-        shown = list(self._on_screen.values())
+        is_open = self._open_items(annotator, self.standing(), [*self._on_screen.values()])
         for index in (*range(after + 1, len(self.items)), *range(min(after + 1, len(self.items)))):
-            taken = len(decisions_on(self.items[index].id, standing)) + shown.count(index)
-            is_free = not self.per_item or taken < self.per_item
-            if is_free and self._is_open(annotator, index, standing):
+            if is_open[index]:
                 self._on_screen[annotator] = index
                 return self._view(annotator, index)
         view = self._view(annotator, max(after, 0))
@@ -254,8 +244,7 @@ class Desk:
 
     def _view(self, annotator: str, index: int) -> dict[str, Any]:
         standing, item = self.standing(), self.items[index]
-        shown = self.page.show(item)
-        is_open = [self._is_open(annotator, number, standing) for number in range(len(self.items))]
+        shown, is_open = self.page.show(item), self._open_items(annotator, standing)
         decision = standing.get(annotator, {}).get(item.id)
         answers = (decision.answers if decision else None) or {}
         questions = [
@@ -299,7 +288,6 @@ def clip(box: Sequence[float], width: int, height: int) -> tuple[float, ...] | N
     return tuple(round(float(value), 2) for value in (left, top, right - left, bottom - top))
 
 
-def _shown_hash(page: ReviewPage, item: Any) -> str:
-    shown = page.show(item)
+def _content_hash(shown: Shown) -> str:
     content = json.dumps([[segments for _, segments in shown.texts], shown.images])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -34,8 +34,8 @@ class Decision(NamedTuple):
         return (self.answers or {}).get(question, "")
 
 
-class DecisionJournal:
-    """Decisions in a `Journal`, which several annotators and processes may write at the same time.
+class DecisionJournal(Journal[Decision]):
+    """A `Journal` of decisions, which several annotators and processes may write at the same time.
 
     Args:
         path: the file; it need not exist.
@@ -46,27 +46,25 @@ class DecisionJournal:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._journal = Journal(path, _parse)
-        self.path = self._journal.path
+        super().__init__(path, _parse)
 
-    def record(self, annotator: str, id: str, shown: str, answers: Answers | None) -> Decision:
+    def record(self, annotator: str, id: str, shown: str, answers: Answers | None) -> None:
         """Append a decision and wait until it is on the disk.
 
         Raises:
             DataError: a text cannot be encoded.
             StorageError: it could not be written; the journal is as it was.
         """
-        decision = Decision(datetime.now(UTC).isoformat(timespec="milliseconds"), annotator, id, shown, answers)
         try:
             json.dumps(answers, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             raise DataError("the text has half a character, which no page can show; type it again") from error
-        self._journal.append(decision._asdict())
-        return decision
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.append(Decision(time, annotator, id, shown, answers)._asdict())
 
     def undo(self, annotator: str) -> Decision | None:
         """Take back the last decision of an annotator and return it; None if there is none."""
-        with self._journal.locked():
+        with self.locked():
             decisions = self._history().get(annotator)
             if not decisions:
                 return None
@@ -75,20 +73,17 @@ class DecisionJournal:
 
     def standing(self) -> dict[str, dict[str, Decision]]:
         """Return the last decision of each annotator on each item, without those that were taken back."""
-        last = {
-            name: {decision.id: decision for decision in decisions}
-            for name, decisions in sorted(self._history().items())
-        }
-        return {name: decisions for name, decisions in last.items() if decisions}
+        history = sorted(self._history().items())
+        return {name: {decision.id: decision for decision in decisions} for name, decisions in history if decisions}
 
     def _history(self) -> dict[str, list[Decision]]:
         history: dict[str, list[Decision]] = {}
-        for decision in self._journal.entries():
-            standing = history.setdefault(decision.annotator, [])
+        for decision in self.entries():
+            decisions = history.setdefault(decision.annotator, [])
             if decision.answers is not None:
-                standing.append(decision)
-            elif standing:
-                standing.pop()
+                decisions.append(decision)
+            elif decisions:
+                decisions.pop()
         return history
 
 

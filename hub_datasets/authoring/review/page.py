@@ -67,6 +67,11 @@ def plain(heading: str, text: str) -> tuple[str, Sequence[tuple[str, str]]]:
     return heading, [(text, "")]
 
 
+def _write_results(rows: Sequence[Any], path: Path, pictures: Pictures) -> str:
+    write_rows(rows, path)
+    return f"{len(rows):,} rows written to {path}"
+
+
 @dataclass(frozen=True)
 class ReviewPage:
     """A review page.
@@ -96,13 +101,7 @@ class ReviewPage:
     per_item: int = 0
     needs_images: bool = False
     author: Callable[[Any], str] = lambda item: ""
-    export: Callable[[Sequence[Any], Path, Pictures], str] = lambda rows, path, pictures: write_results(rows, path)
-
-
-def write_results(rows: Sequence[Any], path: Path) -> str:
-    """Write rows as JSON lines and return a summary."""
-    write_rows(rows, path)
-    return f"{len(rows):,} rows written to {path}"
+    export: Callable[[Sequence[Any], Path, Pictures], str] = _write_results
 
 
 def decisions_on(id: str, standing: Standing) -> list[Decision]:

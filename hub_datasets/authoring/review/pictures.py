@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from PIL import Image
@@ -49,7 +49,7 @@ class Pictures:
 
     def name(self, image: str) -> str:
         """Return the path of an image relative to the folder, with ``/``."""
-        return PurePosixPath(self.path(image).relative_to(self.folder)).as_posix()
+        return self.path(image).relative_to(self.folder).as_posix()
 
     def names(self) -> list[str]:
         """Return the names of all images below the folder, sorted, without hidden ones."""
@@ -70,8 +70,7 @@ class Pictures:
 
     def thumbnail(self, image: str) -> str:
         """Return a ``data:`` address of a small version of an image."""
-        content, _, _ = self._make(image, partial(thumbnail, side=_THUMBNAIL))
-        return _address("image/jpeg", content)
+        return _address("image/jpeg", self._make(image, partial(thumbnail, side=_THUMBNAIL))[0])
 
     def _make(self, image: str, make: Callable[[bytes], T]) -> T:
         path = self.path(image)

@@ -7,9 +7,8 @@ model. It avoids multimodal retrieval, whose blind spots the benchmark would inh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,8 @@ from .pictures import Pictures
 
 HISTOGRAM = "histogram"
 NEIGHBOURS = 60
-_SIDE = 128
-_CELLS = 4
-_LEVELS = 4
-_DIRECTIONS = 8
+# Of a histogram: the side of the image, its cells on a side, the levels of each colour, the directions of gradients.
+_SIDE, _CELLS, _LEVELS, _DIRECTIONS = 128, 4, 4, 8
 Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
 
 
@@ -40,11 +37,10 @@ class SimilarImages:
     def __init__(self, pictures: Pictures, embed: Embedder, *, batch: int = 16) -> None:
         self._pictures, self._embed, self._batch = pictures, embed, batch
         self._lock = threading.Lock()
-        self._names: list[str] = []
-        self._embeddings: NDArray[np.float32] | None = None
+        self._embeddings: dict[str, NDArray[np.float32]] | None = None
 
     def nearest(self, image: str, count: int = NEIGHBOURS) -> list[tuple[str, float]]:
-        """The images most similar to one in the folder, the nearest first, without that one.
+        """Return the images most similar to one in the folder, the nearest first, without that one.
 
         Unreadable images are left out, with a warning on the console.
 
@@ -57,41 +53,41 @@ class SimilarImages:
         name = self._pictures.name(image)
         with self._lock:
             if self._embeddings is None:
-                self._names, self._embeddings = self._embed_all()
-        if name in self._names:
-            query = self._embeddings[self._names.index(name)]
-        else:  # added later, or with another suffix
-            query = _unit(self._embed([self._pictures.load(name)]))[0]
-        similarities = self._embeddings @ query
-        order = np.argsort(-similarities, kind="stable")[: count + 1]
-        near = [(self._names[row], float(similarities[row])) for row in order if self._names[row] != name]
-        return near[:count]
+                self._embeddings = self._embed_all()
+        embeddings = self._embeddings
+        query = embeddings[name] if name in embeddings else self._unit([self._pictures.load(name)])[0]  # added later
+        others = [other for other in embeddings if other != name]
+        similarities = np.array([embeddings[other] @ query for other in others])
+        return [(others[row], float(similarities[row])) for row in np.argsort(-similarities, kind="stable")[:count]]
 
-    def _embed_all(self) -> tuple[list[str], NDArray[np.float32]]:
+    def _embed_all(self) -> dict[str, NDArray[np.float32]]:
         from rich.progress import track
 
-        names, parts = [], []
-        every = self._pictures.names()
-        for start in track(range(0, len(every), self._batch), description="embedding images", transient=True):
+        embeddings, names = {}, self._pictures.names()
+        for start in track(range(0, len(names), self._batch), description="embedding images", transient=True):
             loaded = {}
-            for name in every[start : start + self._batch]:
+            for name in names[start : start + self._batch]:
                 try:
                     loaded[name] = self._pictures.load(name)
                 except DataError as error:
                     print(f"warning: {error}")
             if loaded:
-                names += loaded
-                parts.append(_unit(self._embed([*loaded.values()])))
-        return names, np.concatenate(parts) if parts else np.zeros((0, 1), np.float32)
+                embeddings |= zip(loaded, self._unit([*loaded.values()]), strict=True)
+        return embeddings
+
+    def _unit(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
+        rows = self._embed(images)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)
 
 
 def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
-    """Embeddings without weights: histograms of colours and edges by place.
+    """Embed images without weights, by histograms of colours and edges by place.
 
     Each image is resized to 128 × 128 and cut into 4 × 4 cells. A cell has a histogram of its colours (4 × 4 × 4 levels
-    of red, green and blue, a pixel shared between the nearest levels) and one of the directions of its grey gradients
-    (8, weighted by their lengths). Both parts have the same weight. Square roots are taken, so that the cosine is a
-    Bhattacharyya coefficient.
+    of red, green and blue, a pixel shared between the nearest levels, so that brightness changes little) and one of the
+    directions of its grey gradients (8, weighted by their lengths). Both parts have the same weight. Square roots are
+    taken, so that the cosine is a Bhattacharyya coefficient.
 
     Returns:
         float32 of shape (n, 4 · 4 · (64 + 8)), not negative.
@@ -99,8 +95,28 @@ def histograms(images: Sequence[Image.Image]) -> NDArray[np.float32]:
     return np.stack([_histogram(image) for image in images])
 
 
+def _histogram(image: Image.Image) -> NDArray[np.float32]:
+    small = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), np.float32)
+    place = np.arange(_SIDE) * _CELLS // _SIDE
+    cell = place[:, np.newaxis] * _CELLS + place
+    position = np.clip(small * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
+    below = np.minimum(position.astype(np.intp), _LEVELS - 2)
+    colours = np.zeros(_CELLS**2 * _LEVELS**3)
+    for upper in product((0, 1), repeat=3):
+        share = np.where(upper, position - below, 1 - (position - below)).prod(axis=2)
+        bins = cell * _LEVELS**3 + (below + upper) @ [_LEVELS**2, _LEVELS, 1]
+        colours += np.bincount(bins.ravel(), share.ravel(), len(colours))
+    down, across = np.gradient(small.mean(axis=2))
+    direction = ((np.arctan2(down, across) / (2 * np.pi) + 0.5) * _DIRECTIONS).astype(np.intp) % _DIRECTIONS
+    edges = np.bincount(
+        (cell * _DIRECTIONS + direction).ravel(), np.hypot(down, across).ravel(), _CELLS**2 * _DIRECTIONS
+    )
+    # An image without edges has no gradients to divide by.
+    return np.concatenate([np.sqrt(counts / (counts.sum() or 1.0)) for counts in (colours, edges)]).astype(np.float32)
+
+
 def load_embedder(checkpoint: str) -> Embedder:
-    """Embeddings by an image model of ``transformers``: the mean of its last hidden states.
+    """Load an image model of ``transformers``, which embeds images by the mean of its last hidden states.
 
     Args:
         checkpoint: a name on the Hub or a folder, such as ``"facebook/dinov2-small"``; ``"histogram"`` is
@@ -149,37 +165,3 @@ def load_embedder(checkpoint: str) -> Embedder:
         return pooled.numpy().astype(np.float32)
 
     return embed
-
-
-def _histogram(image: Image.Image) -> NDArray[np.float32]:
-    small = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), Image.Resampling.BILINEAR), np.float32)
-    cell_of_line = np.arange(_SIDE) * _CELLS // _SIDE
-    cell = cell_of_line[:, None] * _CELLS + cell_of_line[None, :]
-    down, across = np.gradient(small.mean(axis=2))
-    direction = ((np.arctan2(down, across) / (2 * np.pi) + 0.5) * _DIRECTIONS).astype(np.intp) % _DIRECTIONS
-    parts = [
-        sum(_counts(cell * _LEVELS**3 + colour, _CELLS**2 * _LEVELS**3, share) for colour, share in _colours(small)),
-        _counts(cell * _DIRECTIONS + direction, _CELLS**2 * _DIRECTIONS, np.hypot(down, across)),
-    ]
-    # An image without edges has no gradients to divide by.
-    return np.concatenate([np.sqrt(counts / (np.sum(counts) or 1.0)) for counts in parts]).astype(np.float32)
-
-
-def _colours(pixels: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """The eight nearest colour levels of each pixel with its shares in them, so that brightness changes little."""
-    position = np.clip(pixels * (_LEVELS / 256) - 0.5, 0, _LEVELS - 1)
-    below = np.minimum(position.astype(np.intp), _LEVELS - 2)
-    rest = position - below
-    for upper in product((0, 1), repeat=3):
-        level = below + np.array(upper)
-        share = np.where(upper, rest, 1 - rest).prod(axis=2)
-        yield (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2], share
-
-
-def _counts(bins: NDArray[np.intp], size: int, weights: NDArray[Any]) -> NDArray[np.float64]:
-    return np.bincount(bins.ravel(), weights.ravel(), size).astype(np.float64)
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)

@@ -78,22 +78,17 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
     for model in task.models:
         scored = np.flatnonzero(~np.isnan(model.losses))
         errors, clusters = model.errs[scored], task.clusters[scored]
-        tests = {}
+        tests = []
         for columns, strata in ((wholes, None), (details, categories[scored])):
-            result = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
-            tests |= {
-                columns[column_index]: [float(values[column_index]) for values in result]
-                for column_index in np.flatnonzero(
-                    np.minimum(result.clusters, result.other_clusters) >= LEAST_CLUSTERS
-                ).tolist()
-            }
+            found = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
+            enough = np.minimum(found.clusters, found.other_clusters) >= LEAST_CLUSTERS
+            for number in np.flatnonzero(enough).tolist():
+                tests += [(features[columns[number]], [values[number].item() for values in found])]
+        corrected = holm([values[-1] for _, values in tests]).tolist()
         tested = {}
-        corrected = holm([values[-1] for values in tests.values()]).tolist()
-        for (column, (n, images, _, rate, expected, low, high, p)), p_holm in zip(
-            tests.items(), corrected, strict=True
-        ):
-            feature = features[column]
-            tested[feature] = Association(feature, int(n), int(images), rate, low, high, expected, p, p_holm)
+        for (feature, values), p_holm in zip(tests, corrected, strict=True):
+            n, images, _, rate, expected, low, high, p = values
+            tested[feature] = Association(feature, n, images, rate, low, high, expected, p, p_holm)
         by_model.append(tested)
     return by_model
 

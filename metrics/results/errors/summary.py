@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -73,12 +73,8 @@ class Summary:
     @property
     def tables(self) -> list[Table]:
         """Errors by category, what goes with errors, and agreement."""
-        made_tables = [self._category_table(), self._feature_table()]
-        if self.agreements:
-            made_tables.append(_agreement_table(self.agreements))
-        if len(self.task.models) > 2:
-            made_tables.append(_kappa_matrix(self.task.labels, self.agreements))
-        return [table for table in made_tables if table.rows]
+        tables = (self._category_table(), self._feature_table(), _agreement_table(self.agreements))
+        return [table for table in tables if table.rows]
 
     def _rate_sentence(self, number: int) -> str:
         model, (rate, bounds) = self.task.models[number], self.rates[number]
@@ -238,15 +234,6 @@ def _agreement_table(agreements: Sequence[ErrorAgreement]) -> Table:
         "Kappa: 0 for as many common errors as two models of these error rates have by chance, 1 for the same errors."
     )
     return Table("Agreement", columns, tuple(rows), note, is_part=True, corner="models")
-
-
-def _kappa_matrix(labels: Sequence[str], agreements: Sequence[ErrorAgreement]) -> Table:
-    by_pair: Mapping[frozenset[str], ErrorAgreement] = {frozenset(entry.models): entry for entry in agreements}
-    rows = []
-    for row_label in labels:
-        row = [by_pair.get(frozenset((row_label, two))) for two in labels]
-        rows.append(TableRow(row_label, tuple(Cell("" if entry is None else _number(entry.kappa)) for entry in row)))
-    return Table("Kappa of every two models", tuple(map(Column, labels)), tuple(rows), is_part=True, corner="model")
 
 
 def _feature_cell(each: Association | None) -> Cell:

@@ -114,7 +114,7 @@ class BatchLoader:
     """Prepares batches for an encoder in threads.
 
     Args:
-        encoder: has ``prepare_image`` and ``prepare_captions``, see `Trainable`.
+        encoder: has ``prepare_image`` and ``prepare_captions``, see `DualEncoder`.
         training_set: provides the images.
         workers: the number of threads; by default 8, or the number of CPUs where that is smaller.
     """

@@ -179,9 +179,8 @@ def _dataset_rows(
     indices: dict[str, int] = {}
     for index, key in enumerate(keys):
         indices.setdefault(key, index)
-    texts = dataset.select_columns(
-        list(dict.fromkeys(name for field, name in captions_column.items() if field != "image"))
-    )
+    other_columns = dict.fromkeys(name for field, name in captions_column.items() if field != "image")
+    texts = dataset.select_columns([*other_columns])
     table = SourceTable(reference, config or reference, (), captions_column)
     rows = (
         caption

@@ -1,9 +1,9 @@
 """Checkpoints to resume from, written by Accelerate, and the files of models.
 
 A folder ``checkpoints/checkpoint_500`` has what Accelerate saves after step 500 (weights, optimiser, schedule, random
-states of each process) and ``position.json``, which is written last and has the SHA-256 of each file. Accelerate loads
-random states silently or not at all, so that nothing is loaded before all files are found to be complete. With several
-machines the folder must lie where all of them can read and write.
+states of each process), ``position.json`` and, written last, the SHA-256 of each file in ``complete.json``. Accelerate
+loads random states silently or not at all, so that nothing is loaded before all files are found to be complete. With
+several machines the folder must lie where all of them can read and write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ....metrics.common.storage import write_text
 from ....metrics.records.predictions import file_hash
 from ...engine.distributed import Processes
 
-POSITION = "position.json"
+POSITION, COMPLETE = "position.json", "complete.json"
 _MOST_MESSAGE = 300  # characters
 # Parts of the messages of torch's errors when a file cannot be written.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
@@ -46,7 +46,7 @@ class Position:
 
 def checkpoint_folders(folder: Path) -> list[Path]:
     """Return the complete checkpoints of a run, the oldest first."""
-    files = folder.glob(f"checkpoints/checkpoint_*/{POSITION}")
+    files = folder.glob(f"checkpoints/checkpoint_*/{COMPLETE}")
     return sorted((file.parent for file in files), key=lambda path: int(path.name.rpartition("_")[2]))
 
 
@@ -63,8 +63,8 @@ def save_checkpoint(accelerator: Any, position: Position, processes: Processes) 
         accelerator.save_state(safe_serialization=False)
     with processes.raise_on_all_ranks():
         if processes.is_main:
-            hashes = {path.name: file_hash(path) for path in folder.iterdir()}
-            write_text(folder / POSITION, json.dumps({"position": asdict(position), "files": hashes}))
+            write_text(folder / POSITION, json.dumps(asdict(position)))
+            write_text(folder / COMPLETE, json.dumps({path.name: file_hash(path) for path in folder.iterdir()}))
 
 
 def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
@@ -99,20 +99,12 @@ def _check(complete: list[Path]) -> Position:
     """Return the position of the last checkpoint, if its files are as they were written."""
     last = complete[-1]
     try:
-        content = json.loads((last / POSITION).read_text("utf-8"))
-        damaged = [name for name, expected in content["files"].items() if file_hash(last / name) != expected]
-        position = Position(**content["position"])
-        counts = (position.step, position.epoch, position.batch, position.log_bytes)
-        if not all(type(count) is int and count >= 0 for count in counts) or not isinstance(position.history, list):
-            raise TypeError(f"{POSITION} does not hold a position")
-        names = [entry["scores"].keys() for entry in position.history if {"epoch", "step"} <= entry.keys()]
-        if len(names) < len(position.history) or any(listed_name != names[0] for listed_name in names):
-            raise TypeError(f"the history in {POSITION} is none")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        position, damaged = Position(), [_in_a_line(error)]
-    if damaged:
-        raise _damaged(complete, damaged)
-    return position
+        hashes = json.loads((last / COMPLETE).read_text("utf-8"))
+        if damaged := [name for name, expected in hashes.items() if file_hash(last / name) != expected]:
+            raise _damaged(complete, damaged)
+        return Position(**json.loads((last / POSITION).read_text("utf-8")))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise _damaged(complete, [_in_a_line(error)]) from error
 
 
 def _damaged(complete: list[Path], reasons: list[str]) -> DataError:

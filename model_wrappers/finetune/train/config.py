@@ -1,13 +1,11 @@
-"""The configuration of a training run: precision, memory, checkpoints, trackers, validation."""
+"""The configuration of a training run: precision, memory, checkpoints, trackers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from ....metrics.common.errors import ModelError, check_known
-from .validation import Evaluation
 
 # Names of precisions, and Accelerate's names of them.
 PRECISIONS = {"float32": "no", "bfloat16": "bf16"}
@@ -15,31 +13,25 @@ PRECISIONS = {"float32": "no", "bfloat16": "bf16"}
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The configuration of a training run. Only the precision changes the result beyond rounding.
+    """The configuration of a training run, and the settings in the YAML file of ``--config``.
 
-    Models with dropout are an exception: what is dropped depends on `micro_batch` and the number of processes. The
-    card names both.
+    Only the precision changes the result beyond rounding. Models with dropout are an exception: what is dropped depends
+    on `micro_batch` and the number of processes. The card names both.
 
     Args:
-        precision: of the arithmetic, ``"float32"`` or ``"bfloat16"``; the weights are kept in float32.
+        precision: of the arithmetic; the weights are kept in float32.
         micro_batch: the captions that each process encodes at once, with their negatives and positives; by default 32
-            on a CPU and 256 on a GPU. It is halved when the memory is full. The loss always sees the whole batch.
-        save_steps: a checkpoint is written every so many steps, and after each epoch.
+            on a CPU and 256 on a GPU. It is halved when the memory is full.
         workers: threads that prepare images; by default 8, or the number of CPUs where that is smaller.
-        trackers: trackers of Accelerate, such as ``"tensorboard"``, ``"trackio"`` or ``"wandb"``, in addition to
-            ``training/log.jsonl``.
-        evaluation: what is measured before the first epoch and after each.
-        on_step: is called after each step with its number and logged values, in every process. If it raises, the run
-            stops, and the same call resumes it.
+        save_steps: a checkpoint is written every so many steps, and after each epoch.
+        tracker: trackers of Accelerate, such as ``"tensorboard"``, ``"trackio"`` or ``"wandb"``.
     """
 
-    precision: str = "float32"
-    micro_batch: int | None = None
-    save_steps: int = 500
-    workers: int | None = None
-    trackers: tuple[str, ...] = ()
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    on_step: Callable[[int, Mapping[str, Any]], None] | None = None
+    precision: Annotated[str, "float32, or bfloat16 with weights in float32"] = "float32"
+    micro_batch: Annotated[int | None, "captions encoded at once; the loss always sees the whole batch", 1] = None
+    workers: Annotated[int | None, "threads that prepare images", 1] = None
+    save_steps: Annotated[int, "steps between checkpoints", 1] = 500
+    tracker: Annotated[list[str] | None, "trackers of Accelerate, such as tensorboard, besides log.jsonl"] = None
 
     def check(self) -> None:
         """Check the values before anything is loaded.
@@ -51,7 +43,7 @@ class TrainingConfig:
         for name in ("micro_batch", "save_steps", "workers"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ModelError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.trackers:
+        if self.tracker:
             from accelerate.tracking import get_available_trackers
 
-            check_known("installed tracker", self.trackers, [str(name) for name in get_available_trackers()])
+            check_known("installed tracker", self.tracker, [str(name) for name in get_available_trackers()])

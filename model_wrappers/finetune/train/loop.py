@@ -40,7 +40,8 @@ from .gathering import average_gradients, gather_embeddings
 from .lora import add_lora, merged
 from .losses import BatchEmbeddings, total
 from .recipes import Recipe
-from .towers import Towers, Trainable, freeze_unused, parameter_groups
+from .towers import Towers, freeze_unused, parameter_groups
+from .validation import Evaluation
 
 # On a CPU larger chunks leave the cache and are slower.
 _MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
@@ -56,7 +57,7 @@ class TrainingLoop:
     Args:
         encoder: the model to start from, which is changed.
         training_set: captions and images.
-        recipe, config: the recipe, and how it is run.
+        recipe, config, evaluation: the recipe, how it is run, and what is measured.
         folder: of checkpoints, the log and evaluations.
         facts: identifies the run.
         processes: those that share it.
@@ -65,17 +66,18 @@ class TrainingLoop:
 
     def __init__(
         self,
-        encoder: Trainable,
+        encoder: Any,
         training_set: TrainingSet,
         recipe: Recipe,
         config: TrainingConfig,
+        evaluation: Evaluation,
         folder: Path,
         facts: Mapping[str, Any],
         processes: Processes,
         progress: bool,
     ) -> None:
         self.recipe, self.config, self.folder, self.processes = recipe, config, folder, processes
-        self.encoder, self.training_set = encoder, training_set
+        self.encoder, self.training_set, self.evaluation = encoder, training_set, evaluation
         self.name, self.log = folder.resolve().parent.name, folder / "log.jsonl"
         self.key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         self.position = Position()
@@ -141,8 +143,8 @@ class TrainingLoop:
         with self.processes.raise_on_all_ranks():
             return {key: tuple(near) for key, near in read_json(file, self.folder.parent).items()}
 
-    def train(self) -> None:
-        """Train all epochs, from the last checkpoint on.
+    def train(self, on_step: Callable[[int, Mapping[str, Any]], None] | None = None) -> None:
+        """Train all epochs, from the last checkpoint on; `on_step` is called after each step.
 
         Raises:
             TrainingError: the loss or a gradient is not finite.
@@ -155,17 +157,17 @@ class TrainingLoop:
             if self.processes.is_main and self.log.exists():  # without the steps after the checkpoint
                 os.truncate(self.log, min(position.log_bytes, self.log.stat().st_size))
         with closing(self.loader):
-            if self.config.evaluation and not position.history:
+            if self.evaluation and not position.history:
                 self._evaluate()
             with self.bars.bar("training", self.steps) as advance:
                 advance(position.step)
                 while position.epoch < self.recipe.epochs:
-                    self._train_epoch(advance)
+                    self._train_epoch(advance, on_step)
         for tracker in self.accelerator.trackers:
             tracker.finish()  # `Accelerator.end_training` would end the process group before the model is saved
 
-    def _train_epoch(self, advance: Callable[[int], None]) -> None:
-        position, config = self.position, self.config
+    def _train_epoch(self, advance: Callable[[int], None], on_step: Callable[..., None] | None) -> None:
+        position = self.position
         self.towers.train()
         batches = self.loader.prefetch(self.draws(epoch=position.epoch, start=position.batch), self._share)
         while True:
@@ -183,13 +185,13 @@ class TrainingLoop:
             values |= {"seconds": round(seconds, 4), "waited": round(waited, 4)}
             values["captions_per_second"] = round(len(drawn) / seconds, 2)
             self._log(values)
-            if config.on_step is not None:
-                config.on_step(position.step, values)
+            if on_step is not None:
+                on_step(position.step, values)
             advance(1)
-            if position.step % config.save_steps == 0 and position.batch < self.steps_per_epoch:
+            if position.step % self.config.save_steps == 0 and position.batch < self.steps_per_epoch:
                 save_checkpoint(self.accelerator, position, self.processes)
         position.epoch, position.batch = position.epoch + 1, 0
-        if config.evaluation:
+        if self.evaluation:
             self._evaluate()
         save_checkpoint(self.accelerator, position, self.processes)
 
@@ -292,13 +294,13 @@ class TrainingLoop:
 
     def _evaluate(self) -> None:
         """Measure the current weights, and append the scores to the history and the log."""
-        position, config = self.position, self.config
+        position = self.position
         name = f"{self.name}@epoch-{position.epoch}"
         info = replace(self.encoder.info, name=name, checkpoint=name, revision=f"{self.key}-{position.step}")
         encoder = self.encoder.holding(self._weights().eval(), info)
         out = self.folder / "evaluations" / f"epoch-{position.epoch}"
         start = time.monotonic()
-        scores, _ = config.evaluation.measure(encoder, out, self.processes)
+        scores, _ = self.evaluation.measure(encoder, out, self.processes)
         position.history.append({"epoch": position.epoch, "step": position.step, "scores": scores})
         self._log({"epoch": position.epoch, "scores": scores})
         shown = ", ".join(f"{key} {value:.3f}" for key, value in scores.items())
@@ -326,12 +328,13 @@ def _accelerator(config: TrainingConfig, device: str, folder: Path) -> Any:
     from accelerate.state import AcceleratorState
     from accelerate.utils import ProjectConfiguration
 
+    trackers: Any = config.tracker
     AcceleratorState._reset_state()  # an earlier run in this process may have had another precision
     logging.getLogger("accelerate.accelerator").setLevel(logging.ERROR)  # it warns of each checkpoint that it removes
     return Accelerator(
         mixed_precision=PRECISIONS[config.precision],
         cpu=device == "cpu",
-        log_with=list(config.trackers) or None,
+        log_with=trackers,
         project_config=ProjectConfiguration(str(folder), automatic_checkpoint_naming=True, total_limit=2),
         step_scheduler_with_optimizer=False,
     )

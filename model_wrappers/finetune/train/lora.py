@@ -9,13 +9,12 @@ from typing import Any
 from torch import nn
 
 from ....metrics.common.errors import ModelError
-from .towers import Trainable
 
 # The numbered layers of a transformer in all libraries.
 _LAYER = re.compile(r"\.(?:layers?|resblocks|blocks)\.\d+\.")
 
 
-def add_lora(encoder: Trainable, rank: int) -> Any:
+def add_lora(encoder: Any, rank: int) -> Any:
     """Add adapters to an encoder, in place, and freeze all other parameters.
 
     Adapted are the projections of attention and both layers of the MLP in each layer of the transformers, and all

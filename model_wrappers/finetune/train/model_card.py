@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....metrics.common.documents import Part, Table, simple_table
+from ....metrics.common.documents import Part, Table, bullets, simple_table
 from ....metrics.common.documents import to_markdown as write_markdown
 from ....metrics.common.formatting import percent
 from ....metrics.records.results import Result, code_version
-from ....metrics.results.tables import to_markdown
+from ....metrics.results.scores import by_result, long_table
+from ....metrics.results.tables import summary_line, to_markdown
 from ...engine.families import get_family
 
 _LOADING = """model = transformers.AutoModel.from_pretrained("{0}")
@@ -66,6 +67,7 @@ def model_card(
         sections += [
             "## Results",
             f"Of the saved model, as `{command}` computes them.",
+            *bullets([summary_line(rows) for rows in by_result(long_table(results))]),
             to_markdown(list(results)).strip(),
         ]
     return write_markdown(sections)

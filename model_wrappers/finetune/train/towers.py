@@ -4,51 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ....metrics.common.errors import ModelError
-from ...engine.protocol import DualEncoder, ModelInfo
-from ...loading.torch_models import unit
+from ...loading.torch_models import DualEncoderMixin, unit
 from ..data.batches import Tokens, TrainingBatch, split
 
 # CLIP's upper bound of the scale (Radford et al. 2021, section 2.5); a model that starts above it keeps its own.
 _CEILING = 100.0
 _TEXT_GROUPS = 4
-
-
-@runtime_checkable
-class Trainable(DualEncoder, Protocol):
-    """A `DualEncoder` that also gives embeddings with gradients, and that can be saved."""
-
-    @property
-    def module(self) -> Any:
-        """The module with the parameters."""
-        ...
-
-    def holding(self, module: Any, info: ModelInfo) -> Trainable:
-        """A copy of the encoder with another module."""
-        ...
-
-    def embed_images(self, images: Sequence[np.ndarray]) -> Tensor:
-        """Embeddings (n, d) of prepared images, not normalised."""
-        ...
-
-    def embed_captions(self, captions: Sequence[Tokens]) -> Tensor:
-        """Embeddings (n, d) of prepared captions, not normalised."""
-        ...
-
-    def fresh(self) -> Any:
-        """A module like `module`, with random weights of torch's generator."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write a folder to load it from."""
-        ...
 
 
 class Towers(nn.Module):
@@ -61,7 +28,7 @@ class Towers(nn.Module):
             its statistics. Trained, it normalises by each micro-batch, whose size then matters.
     """
 
-    def __init__(self, encoder: Trainable, *, negatives: bool, positives: bool, trains_norms: bool = False) -> None:
+    def __init__(self, encoder: Any, *, negatives: bool, positives: bool, trains_norms: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
         self.model = encoder.module
@@ -103,11 +70,10 @@ class Towers(nn.Module):
             norm.momentum = momentum if torch.is_grad_enabled() else 0.0
         texts = list(batch.captions)
         indices = {}
-        for name, kind in self._kinds.items():
-            if kind:
-                rows = getattr(batch, name)
-                indices[name] = [number for number, row in enumerate(rows) if row is not None]
-                texts += [row for row in rows if row is not None]
+        for name in (name for name, is_embedded in self._kinds.items() if is_embedded):
+            rows = getattr(batch, name)
+            indices[name] = [number for number, row in enumerate(rows) if row is not None]
+            texts += [row for row in rows if row is not None]
         images = unit(self.encoder.embed_images(batch.images))
         captions, *negatives = unit(self._embed_texts(texts)).split([len(batch), *map(len, indices.values())])
         outputs = {"images": images, "captions": captions, "scale": self.scale()}
@@ -126,13 +92,13 @@ class Towers(nn.Module):
         return embedded[torch.tensor(order, device=embedded.device).argsort()]
 
 
-def trainable(model: Any) -> Trainable:
+def trainable(model: Any) -> Any:
     """Check that a model can be trained.
 
     Raises:
         ModelError: it is not a dual encoder of a family that gives gradients.
     """
-    if not isinstance(model, Trainable):
+    if not (isinstance(model, DualEncoderMixin) and hasattr(model, "save")):
         name = getattr(getattr(model, "info", None), "name", type(model).__name__)
         raise ModelError(
             f"{name} cannot be fine-tuned; the families clip, siglip, flava (its contrastive head) and open_clip, dual "
@@ -141,7 +107,7 @@ def trainable(model: Any) -> Trainable:
     return model
 
 
-def restarted(encoder: Trainable, seed: int) -> Trainable:
+def restarted(encoder: Any, seed: int) -> Any:
     """The encoder with random weights that the seed determines, as its library initialises them."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)

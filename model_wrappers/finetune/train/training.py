@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,6 +63,8 @@ def finetune(
     recipe: str | Recipe = "negclip",
     *,
     config: TrainingConfig | None = None,
+    evaluation: Evaluation | None = None,
+    on_step: Callable[[int, Mapping[str, Any]], None] | None = None,
     revision: str | None = None,
     settings: Mapping[str, str] | None = None,
     progress: bool = True,
@@ -80,6 +82,9 @@ def finetune(
             until the end, checkpoints.
         recipe: a recipe, or the name of one.
         config: how to run it.
+        evaluation: what is measured before the first epoch and after each.
+        on_step: is called after each step with its number and logged values, in every process. If it raises, the run
+            stops, and the same call resumes it.
         revision, settings: of the model, see `LoadOptions`.
         progress: whether to show progress.
         source: further arguments of `read_training_set`, such as `columns`, `split`, `files` and `limit`. Kinds of
@@ -92,13 +97,13 @@ def finetune(
     """
     recipe = get_recipe(recipe) if isinstance(recipe, str) else recipe
     config, out, processes = config or TrainingConfig(), Path(out), join()
+    evaluation = evaluation or Evaluation()
     with processes.raise_on_all_ranks():
         config.check()
         _check_out(out)
         check_model(model)
-        for reference in config.evaluation.benchmarks:
+        for reference in evaluation.benchmarks:
             check_reference(reference)
-        evaluation = config.evaluation
         check_sources(evaluation.benchmarks, data_dir=evaluation.data_dir, options=evaluation.options)
         load_options = LoadOptions(default_device(processes.rank), "float32", revision, dict(settings or {}))
         encoder = trainable(load_model(model, load_options))
@@ -109,7 +114,7 @@ def finetune(
         "model": asdict(encoder.info),
         "recipe": recipe.as_json(),
         "precision": config.precision,
-        "evaluation": list(config.evaluation.benchmarks),
+        "evaluation": list(evaluation.benchmarks),
         "data": {**training_set.summary(), "fingerprint": training_set.fingerprint},
     }
     folder = out / "training"
@@ -119,11 +124,11 @@ def finetune(
                 held.enter_context(alone_in(folder))
                 _claim(out, folder, facts)
         if not (folder / "finished.json").exists():
-            loop = TrainingLoop(encoder, training_set, recipe, config, folder, facts, processes, progress)
-            loop.train()
+            loop = TrainingLoop(encoder, training_set, recipe, config, evaluation, folder, facts, processes, progress)
+            loop.train(on_step)
             _finish(loop, out, facts, settings)
         history = read_json(folder / "finished.json", out)["history"]
-    results = read_results(folder / "results.json") if config.evaluation.benchmarks else []
+    results = read_results(folder / "results.json") if evaluation.benchmarks else []
     comparison = None
     before = folder / "evaluations" / "epoch-0"
     if results and processes.is_main and before.is_dir():
@@ -136,18 +141,15 @@ def _read(
     data: str | Path | TrainingSet, recipe: Recipe, processes: Processes, source: Mapping[str, Any]
 ) -> TrainingSet:
     """Read the training set; the main process first, so that a dataset is built once."""
-    found: TrainingSet | None = data if isinstance(data, TrainingSet) else None
+    kinds = {
+        "negatives": recipe.negatives if recipe.uses_negatives else (),
+        "positives": recipe.positives if recipe.uses_positives else (),
+    }
+    found: Any = data if isinstance(data, TrainingSet) else None
     for turn in (processes.is_main, not processes.is_main):
         with processes.raise_on_all_ranks():
             if turn and found is None:
-                found = read_training_set(
-                    str(data),
-                    negatives=recipe.negatives if recipe.uses_negatives else (),
-                    positives=recipe.positives if recipe.uses_positives else (),
-                    seed=recipe.seed,
-                    **source,
-                )
-    assert found is not None
+                found = read_training_set(str(data), **kinds, seed=recipe.seed, **source)
     summary = found.summary()
     needs = {"negative": recipe.uses_negatives or recipe.needs_negative, "positive": recipe.uses_positives}
     for kind, is_needed in needs.items():
@@ -198,7 +200,7 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
 
     The saved folder is loaded anew and evaluated as by ``vl-assay run``.
     """
-    history, config, folder = loop.position.history, loop.config, loop.folder
+    history, folder = loop.position.history, loop.folder
     loop.save_model(out)
     loop.processes.wait()
     name = str(out.resolve())  # a folder, even if it has the name of a demo checkpoint
@@ -206,13 +208,13 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
     if hasattr(family, "SAVED_AS"):
         name = family.SAVED_AS.format(name)
         settings = {key: value for key, value in (settings or {}).items() if key != "pretrained"}
-    _, results = config.evaluation.measure(name, folder / "predictions", loop.processes, settings=settings)
+    _, results = loop.evaluation.measure(name, folder / "predictions", loop.processes, settings=settings)
     with loop.processes.raise_on_all_ranks():
         if loop.processes.is_main:
             write_results(folder / "results.json", results)
             details = {
                 "warmup steps": str(loop.warmup),
-                "precision": config.precision,
+                "precision": loop.config.precision,
                 "steps": f"{loop.steps:,}",
                 "trained parameters": f"{loop.trained:,}",
                 "processes": str(loop.processes.world),

@@ -6,7 +6,7 @@ from review_support import decide, write_set
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
 from vl_assay.hub_datasets.authoring.review.agreement import agree_on, agreement_cells
-from vl_assay.hub_datasets.authoring.review.candidates import agreement
+from vl_assay.hub_datasets.authoring.review.candidates import votes as votes_of
 from vl_assay.hub_datasets.authoring.review.journal import Decision
 from vl_assay.hub_datasets.authoring.review.review import open_review
 from vl_assay.metrics.common.documents import to_html
@@ -46,7 +46,7 @@ def test_a_fixed_text_counts_as_kept_only_where_keeping_is_asked():
         who: {id: Decision("", who, id, "", {"decision": named[letter]}) for id, letter in own.items()}
         for who, own in votes(ana="kfn", ben="fkn").items()
     }
-    rows = {row.question: row for row in agreement(standing)}
+    rows = {name: agree_on(name, answers) for name, answers in votes_of(standing).items()}
     assert list(rows) == ["all decisions", "keep or not", "keep", "not_fluent", "fix"]
     assert [rows[name].alpha for name in ("keep or not", "not_fluent")] == [1, 1]
     assert rows["all decisions"].equal == pytest.approx(1 / 3)

@@ -39,10 +39,10 @@ def test_sets_without_a_common_caption_are_refused():
         compare(clean_pairs(20, 0), [Pair("b", "", "another caption", "no", "replace")], ("a", "b"))
 
 
-def test_the_command_writes_three_files(tmp_path):
+def test_the_command_writes_its_files(tmp_path):
     for name, pairs in zip("ab", _sets(), strict=True):
         write_pairs(pairs, tmp_path / f"{name}.jsonl")
     out = tmp_path / "out"
     invoke("audit", tmp_path / "a.jsonl", "--against", tmp_path / "b.jsonl", "--out", out)
-    assert {file.name for file in out.iterdir()} == {f"comparison.{end}" for end in ("json", "md", "csv")}
+    assert {file.name for file in out.iterdir()} == {f"comparison.{end}" for end in ("json", "md")}
     assert "19 joined" in (out / "comparison.md").read_text()

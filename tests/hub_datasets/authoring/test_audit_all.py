@@ -37,7 +37,7 @@ def test_what_is_here_is_audited_and_the_rest_is_listed_with_the_reason(toy, coc
     assert "audited parts give captions away without the image" in text
     assert "fails: toy_scenes/itm: the rule 'length_rule'" in text
     markdown = (tmp_path / "out" / "audits.md").read_text("utf-8")
-    assert "relation, attribution of aro not audited: aro/vg_relation" in markdown
+    assert "aro/relation not audited: aro/vg_relation" in markdown
     assert re.search("no pairs of a caption and a hard negative of one image: .*cola", markdown)
 
 

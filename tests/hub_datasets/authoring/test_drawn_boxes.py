@@ -77,12 +77,12 @@ def written(tmp_path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"phrases": []}, "no phrases"),
+        ({"phrases": []}, "not empty"),
         ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' differs from the characters 0 to 5"),
         ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "differs from the characters"),
-        ({"phrases": [{"text": "a red"}]}, "row 0 of .* is not an item"),
+        ({"phrases": [{"text": "a red"}]}, "row 0 of .* the phrase 'a red' differs"),
         ({"image": ""}, "not empty"),
-        ({"id": 7}, "not empty"),
+        ({"id": 7}, "row 0 has 7 in 'id'; expected a str"),
     ],
 )
 def test_items_that_cannot_be_drawn_for_are_named(tmp_path, changes, message):

@@ -16,9 +16,8 @@ from support import command, finish
 
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
 from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
-from vl_assay.hub_datasets.authoring.generate.asking import Asker, ModelRequest
+from vl_assay.hub_datasets.authoring.generate.asking import Asker, ModelRequest, open_model
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
-from vl_assay.hub_datasets.authoring.generate.language_models import open_model
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.chat.calls import Stopped
 from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Refused, Unanswered

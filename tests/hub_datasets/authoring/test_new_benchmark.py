@@ -121,7 +121,7 @@ def test_what_comes_out_is_false_of_its_image_and_passes_the_audit(judged):
     for pair in pairs:
         assert parse(pair.positive).is_true_of(scenes[pair.image])
         assert not parse(pair.negative).is_true_of(scenes[pair.image])
-    found = audit(pairs, "toy_rules").record
+    found = audit(pairs, "toy_rules")
     assert failures(found, 0.55) == []
     told = json.loads((settings.folder / "audit.json").read_text(encoding="utf-8"))["audits"]
     assert told == {"toy_rules": json.loads(json.dumps(to_summary(found)))}

@@ -126,7 +126,7 @@ def test_scripted_people_make_what_tricd_reads_and_every_stage_waits_for_them(sc
     assert len(desk.items) == 12
     for name in ("ana", "ben"):
         for item in desk.items:
-            decide(desk, name, item.id, decision="boxes", boxes=[truth[item.row["image"].rpartition(".")[0]].box])
+            decide(desk, name, item.id, decision="boxes", boxes=[truth[key(item)].box])
     assert run(settings) == ""
     assert [stage.why() for stage in stages_of(settings)] == [""] * len(STAGES)
     made = json.loads((work / "export" / "made.json").read_text())

@@ -28,7 +28,7 @@ def accuracy(gaps):
 @pytest.mark.parametrize("kind", LEAKS)
 def test_a_planted_leak_is_found_named_and_quantified_within_its_interval(kind):
     share = 0.5
-    record = audit(leaking_pairs(kind, 800, share, seed=3), "planted").record
+    record = audit(leaking_pairs(kind, 800, share, seed=3), "planted")
     probe = record["scorers"][kind]
     low, high = probe["accuracy_interval"]
     # With the leak a probe is right in share of the pairs, and in half of the others.
@@ -154,7 +154,7 @@ def test_words_are_lower_case_in_any_script_and_single_characters_in_chinese_and
 def test_clean_sets_exclude_chance_no_more_often_than_the_level():
     excluded = dict.fromkeys([*PROBES, "formatting_rule", "length_rule"], 0)
     for seed in range(100):
-        for name, scorer in audit(clean_pairs(200, 1000 + seed), "clean", seed=seed).record["scorers"].items():
+        for name, scorer in audit(clean_pairs(200, 1000 + seed), "clean", seed=seed)["scorers"].items():
             low, high = scorer["accuracy_interval"]
             excluded[name] += not low <= 0.5 <= high
     probes = {name: excluded[name] for name in PROBES}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
-from vl_assay.hub_datasets.authoring.refine.cells import CELLS, SCALES, balance, find_cells, scale_gaps
+from vl_assay.hub_datasets.authoring.refine.cells import SCALES, balance, find_cells, scale_gaps
 from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
 from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, blind_scorers, refine
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
@@ -28,13 +28,8 @@ def matrices(draw):
     return draw(hnp.arrays(np.float64, shape, elements=GAP))
 
 
-def cell_of(row, grid, cells):
-    """A row's cell, number by number, signed, counted outwards from 0: the paper's exactly, the authors' as they do."""
-    if cells == "authors":
-        per_side = 10 if any(gap == 0 for gap in row) else grid / 2
-        # An odd grid, which the authors have not, begins with half a cell.
-        numbers = [min(int(abs(gap) * per_side + per_side % 1) + 1, math.ceil(per_side)) for gap in row]
-        return tuple(int(math.copysign(number, gap)) if gap else 0 for number, gap in zip(numbers, row, strict=True))
+def cell_of(row, grid):
+    """A row's cell, number by number, signed, counted outwards from 0, in exact arithmetic."""
     width, first = Fraction(2, grid), Fraction(2, grid) if grid % 2 == 0 else Fraction(1, grid)
     edges = [float(first + part * width) for part in range(grid + 10) if first + part * width < 1]
     numbers = [math.copysign(sum(abs(gap) > edge for edge in edges) + 1, gap) if gap else 0 for gap in row]
@@ -62,47 +57,19 @@ def accuracy_of(gaps):
     return float((np.sign(gaps) / 2 + 0.5).mean())
 
 
-@given(matrices(), GRIDS, st.sampled_from(CELLS))
-def test_cells_are_the_paper_s_in_exact_arithmetic_and_the_authors_in_theirs(gaps, grid, cells):
-    assert [tuple(row) for row in find_cells(gaps, grid, cells).tolist()] == [
-        cell_of(row, grid, cells) for row in gaps.tolist()
-    ]
-
-
-@given(matrices(), GRIDS, st.sampled_from(CELLS), st.integers(0, 5), st.integers(1, 3))
-def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(gaps, grid, cells, seed, groups):
+@given(matrices(), GRIDS, st.integers(0, 5), st.integers(1, 3))
+def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(gaps, grid, seed, groups):
+    cells = [cell_of(row, grid) for row in gaps.tolist()]
+    assert [tuple(row) for row in find_cells(gaps, grid).tolist()] == cells
     group = [number % groups for number in range(len(gaps))]
-    kept = balance(gaps, groups=group, grid=grid, cells=cells, seed=seed)
-    names = [(part, *cell_of(row, grid, cells)) for part, row in zip(group, gaps.tolist(), strict=True)]
+    kept = balance(gaps, groups=group, grid=grid, seed=seed)
+    names = [(part, *cell) for part, cell in zip(group, cells, strict=True)]
     before, after = Counter(names), Counter(name for name, keep in zip(names, kept, strict=True) if keep)
     for name, number in before.items():
         image = name[0], *mirrored(name[1:])
         assert after[name] == (number if image == name else min(number, before[image]))
     for column in gaps[kept].T:
         assert (column > 0).sum() == (column < 0).sum()
-
-
-def test_the_authors_cells_are_rounded_as_their_multiplication_is():
-    # int(0.58 * 50) + 1 = int(28.999999999999996) + 1 = 29, though 0.58 is the edge at which cell 30 begins
-    assert find_cells([[0.58, -0.29]], cells="authors").tolist() == [[29, -15]]
-    hundredths = [number / 100 for number in range(1, 100)]
-    expected = [[int(gap * 50) + 1] for gap in hundredths]
-    assert find_cells([[gap] for gap in hundredths], cells="authors").tolist() == expected
-    beside_zero = [[0, int(gap * 10) + 1] for gap in hundredths]
-    assert find_cells([[0, gap] for gap in hundredths], cells="authors").tolist() == beside_zero
-    # The paper's cells (a, b] are exact: 0.58 is the end of cell 29.
-    assert find_cells([[0.58], [math.nextafter(0.58, 1)]]).tolist() == [[29], [30]]
-
-
-def test_beside_a_gap_of_zero_the_authors_have_ten_cells():
-    # int(0.31 * 10) + 1 = 4, while beside another gap it is int(0.31 * 50) + 1 = 16
-    assert find_cells([[0.0, -0.31], [0.5, -0.31], [0.0, 0.0]], cells="authors").tolist() == [
-        [0, -4],
-        [26, -16],
-        [0, 0],
-    ]
-    assert balance([[0.0, 0.31], [0.0, -0.39]], cells="authors").all()
-    assert not balance([[0.0, 0.31], [0.0, -0.39]]).any()
 
 
 def test_each_column_may_have_a_grid_of_its_own():
@@ -145,8 +112,6 @@ def test_another_seed_keeps_another_subset_and_every_row_has_its_chance():
 def test_what_cannot_be_balanced_is_refused(gaps, options, message):
     with pytest.raises(ScoresError, match=message):
         balance(gaps, **options)
-    with pytest.raises(UnknownNameError, match="known: paper, authors"):
-        balance([[0.5]], cells="mine")
 
 
 @given(hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e300, 1e300)), st.sampled_from(SCALES[1:]))
@@ -177,14 +142,12 @@ def test_gaps_outside_the_range_are_refused_with_what_to_do():
         refine(pairs, [scorer._replace(positive=[math.nan] * 4)])
 
 
-@pytest.mark.parametrize("cells", CELLS)
-@pytest.mark.parametrize("columns", [1, 2, 5])
-@pytest.mark.parametrize("grid", [2, 9, 100])
-def test_refining_scorers_are_at_half_in_each_category(columns, grid, cells):
+@pytest.mark.parametrize(("columns", "grid"), [(1, 2), (2, 100), (2, 9), (5, 100)])
+def test_refining_scorers_are_at_half_in_each_category(columns, grid):
     scorers = make_scorers(4000, columns)
     if (columns, grid) == (5, 100):
         scorers = [scorer._replace(positive=np.round(scorer.positive, 1)) for scorer in scorers]
-    found = refine(make_pairs(4000), scorers, grid=grid, cells=cells)
+    found = refine(make_pairs(4000), scorers, grid=grid)
     for name, figures in found.record["scorers"].items():
         assert figures["before"]["accuracy"] > 0.6
         assert figures["after"]["accuracy"] == 0.5

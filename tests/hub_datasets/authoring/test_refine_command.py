@@ -88,11 +88,11 @@ def test_a_report_holds_the_pairs_and_the_same_figures_in_each_form(learned, tmp
 
 def test_the_command_refines_a_file_on_language_models_and_says_so(tmp_path):
     write_pairs(make_pairs(200), tmp_path / "mine.jsonl")
-    found = invoke("refine", tmp_path / "mine.jsonl", "--out", tmp_path / "out", "--seed", 5, "--cells", "authors")
+    found = invoke("refine", tmp_path / "mine.jsonl", "--out", tmp_path / "out", "--seed", 5)
     assert found.exit_code == 0, found.output
     record = json.loads((tmp_path / "out" / "report.json").read_text())
     assert list(record["scorers"]) == ["words", "characters"]
-    assert record["settings"] | {"seed": 5, "cells": "authors", "grid": 100} == record["settings"]
+    assert record["settings"] | {"seed": 5, "grid": 100} == record["settings"]
     assert f"{record['kept']} of 200 pairs are kept" in found.output
     assert len(read_pairs(tmp_path / "out" / "pairs.jsonl")) == record["kept"]
 

@@ -12,7 +12,7 @@ from vl_assay.hub_datasets.authoring.generate.generate import generate_by_rule
 from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.authoring.generate.rules import OBJECTS, RULE_KINDS, make_by_rule
 from vl_assay.hub_datasets.authoring.text.articles import wrong_articles
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 
 def texts(kind, caption, **options):
@@ -75,6 +75,14 @@ def test_a_run_by_rule_writes_candidates_and_counts(tmp_path):
         generate_by_rule(captions, tmp_path, ["swap"])
     with pytest.raises(ScoresError, match="most is 0"):
         make_by_rule("swap_obj", ["a dog"], most=0)
+
+
+@pytest.mark.parametrize("name", ["reviewed.jsonl", "pairs.jsonl"])
+def test_results_of_earlier_candidates_are_neither_kept_in_force_nor_replaced(name, tmp_path):
+    (tmp_path / name).write_text("kept")
+    with pytest.raises(DataError, match=rf"has {name}, made of earlier candidates.*give another --out"):
+        generate_by_rule([Captioned("0", "", "a red cat near a big dog")], tmp_path, ["swap_att"])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_nine_of_ten_captions_of_coco_have_a_positive_in_other_words(shared_data):

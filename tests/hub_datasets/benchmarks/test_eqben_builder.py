@@ -84,7 +84,7 @@ def test_a_frame_that_claims_more_than_its_file_holds_is_refused(tmp_path):
 
 def test_the_full_set_has_its_own_file_and_the_published_counts(small):
     small.error(
-        MissingSourceError, "private_info_global.json is missing.*gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ", full=True
+        MissingSourceError, "has none of private_info_global.json.*gdown 1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ", full=True
     )
     (small.folder / sources.FULL).write_text(json.dumps(sources.groups()), encoding="utf-8")
     small.error(DataError, "has 2 groups of eqbensd, but the release has 1,513", "eqbensd", full=True)

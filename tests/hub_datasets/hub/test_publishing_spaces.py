@@ -195,6 +195,6 @@ def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_prediction
 
 def test_a_metric_runs_where_nothing_is_installed(started):
     client = started("sugarcrepe_itm")
-    rows = {"headers": [""] * 4, "data": [["0.31", "0.27", "0", "swap_obj"], ["0.2", "0.3", "0", "swap_obj"]]}
+    rows = {"headers": [""] * 3, "data": [["[0.31, 0.27]", "0", "swap_obj"], ["[0.2, 0.3]", "0", "swap_obj"]]}
     _, result = client.predict(rows, "wrong", api_name="/score")
     assert result["accuracy"] == 0.5

@@ -23,6 +23,7 @@ from vl_assay.hub_datasets.sources import availability, image_archives
 from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
 from vl_assay.hub_datasets.sugarcrepe import release
+from vl_assay.hub_datasets.whats_up import builder as whats_up
 from vl_assay.metrics.common.errors import DataError
 
 
@@ -174,3 +175,17 @@ def test_annotations_beside_the_images_are_not_taken_for_unrefined_ones(remote_s
     shutil.copy(small.folder / "data" / "swap_obj.json", small.folder)
     found = r"data_unrefined/swap_obj\.json.*pass data_dir"
     small.error(DownloadError, found, "unrefined_swap_obj")
+
+
+def test_an_archive_of_google_drive_is_unpacked_and_a_file_without_a_name_is_read(server, tmp_path, monkeypatch):
+    small = Small("whats_up", tmp_path, "controlled_a")
+    shutil.copy(small.folder / "controlled_images_dataset.json", tmp_path / "remote" / "download")
+    shutil.make_archive(str(tmp_path / "remote" / "images"), "tar", small.folder, "controlled_images")
+    rows, images = whats_up.WhatsUp.ROWS["controlled_a"], small.builder()._images()
+    file = replace(rows.file, url=f"{server.url}/download?id=1")
+    monkeypatch.setattr(whats_up.WhatsUp, "ROWS", {"controlled_a": replace(rows, file=file)})
+    monkeypatch.setattr(whats_up.WhatsUp, "_images", lambda self: replace(images, url=f"{server.url}/images.tar"))
+    assert raw(small.build(data_dir=None)) == raw(small.build())
+    server.down = {"images.tar": [404]}
+    monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "empty")
+    small.error(DownloadError, r"Could not download .*images\.tar .*get the archive with `gdown", data_dir=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import zipfile
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -9,10 +11,11 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from builder_support import raw
-from hub_server import HubServer, serving_hub
+from builder_support import Small, raw
+from hub_server import COMMIT, HubServer, serving_hub
 from parquet_sources import noise_files, stored_images, write_parquet
 
+from vl_assay.hub_datasets.core.benchmarks import get_builder
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.sources.builders import HubConfig, ReleasedRows, Rows, make_configs
 from vl_assay.hub_datasets.sources.columns import columns
@@ -194,3 +197,39 @@ def test_a_file_that_is_replaced_is_read_anew(tmp_path):
         write_parquet(tmp_path, "test", rows, ["image", "other"])
         [path] = tmp_path.glob("*.parquet")
         assert read_stored(image_address(path, "image", 0)) == rows[0]["image"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mmvp_vlm/pairs", "conme/replace_rel", "coco_cf/pairs", "spec/count_t2i", "naturalbench/retrieval"]
+)
+def test_a_release_on_the_hub_is_fetched_and_unpacked_as_far_as_it_is_read(name, tmp_path, monkeypatch):
+    name, config = name.split("/")
+    small = Small(name, tmp_path, config)
+    release = get_builder(name).RELEASE
+    folder = tmp_path / "hub" / release.repository
+    shutil.copytree(small.folder, folder)
+    (folder / "unread.pkl").touch()
+    for pattern in (release.rows, release.images):
+        if pattern.endswith(".zip"):
+            inner = {"data/images.zip": "data/images", "NaturalBench-Retrieval.zip": "NaturalBench-Retrieval"}.get(
+                pattern
+            )
+            files = sorted(path for path in (folder / inner if inner else folder).rglob("*") if path.is_file())
+            with zipfile.ZipFile(folder / pattern, "w") as archive:
+                for path in files:
+                    archive.write(path, path.relative_to((folder / pattern).parent))
+                    path.unlink()
+    expected = raw(small.builder().as_streaming_dataset(split="test"))
+    with serving_hub(tmp_path / "hub", monkeypatch) as hub:
+        text = small.builder(data_dir=None, with_images=False)
+        text.download_and_prepare()
+        assert list(text.as_dataset(split="test")["id"]) == [row["id"] for row in expected]
+        builder = small.builder(data_dir=None)
+        builder.download_and_prepare()
+        requested = {path for method, path in hub.requests if method == "GET"}
+    assert raw(builder.as_dataset(split="test")) == expected
+    assert "unread.pkl" not in requested
+    commit = release.revision if len(release.revision) == 40 else COMMIT
+    assert builder.sources == [
+        f"rows and images: {hub.url}/datasets/{release.repository}/tree/{commit}".replace("datasets/conme", "conme")
+    ]

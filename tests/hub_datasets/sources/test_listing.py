@@ -14,10 +14,19 @@ from console import invoke
 from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark, load_examples
 from vl_assay.hub_datasets.core.benchmarks import config_names
 from vl_assay.hub_datasets.core.build import build_all
-from vl_assay.hub_datasets.core.examples import cached_build
+from vl_assay.hub_datasets.core.examples import cached_build, is_cached
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.sources import availability
-from vl_assay.hub_datasets.sources.availability import DAMAGED, DOWNLOADED, MADE, MISSING, OWN, READY, TO_DOWNLOAD
+from vl_assay.hub_datasets.sources.availability import (
+    DAMAGED,
+    DOWNLOADED,
+    MADE,
+    MISSING,
+    OWN,
+    READY,
+    TO_DOWNLOAD,
+    source_problems,
+)
 from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.modules.discovery import metric_names
 from vl_assay.model_wrappers import family_names
@@ -77,6 +86,13 @@ def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
     assert "facebook/winoground" in winoground.problem
 
 
+def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(coco, tmp_path):
+    problems = source_problems(["mmvp_vlm", "crepe"], data_dir=tmp_path)
+    drawn = "DATA_DIR\n├── Questions.csv\n└── MLLM_VLM Images/   the images, or MMVP_VLM_Images"
+    assert str(problems["mmvp_vlm"]).endswith(drawn)
+    assert re.search(r"├── data/prod_hard_negatives/.*\n├── and 5 more\n└── VG_100K/   the", str(problems["crepe"]))
+
+
 def test_what_is_missing_or_damaged_is_told_in_the_builders_words(coco):
     folder = coco(categories=("add_att", "swap_obj"))
     found = entry("sugarcrepe", data_dir=folder)
@@ -125,12 +141,12 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
     assert len(lines) == len(benchmark_names())
     assert all(len(line) <= 80 and "…" not in line for line in lines)
     assert re.search(r"^ sugarcrepe +fluent captions with one change +7,511 +to be downloaded", output, re.M)
-    assert re.search(r"^ tricd .* 459 +needs --data-dir", output, re.M)
+    assert re.search(r"^ hard_positives .* 56,191 +needs --data-dir", output, re.M)
     output = invoke("list", "sugarcrepe").output
     assert re.search(r"^sugarcrepe – fluent .*; downloaded: github\.com/RAIVNLab", output, re.M)
     assert re.search(r"swap_obj +│ +\d+ │ +\d+ │ sugarcrepe_itm +│ to be downloaded", output)
     assert "winoground" not in output
-    assert re.search(r"^missing: The sources .* Get TRICD_grounding", invoke("list", "tricd").output, re.M)
+    assert re.search(r"^missing: The sources .* git clone", invoke("list", "hard_positives").output, re.M)
     output = invoke("list", "metrics").output
     assert "sugarcrepe_itm" in output
     assert "RAIVNLab" not in output
@@ -138,7 +154,7 @@ def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monke
         raise invoke("list", "sugarcrep").exception
 
 
-def test_sources_in_the_folder_of_the_environment_are_found_by_every_command(coco, tmp_path, monkeypatch, no_network):
+def test_sources_of_the_environment_or_of_the_last_use_are_found(coco, tmp_path, monkeypatch, no_network):
     shutil.copytree(coco(rows=4, images=2, categories=("swap_obj",)), tmp_path / "sources" / "sugarcrepe")
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "sources"))
@@ -147,6 +163,14 @@ def test_sources_in_the_folder_of_the_environment_are_found_by_every_command(coc
     assert len(task.examples) == 4
     build("sugarcrepe", tmp_path / "built", configs=["swap_obj"], options={"verify": False})
     monkeypatch.delenv("VL_ASSAY_DATA_DIR")
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
+    # The folder of `--data-dir` is used until another one is given.
+    load_examples("sugarcrepe/swap_obj", options={"verify": False}, data_dir=tmp_path / "sources")
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == READY
+    [task] = load_examples("sugarcrepe/swap_obj", options={"verify": False})
+    assert is_cached("sugarcrepe", ["swap_obj"], {"verify": False})
+    assert len(task.examples) == 4
+    shutil.rmtree(tmp_path / "sources")
     assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
 
 

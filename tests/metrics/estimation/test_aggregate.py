@@ -10,7 +10,6 @@ import pytest
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.aggregate import aggregate
-from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
 from vl_assay.metrics.estimation.spec import make_examples
 
 
@@ -62,14 +61,6 @@ def test_averages_refuse_what_they_cannot_use(values, tied, categories, message)
         summarise(values, tied, categories)
 
 
-def test_several_scores_are_averaged_side_by_side():
-    both = {"text": [1, 0, 1], "image": [0, 0, 1]}
-    result = aggregate(make_examples(both, [False] * 3, categories=["a", "a", "b"]))
-    assert (result["text"], result["image"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert (result["macro_text"], result["macro_image"]) == (0.75, 0.5)  # (1/2 + 1) / 2, (0 + 1) / 2
-    assert result["per_category"]["a"] == {"text": 0.5, "image": 0.0, "tie_rate": 0.0, "n": 2}
-
-
 def test_an_example_counts_in_each_of_its_categories_but_once_overall():
     result = summarise([1, 0, 0], [False, False, True], [["a", "b"], "b", ("a", "a")])
     assert result["accuracy"] == 1 / 3
@@ -85,19 +76,6 @@ def test_an_example_without_categories_counts_overall_alone():
     assert result["accuracy"] == pytest.approx(2 / 3)
     assert result["per_category"] == {"a": {"accuracy": 1.0, "tie_rate": 0.0, "n": 2}}
     assert result["macro_accuracy"] == 1.0
-
-
-def test_intervals_are_those_of_the_cluster_bootstrap():
-    rng = np.random.default_rng(0)
-    values, clusters = rng.integers(0, 2, 200).astype(float), rng.integers(0, 40, 200)
-    categories = rng.choice(["a", "b"], 200)
-    options = {"confidence": 0.9, "resamples": 300, "seed": 3}
-    result = summarise(values, values < 0, categories, clusters=clusters, **options)
-    expected = cluster_bootstrap(values, clusters, categories, **options)
-    assert result["accuracy_interval"] == list(expected.micro)
-    assert result["macro_accuracy_interval"] == list(expected.macro)
-    for name, interval in expected.categories.items():
-        assert result["per_category"][name]["accuracy_interval"] == list(interval)
 
 
 def test_intervals_of_overlapping_categories_count_each_example_in_each():

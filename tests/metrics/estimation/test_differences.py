@@ -11,7 +11,7 @@ from intervals import expanded_tails
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.aggregate import aggregate
-from vl_assay.metrics.estimation.differences import Resampling, averaged, differences, p_value, pooled
+from vl_assay.metrics.estimation.differences import Resampling, differences, p_value
 from vl_assay.metrics.estimation.spec import make_examples
 from vl_assay.metrics.functional.aro import aro_accuracy
 from vl_assay.metrics.functional.cpd import cpd_ap
@@ -115,17 +115,6 @@ def test_models_of_equal_predictions_do_not_differ():
     result = differences(one, one, QUICK)["ap"]
     assert (result["difference"], result["difference_interval"], result["standard_error"]) == (0, None, None)
     assert result["permutation_p_value"] == 1
-
-
-def test_seeds_are_pooled_and_runs_averaged_for_every_kind_of_score():
-    first, second, (one, two) = two_detectors()
-    clusters = np.concatenate([one.clusters, two.clusters])
-    both = pooled([one, two], clusters, np.arange(len(clusters)))
-    values = dict(zip(both.estimators[0].names, both.estimators[0](), strict=True))
-    assert values["ap"] == pytest.approx((ap_of(first) + ap_of(second)) / 2)
-    mean = averaged([one, two])
-    result = differences(mean, averaged([one, one]), QUICK)["ap"]
-    assert result["difference"] == pytest.approx((ap_of(second) - ap_of(first)) / 2)
 
 
 def test_differences_need_the_same_examples():

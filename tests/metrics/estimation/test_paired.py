@@ -17,7 +17,6 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap
 from vl_assay.metrics.estimation.paired import holm, mcnemar, paired_difference
 from vl_assay.metrics.estimation.permutation import cluster_permutation_test
 
@@ -196,14 +195,6 @@ def test_one_image_says_nothing(first, second):
     assert result["difference_interval"] == [-1.0, 1.0]
     assert result["standard_error"] is result["smallest_detectable_difference"] is None
     assert result["permutation_p_value"] == 1.0
-
-
-def test_the_interval_is_that_of_the_cluster_bootstrap_stretched_to_differences():
-    first, second, clusters, _ = two_models(seed=9)
-    options = {"confidence": 0.9, "resamples": 200, "seed": 3}
-    expected = cluster_bootstrap((first - second + 1) / 2, clusters, **options).micro
-    found = paired_difference(first, second, clusters=clusters, permutations=100, **options)["difference_interval"]
-    assert found == [2 * bound - 1 for bound in expected]
 
 
 @pytest.mark.parametrize("power", [0.8, 0.5])

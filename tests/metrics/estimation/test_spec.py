@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec, make_examples
 from vl_assay.metrics.functional.matching import matching_accuracy
 
@@ -57,8 +56,3 @@ def test_examples_keep_their_categories_when_those_of_a_score_are_chosen():
     assert (alone.rows.tolist(), alone.categories, alone.rare) == ([3, 0], {}, {})
     whole = make_examples({"text": [1, 0]}, [False, False])
     assert whole.of_score("text") is whole
-
-
-def test_as_many_flags_of_ties_as_examples_are_needed():
-    with pytest.raises(ScoresError, match="got 3 tie flags for 2 examples"):
-        make_examples({"accuracy": [1, 0]}, [False] * 3)

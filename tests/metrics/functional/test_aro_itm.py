@@ -164,20 +164,6 @@ def test_averages_are_those_of_a_naive_reference(case):
         assert result[key] == expected[key]
 
 
-def test_symmetric_examples_change_nothing_but_their_count():
-    rng = np.random.default_rng(5)
-    columns = {
-        "scores": rng.integers(0, 4, (120, 2)),
-        "correct": rng.integers(0, 2, 120),
-        "categories": rng.choice(["on", "under", "eating", "near"], 120),
-        "clusters": rng.integers(0, 30, 120),
-    }
-    near = columns["categories"] == "near"
-    without = {name: column[~near] for name, column in columns.items()}
-    options = {"confidence": 0.8, "resamples": 100}
-    assert aro_accuracy(**columns, **options) == {**aro_accuracy(**without, **options), "n_symmetric": near.sum()}
-
-
 GRID = st.lists(st.lists(st.integers(0, 2), min_size=5, max_size=5), min_size=1, max_size=30)
 
 

@@ -185,19 +185,6 @@ def test_grounding_results_by_arithmetic():
     }
 
 
-@pytest.mark.parametrize(
-    ("ties", "recalls"),
-    # Two wrong and one right box of one confidence, below a wrong one. At 2 there is one place: 1/3. At 3 there are
-    # two: 1 - C(2, 2) / C(3, 2) = 2/3.
-    [("wrong", (0, 0, 0, 1)), ("half", (0, 1 / 3, 2 / 3, 1)), ("right", (0, 1, 1, 1))],
-)
-def test_ties_decide_who_gets_the_places_that_are_left(ties, recalls):
-    found = boxes_of((THERE, 0.5, 1), (HERE, 0.5, 1), (THERE, 0.9, 1), (THERE, 0.5, 1))
-    result = grounding_recall([found], [truth_of((HERE, 1))], ks=(1, 2, 3, 4), ties=ties, **XYXY)
-    assert [result[f"recall_at_{k}"] for k in (1, 2, 3, 4)] == pytest.approx(recalls)
-    assert result["tie_rate"] == 1.0
-
-
 PAIR = {
     "predictions": [boxes_of((HERE, 0.8, 1), (HERE, 0.8, 2)), boxes_of((HERE, 0.9, 1), (HERE, 0.7, 2))],
     "references": [truth_of((HERE, 1), (HERE, 2)), NO_TRUTH],

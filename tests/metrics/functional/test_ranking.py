@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.estimation.checks import TIES
-from vl_assay.metrics.functional import matching, ranking
+from vl_assay.metrics.functional import ranking
 
 CANDIDATES = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), max_size=6)
 
@@ -64,38 +63,6 @@ def test_recall_at_k_is_that_of_all_orders_of_equal_scores(case, k):
         assert (worst[number], best[number]) == (min(ways), max(ways))
         assert mean[number] == pytest.approx(sum(ways) / len(ways), abs=1e-12)
         assert ranking.tied_at(ranks, k)[number] == (max(ways) > min(ways))
-
-
-def test_counts_by_arithmetic():
-    queries = [0, 0, 0, 0, 0, 1, 1, 3, 3]
-    scores = [5, 4, 4, 4, 3, 2, 1, 1, 1]
-    hits = [False, True, False, True, True, True, False, False, False]
-    ranks = ranking.hit_ranks(queries, scores, hits, 4)
-    # Query 0: its best right score is 4, twice; 5 is above it and one wrong 4 beside it. Query 1: 2 is on top.
-    # Query 2 has no candidates, query 3 no right one.
-    assert ranks.higher.tolist() == [1, 0, 0, 0]
-    assert ranks.tied_wrong.tolist() == [1, 0, 0, 0]
-    assert ranks.tied_right.tolist() == [2, 1, 0, 0]
-    assert ranks.found.tolist() == [True, True, False, False]
-    assert ranking.rank(ranks, "wrong").tolist() == [3, 1, math.inf, math.inf]  # 1 + 1 + 1
-    assert ranking.rank(ranks, "right").tolist() == [2, 1, math.inf, math.inf]  # 1 + 1
-    assert ranking.rank(ranks, "half").tolist() == [1 + 4 / 3, 1, math.inf, math.inf]  # (1 + 2 + 1) / (2 + 1)
-    # One place for three of which two are right: 1 - C(1, 1) / C(3, 1) = 2/3.
-    assert ranking.recall_at(ranks, 2, "half").tolist() == [2 / 3, 1, 0, 0]
-    assert ranking.recall_at(ranks, 3, "half").tolist() == [1, 1, 0, 0]
-    assert ranking.tied_at(ranks, 2).tolist() == [True, False, False, False]
-    assert ranking.tied_at(ranks, 3).tolist() == [False] * 4
-
-
-@pytest.mark.parametrize("ties", TIES)
-@given(scores=st.lists(st.lists(st.integers(-1, 1), min_size=4, max_size=4), min_size=1), column=st.integers(0, 3))
-def test_one_right_candidate_at_depth_one_is_the_match_score(ties, scores, column):
-    n = len(scores)
-    hits = np.arange(4 * n) % 4 == column
-    ranks = ranking.hit_ranks(np.repeat(np.arange(n), 4), np.ravel(scores), hits, n)
-    expected = matching.match_scores(scores, [column] * n, ties)
-    assert ranking.recall_at(ranks, 1, ties).tolist() == expected.values.tolist()
-    assert ranking.tied_at(ranks, 1).tolist() == expected.tied.tolist()
 
 
 def test_probabilities_stay_exact_for_thousands_of_tied_candidates():

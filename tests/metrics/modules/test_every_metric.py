@@ -20,7 +20,6 @@ from vl_assay.metrics.common.errors import ScoresError, UnknownNameError, VLAssa
 from vl_assay.metrics.estimation import bootstrap
 from vl_assay.metrics.estimation.aggregate import option_names
 from vl_assay.metrics.modules.discovery import load_metric
-from vl_assay.metrics.modules.page import tabulate
 
 INTERVALS = {"confidence": 0.9, "resamples": 200}
 # Answers are no scores: they have no ties and no scale.
@@ -355,16 +354,6 @@ def test_with_confidence_every_result_has_intervals_around_its_scores(name):
             for label, (low, high) in labelled.items():
                 assert low <= (part[key] if label is None else part[key][label]) <= high
                 assert low < high
-
-
-@EVERY
-def test_the_table_of_a_result_has_all_its_scores(name):
-    result = compute(name, rows_of(name))
-    headers, lines = tabulate(result)
-    assert lines[-1][0] == "all"
-    assert {len(line) for line in lines} == {len(headers)}
-    shown = dict(zip(headers, lines[-1], strict=True))
-    assert shown["n"] == result["n"]
 
 
 COLUMNS = ["sugarcrepe_itm", "aro_itm", "artifact_gap", "retrieval_recall", "paired_difference"]

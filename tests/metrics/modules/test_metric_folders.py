@@ -144,16 +144,20 @@ def test_every_card_says_what_a_constant_and_a_nan_get():
 
 
 @EVERY
-def test_the_page_computes_its_example_and_starts(name):
+def test_the_page_computes_its_example_and_is_laid_out(name):
     page = module_of(name, "app").PAGE
     chosen = [values[0] for values in page.choices.values()]
-    assert page.compute(page.example, *chosen)["n"] >= 1
+    assert page.compute(page.rows, *chosen)["n"] >= 1
     with pytest.raises(ScoresError, match="the table is empty"):
-        page.compute([[""] * len(page.columns)], *chosen)
-    blocks = page.build()
+        page.compute([[""] * len(page.example)], *chosen)
+    assert page.build().title == read_card(METRICS / name)[0]
+
+
+def test_a_page_starts():
+    blocks = module_of("sugarcrepe_itm", "app").PAGE.build()
     _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, share=False)
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
-            assert read_card(METRICS / name)[0] in answer.read().decode()
+            assert blocks.title in answer.read().decode()
     finally:
         blocks.close()

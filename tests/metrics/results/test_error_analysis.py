@@ -88,7 +88,7 @@ def test_agreement_is_that_of_sklearn(tmp_path):
         assert each.share == pytest.approx((errs[one] == errs[two]).mean())
         assert sum(each.counts) == each.n == 200
         assert each.kappa_interval[0] <= each.kappa <= each.kappa_interval[1]
-    assert [table.title for table in found.tables][-1] == "Kappa of every two models"
+    assert [table.title for table in found.tables][-1] == "Agreement"
 
 
 def test_words_that_go_with_errors_are_found_within_their_category(tmp_path):

@@ -107,7 +107,7 @@ def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
 
 
 def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):
-    (tmp_path / "diagnosis.json").write_text("{}")
+    (tmp_path / "profile.pdf").write_text("")
     (tmp_path / "notes.txt").write_text("mine")
     files = report([predictions], resamples=100).write(tmp_path)
     there = {file.name for file in tmp_path.iterdir()}

@@ -15,7 +15,7 @@ from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
-from vl_assay.model_wrappers.engine.gpu_decoding import GpuDecoder
+from vl_assay.model_wrappers.engine.gpu_decoding import GpuDecoder, decode_on_gpu
 
 
 def decode_jpeg(files: list[torch.Tensor], device: Any) -> list[torch.Tensor]:
@@ -105,6 +105,29 @@ def test_a_run_reads_jpeg_files_by_the_decoder_and_scores_nearly_the_same(model:
     assert 0 < np.abs(scores[0] - scores[1]).max() < 0.02
 
 
-def test_a_model_on_the_cpu_is_refused() -> None:
+def test_a_model_on_the_cpu_is_refused(model: Any) -> None:
     with pytest.raises(ModelError, match="CUDA device"):
-        predict("demo-clip", "toy_scenes/itm", limit=2, decode="gpu", progress=False)
+        decode_on_gpu(model)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_decodes_nearly_the_same_pixels(tmp_path: Path) -> None:
+    pytest.importorskip("torchvision")
+    folders = [tmp_path / "images" / name for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        for index in range(3):
+            (folder / f"{index}.jpg").write_bytes(file_of(300 + 10 * index, 200 + 10 * number))
+    scores = []
+    for decoder in (None, "gpu"):
+        files = predict(
+            "demo-clip",
+            "zero_shot/folder",
+            data_dir=tmp_path / "images",
+            out=tmp_path / str(decoder),
+            progress=False,
+            cache=False,
+            decode=decoder,
+        )
+        scores.append(np.array([row.scores for row in read_predictions(files[0]).rows], np.float64))
+    assert 0 < np.abs(scores[0] - scores[1]).max() < 0.02

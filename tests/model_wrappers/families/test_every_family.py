@@ -33,7 +33,7 @@ HEADS = {
     "cola": ({"score": "logit"},),
     "xvlm": ({"head": "itm"}, {"head": "itc"}),
     **dict.fromkeys(("grounding-dino", "mdetr"), ({"context": "phrase"},)),
-    **dict.fromkeys(("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl"), ({"score": "caption"},)),
+    **dict.fromkeys(("llava", "qwen2_vl"), ({"score": "caption"},)),
 }
 CASES = [
     pytest.param(name, settings, id="-".join([name, *settings.values()]))
@@ -47,7 +47,7 @@ FAMILIES = sorted({tiny.family for tiny in CHECKPOINTS.values()})
 CAPTIONS = ["a red cat", "a big dog near two red cat and one blue box of the man", "dog", "the two cat right of a man "]
 LONG = "a red box near the dog " * 40
 # Images out of order and more than once, captions of unlike length.
-PAIRS = [(2, 1), (0, 0), (1, 2), (0, 3), (2, 0), (1, 1)]
+PAIRS = [(2, 1), (0, 0), (1, 2), (2, 3)]
 
 
 def load(name, folder, **options):
@@ -92,39 +92,35 @@ def test_the_reference_tells_of_every_class_of_transformers_which_family_takes_i
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_a_score_is_that_of_a_bare_forward_in_a_batch_and_alone(name, settings, folders, images):
     model = load(name, folders[name], settings=settings)
+    if not settings:
+        check_protocols(name, model, folders[name])
     captions = [*CAPTIONS[:3], LONG] if name in BARE else CAPTIONS
     batched = score(model, images, captions, PAIRS)
     assert batched.dtype == np.float64
     assert len(batched) == len(PAIRS)
     assert np.ptp(batched) > 1e-3, "scores that hardly differ would show little"
-    backwards = score(model, images[::-1], captions[::-1], [(2 - i, 3 - j) for i, j in PAIRS])
-    np.testing.assert_allclose(batched, backwards, rtol=1e-6, atol=1e-6)
+    if CHECKPOINTS[name].abilities != DETECTS:
+        exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in PAIRS]
+        np.testing.assert_allclose(exact, batched, rtol=1e-5, atol=1e-5)
+        if name in BARE:
+            bare = bare_scores(name, settings, folders[name], images, captions, PAIRS, model.max_tokens, torch.float64)
+            np.testing.assert_allclose(exact, bare, rtol=0, atol=1e-9)
     alone = [score(model, [images[i]], [captions[j]], [(0, 0)])[0] for i, j in PAIRS]
     np.testing.assert_allclose(batched, alone, rtol=1e-6, atol=1e-6)
-    if CHECKPOINTS[name].abilities == DETECTS:
-        return
-    exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in PAIRS]
-    np.testing.assert_allclose(exact, batched, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(score(model, images, captions, PAIRS), batched, rtol=1e-6, atol=1e-6)
-    if name in BARE:
-        bare = bare_scores(name, settings, folders[name], images, captions, PAIRS, model.max_tokens, torch.float64)
-        np.testing.assert_allclose(exact, bare, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_model_follows_its_protocols_and_describes_itself(name, folders):
-    tiny, model = CHECKPOINTS[name], load(name, folders[name])
+def check_protocols(name, model, folder):
+    """Check that a model follows its protocols and describes itself."""
+    tiny = CHECKPOINTS[name]
     assert abilities(model) == tiny.abilities
     assert isinstance(model, VQAModel) == (tiny.abilities == ANSWERS)
     assert not (isinstance(model, DualEncoder) and isinstance(model, CrossEncoder))
     assert model.info.family == tiny.family
     if get_family(tiny.family).MODEL_TYPES:
-        assert tiny.family in families_of(json.loads((folders[name] / "config.json").read_text())["model_type"])
+        assert tiny.family in families_of(json.loads((folder / "config.json").read_text())["model_type"])
     assert model.info.parameters > 1000
     json.dumps(model.info.preprocessing)
-    recorded = model.info.settings
-    assert recorded.keys() == getattr(get_family(tiny.family), "SETTINGS", {}).keys()
-    assert load(name, folders[name], settings=recorded).info.settings == recorded
+    assert model.info.settings.keys() == getattr(get_family(tiny.family), "SETTINGS", {}).keys()
     assert tiny.max_tokens in (None, model.max_tokens)
     assert model.prepare_captions([]) == []
     if isinstance(model, TextScorer):
@@ -135,8 +131,14 @@ def test_a_model_follows_its_protocols_and_describes_itself(name, folders):
         model.prepare_image(Image.new(mode, (40, 40)))  # converted to RGB
 
 
-# One model of each base class and of each way to tokenize.
-@pytest.mark.parametrize("name", ["clip", "siglip2", "blip", "owlvit", "mdetr", "vera", "gpt2", "llava"])
+@pytest.mark.parametrize("name", ["blip", "siglip2", "llava", "owlvit"])
+def test_the_settings_that_predictions_record_load_the_same_model(name, folders):
+    recorded = load(name, folders[name]).info.settings
+    assert load(name, folders[name], settings=recorded).info.settings == recorded
+
+
+# One model of each base class; engine/test_checking.py has a detector.
+@pytest.mark.parametrize("name", ["siglip2", "blip", "gpt2", "llava"])
 def test_a_model_passes_the_check_that_users_run_first(name, folders):
     tiny = CHECKPOINTS[name]
     result = check(f"{tiny.family}:{folders[name] / tiny.file}", ())
@@ -144,7 +146,8 @@ def test_a_model_passes_the_check_that_users_run_first(name, folders):
     assert "not as by" not in str(result.findings)
 
 
-@pytest.mark.parametrize("name", CHECKPOINTS)
+# One model of each way to load; flava and vera change what transformers ignores.
+@pytest.mark.parametrize("name", ["clip", "flava", "vera", "llava", "mdetr", "xvlm"])
 def test_weights_missing_misshapen_or_unknown_are_an_error_that_lists_them(name, folders, tmp_path):
     tiny, folder = CHECKPOINTS[name], tmp_path / "changed"
     shutil.copytree(folders[name], folder)
@@ -156,14 +159,13 @@ def test_weights_missing_misshapen_or_unknown_are_an_error_that_lists_them(name,
         load(name, folder)
     assert re.search(rf"not have the weights of {tiny.family} \(1 missing keys: \S*{tiny.weight}", str(error.value))
     assert "1 unexpected keys: adapter.weight" in str(error.value)
-    if name in ("clip", "llava", "mdetr", "xvlm"):
-        tiny.write(folder, {**weights, key: torch.zeros(3, value.ndim + 4)})
-        with pytest.raises(ModelError, match=rf"1 mismatched keys: \S*{tiny.weight}"):
-            load(name, folder)
+    tiny.write(folder, {**weights, key: torch.zeros(3, value.ndim + 4)})
+    with pytest.raises(ModelError, match=rf"1 mismatched keys: \S*{tiny.weight}"):
+        load(name, folder)
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKPOINTS if name not in ("owlv2", "llava_next", "qwen2_vl")])
-def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, folders, images, tmp_path):
+@pytest.mark.parametrize("name", ["clip", "vera", "llava", "mdetr"])
+def test_the_dtype_is_float32_whatever_the_file_holds(name, folders, tmp_path):
     folder = tmp_path / "half"
     shutil.copytree(folders[name], folder)
     tiny = CHECKPOINTS[name]
@@ -172,30 +174,29 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(name, folders, i
     if not tiny.file:
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
-    full = load(name, folder)
-    assert {parameter.dtype for parameter in full.module.parameters()} == {torch.float32}
-    pairs = PAIRS[1:3]
-    expected = score(full, images, CAPTIONS, pairs)
-    for dtype, tolerance in (("bfloat16", 0.5), ("float16", 0.05)):
-        low = load(name, folder, dtype=dtype)
-        assert low.info.dtype == dtype
-        # transformers keeps parts of some models in float32 where float16 is asked for.
-        float32_parts = {*(getattr(low.module, "_keep_in_fp32_modules", None) or ())}
-        named = low.module.named_parameters()
-        dtypes = {parameter.dtype for path, parameter in named if not float32_parts & {*path.split(".")}}
-        assert dtypes == {getattr(torch, dtype)}
-        scores = score(low, images, CAPTIONS, pairs)
-        assert np.isfinite(scores).all()
-        if CHECKPOINTS[name].abilities != DETECTS:  # boxes may come in another order
-            np.testing.assert_allclose(scores, expected, rtol=0, atol=tolerance)
+    assert {parameter.dtype for parameter in load(name, folder).module.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2", "tipsv2", "blip", "flava", "xvlm"],
-)
+@pytest.mark.parametrize("name", {tiny.family: name for name, tiny in CHECKPOINTS.items()}.values())
+def test_scores_in_half_precision_are_near_float32(name, folders, images):
+    pairs, dtype = PAIRS[1:3], "float16" if name in ("blip2", "vera") else "bfloat16"
+    low = load(name, folders[name], dtype=dtype)
+    assert low.info.dtype == dtype
+    # transformers keeps parts of some models in float32 where float16 is asked for.
+    float32_parts = {*(getattr(low.module, "_keep_in_fp32_modules", None) or ())}
+    named = low.module.named_parameters()
+    dtypes = {parameter.dtype for path, parameter in named if not float32_parts & {*path.split(".")}}
+    assert dtypes == {getattr(torch, dtype)}
+    scores = score(low, images, CAPTIONS, pairs)
+    assert np.isfinite(scores).all()
+    if CHECKPOINTS[name].abilities != DETECTS:  # boxes may come in another order
+        expected = score(load(name, folders[name]), images, CAPTIONS, pairs)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=0.5 if dtype == "bfloat16" else 0.05)
+
+
+@pytest.mark.parametrize("name", ["clip", "align", "siglip2", "flava", "xvlm"])
 def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
-    model = load(name, folders[name], settings={"head": "itc"} if name in ("blip", "xvlm") else {})
+    model = load(name, folders[name], settings={"head": "itc"} if name == "xvlm" else {})
     expected = score(model, images, CAPTIONS, PAIRS)
     model.use_mixed_precision()
     scores = score(model, images, CAPTIONS, PAIRS)

@@ -26,7 +26,7 @@ FOLDERS = {tiny_model.family: name for name, tiny_model in CHECKPOINTS.items() i
 RELEASED = {tiny_model.family: name for name, tiny_model in CHECKPOINTS.items() if tiny_model.file}
 
 
-@pytest.mark.parametrize("family", FOLDERS)
+@pytest.mark.parametrize("family", ["clip", "causal_lm", "vqascore"])
 def test_a_pointer_in_place_of_a_file_of_a_model_is_told(family, folders, tmp_path):
     source = folders[FOLDERS[family]]
     for name in sorted(path.name for path in source.iterdir()) if family == "clip" else ["model.safetensors"]:

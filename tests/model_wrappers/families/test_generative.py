@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,8 +17,7 @@ from PIL import Image
 from tiny_models.shrink import processor_for
 
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model, predict
+from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.loading.prompts import spellings
 
 TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
@@ -93,7 +91,7 @@ def test_the_score_is_the_log_odds_of_yes_by_a_bare_forward_of_one_pair_at_a_tim
     np.testing.assert_allclose(exact, theirs, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
 def test_questions_are_answered_by_the_difference_of_the_log_probabilities_of_yes_and_no(folders, images, name):
     bare, model = Bare(folders[name], name), load(folders, name)
     features = model.encode_images([model.prepare_image(image) for image in images])
@@ -119,14 +117,10 @@ def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(fol
 def count_reads():
     """Return a function that lists the shapes (rows, tokens) which a LLaVA's language model reads from now on."""
 
-    def count(model, wait=lambda tokens: 0):
+    def count(model):
         read = []
-
-        def note(_, given, __):
-            read.append(tuple(given[0].shape[:2]))
-            time.sleep(wait(math.prod(read[-1])))
-
-        model.module.model.language_model.layers[0].register_forward_hook(note)
+        layer = model.module.model.language_model.layers[0]
+        layer.register_forward_hook(lambda _, given, __: read.append(tuple(given[0].shape[:2])))
         return read
 
     return count
@@ -148,33 +142,6 @@ def test_the_tokens_that_the_prompts_of_an_image_begin_with_are_read_once(settin
     assert read == [(1, start + rest)]
 
 
-@pytest.mark.parametrize(
-    ("wait", "passes"),
-    [(lambda tokens: 0.02, [2]), (lambda tokens: 1e-3 * tokens, [1, 2])],
-    ids=["a pass costs", "tokens cost"],
-)
-def test_after_the_first_batches_rows_go_the_quicker_way(wait, passes, folders, images, count_reads):
-    model = load(folders, "llava", settings={"score": "caption"})
-    read = count_reads(model, wait)
-    seen, ids = model.encode_images([model.prepare_image(images[0])]), model.prepare_captions(CAPTIONS[:2])
-    scores = [model.match(seen, [0, 0], ids) for _ in range(7)]
-    assert [rows for rows, _ in read[:9]] == [1, 2, 2] * 3  # both ways in turns
-    assert [rows for rows, _ in read[9:]] == passes
-    np.testing.assert_allclose(scores, scores[:1] * 7, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
-def test_images_may_be_prepared_in_forked_workers(name, folders, tmp_path):
-    scores = []
-    for workers in (0, 2):
-        model = load(folders, name)
-        out = {"out": tmp_path / str(workers), "limit": 6, "progress": False, "cache": False}
-        [file] = predict(model, "toy_scenes/itm", workers=workers, **out)
-        scores.append([row.scores for row in read_predictions(file).rows])
-    assert np.ptp(scores[0]) > 0
-    np.testing.assert_allclose(scores[1], scores[0], atol=1e-6, rtol=0)
-
-
 def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images):
     models = {name: load(folders, name) for name in TYPES}
     counts = {name: [len(model.prepare_image(image).tokens) for image in images] for name, model in models.items()}
@@ -182,7 +149,7 @@ def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images)
     assert all(len(set(counts[name])) > 1 for name in TYPES if name != "llava")
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", ["llava_next", "qwen2_vl"])
 def test_images_may_be_prepared_in_threads(folders, images, name):
     model = load(folders, name)
     with ThreadPoolExecutor(8) as threads:

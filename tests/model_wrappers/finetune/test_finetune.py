@@ -260,7 +260,7 @@ def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
     [
         ({"precision": "float16"}, "unknown precision .float16.; known: float32, bfloat16"),
         ({"micro_batch": 0}, "micro_batch is 0"),
-        ({"trackers": ("nowhere",)}, "unknown installed tracker 'nowhere'"),
+        ({"tracker": ["nowhere"]}, "unknown installed tracker 'nowhere'"),
     ],
 )
 def test_a_wrong_config_is_refused_before_anything_is_loaded(config, message, tmp_path):

@@ -94,7 +94,7 @@ def interrupted(dropping, tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 5, replace=False).tolist())
+@pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 3, replace=False).tolist())
 def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, uninterrupted, tmp_path):
     train_until(step, dropping, tmp_path / "out", RECIPE)
     assert not (tmp_path / "out" / "model.safetensors").exists()
@@ -132,7 +132,7 @@ def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     folder = tmp_path / "out" / "training" / "checkpoints"
-    assert [path.parent.name for path in folder.glob("*/position.json")] == ["checkpoint_4"]
+    assert [path.parent.name for path in folder.glob("*/complete.json")] == ["checkpoint_4"]
     train(dropping, tmp_path / "out", RECIPE)
     assert same_bits(weights(tmp_path / "out"), weights(uninterrupted))
 
@@ -141,7 +141,8 @@ LAST = "checkpoints/checkpoint_6"
 DAMAGE = {
     "a cut file": (f"{LAST}/pytorch_model.bin", b"half", r"checkpoint_6 .* resumes from .*checkpoint_4"),
     "no random states": (f"{LAST}/random_states_0.pkl", b"", r"is damaged \(random_states_0.pkl\)"),
-    "no position": (f"{LAST}/position.json", b"", "checkpoint_6 is damaged"),
+    "another position": (f"{LAST}/position.json", b"{}", r"is damaged \(position.json\)"),
+    "no hashes": (f"{LAST}/complete.json", b"[]", "checkpoint_6 is damaged"),
     "other facts": ("run.json", b"[]", "another model"),
     "cut facts": ("run.json", b'{"a', "run.json cannot be read"),
     "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
@@ -157,16 +158,21 @@ def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path
         train(dropping, out, RECIPE)
 
 
+def note_hash(file):
+    """Write the hash of a changed file into its checkpoint."""
+    complete = file.with_name("complete.json")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    complete.write_text(json.dumps(json.loads(complete.read_text()) | {file.name: digest}))
+
+
 def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(
     dropping, interrupted, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     out = shutil.copytree(interrupted, tmp_path / "out")
-    evil, position = (out / "training" / LAST / name for name in ("optimizer.bin", "position.json"))
+    evil = out / "training" / LAST / "optimizer.bin"
     torch.save({"step": Evil()}, evil)
-    content = json.loads(position.read_text())
-    content["files"][evil.name] = hashlib.sha256(evil.read_bytes()).hexdigest()
-    position.write_text(json.dumps(content))
+    note_hash(evil)
     with pytest.raises(DataError, match="UnpicklingError"):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()
@@ -180,37 +186,21 @@ OTHER = {
     "nothing": {},
     "other keys": {"a": {"b": 1}},
 }
-POSITIONS = [
-    {}, {"step": "6"}, {"step": -1}, {"epoch": None}, {"batch": 1.5}, {"history": 3}, {"history": [3]},
-    {"log_bytes": []}, {"x": 1},
-    {"history": [{"epoch": 0, "step": 0, "scores": {"a": 1.0}}, {"epoch": 1, "step": 3, "scores": {}}]},
-]  # fmt: skip
+
+# Each kind of content, and each file twice.
+FILES = ["pytorch_model.bin", "optimizer.bin", "scheduler.bin"] * 2
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "optimizer.bin", "scheduler.bin"])
-@pytest.mark.parametrize("kind", OTHER)
+@pytest.mark.parametrize(("kind", "name"), zip(OTHER, FILES, strict=True))
 def test_a_checkpoint_of_other_content_with_the_right_hash_is_named(kind, name, dropping, interrupted, tmp_path):
     out = shutil.copytree(interrupted, tmp_path / "out")
-    file, position = (out / "training" / LAST / each for each in (name, "position.json"))
+    file = out / "training" / LAST / name
     if isinstance(OTHER[kind], bytes):
         file.write_bytes(OTHER[kind])
     else:
         torch.save(OTHER[kind], file)
-    content = json.loads(position.read_text())
-    content["files"][name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    position.write_text(json.dumps(content))
+    note_hash(file)
     with pytest.raises(DataError, match=r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"):
-        train(dropping, out, RECIPE)
-
-
-@pytest.mark.parametrize("change", POSITIONS, ids=str)
-def test_a_position_of_other_types_is_named(change, dropping, interrupted, tmp_path):
-    out = shutil.copytree(interrupted, tmp_path / "out")
-    position = out / "training" / LAST / "position.json"
-    content = json.loads(position.read_text())
-    content["position"] = content["position"] | change if change else []
-    position.write_text(json.dumps(content))
-    with pytest.raises(DataError, match="checkpoint_6 is damaged"):
         train(dropping, out, RECIPE)
 
 

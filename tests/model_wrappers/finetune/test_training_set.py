@@ -134,9 +134,9 @@ def test_swaps_of_a_scene_move_words_and_replacements_change_one():
                 assert synonym(old) == new
 
 
-def test_what_is_made_depends_on_the_seed_and_on_nothing_else(toy):
-    options = {"negatives": ["swap", "replace", REPLACE], "positives": ["replace"]}
-    first, again, other = (read_training_set("toy_scenes", limit=6, seed=s, **options) for s in (3, 3, 4))
+def test_what_is_made_depends_on_the_seed_and_on_nothing_else():
+    options = {"negatives": ["replace", REPLACE], "positives": ["replace"]}
+    first, again, other = (read_training_set("toy_scenes", limit=3, seed=s, **options) for s in (3, 3, 4))
     assert first.samples == again.samples
     assert first.fingerprint == again.fingerprint != other.fingerprint
 

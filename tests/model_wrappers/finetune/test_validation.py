@@ -62,6 +62,7 @@ def test_the_numbers_of_the_card_are_those_of_a_run_of_the_folder(evaluated, opt
     assert {metric["type"]: metric["value"] for metric in entry["metrics"]}["accuracy"] == result.scores["accuracy"]
     [row] = re.findall(r"^\| add_att \| ([\d.]+)", card, flags=re.M)
     assert row == f"{100 * result.scores['accuracy']:.1f}"
+    assert f": accuracy {row} % [" in card, "a sentence with the score"
     [way] = re.findall(rf"^\| {ACCURACY} \| (.*) \|$", card, flags=re.M)
     assert way.split(" | ") == [f"{100 * entry['scores'][ACCURACY]:.1f} %" for entry in evaluated.history]
     assert "Hard Positives (Kamath et al., 2024)" in card

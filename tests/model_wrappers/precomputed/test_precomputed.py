@@ -26,7 +26,6 @@ from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
 from vl_assay.model_wrappers.engine.results import PredictionsSource
-from vl_assay.model_wrappers.precomputed.records import read_records
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +109,8 @@ def records_of(rows):
             yield {"id": row.id, "scores": np.asarray(row.scores).tolist()}
 
 
-@pytest.mark.parametrize("ending", WRITERS)
-@pytest.mark.parametrize("reference", TASKS)
+# Each task in one format, and each format for two tasks.
+@pytest.mark.parametrize(("reference", "ending"), zip(TASKS, [*WRITERS, *WRITERS], strict=True))
 def test_predictions_come_back_as_they_were_given(reference, ending, run):
     original = run("mock:shuffled", reference)
     rows = read_predictions(original).rows
@@ -136,12 +135,6 @@ def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tm
         predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
-def test_columns_of_numbers_are_scores_of_one_image(run, sources):
-    ids = swap_obj(sources)
-    path = run(table([{"id": i, "score_0": n, "score_1": 2.5} for n, i in enumerate(ids)]), "sugarcrepe/swap_obj")
-    assert [row.scores for row in read_predictions(path).rows] == [[[float(n), 2.5]] for n in range(len(ids))]
-
-
 @pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
 def test_an_id_is_text(name, run):
     with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is not text)"):
@@ -153,7 +146,7 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=UNVERIFIED)
     said = tmp_path / "said.csv"
     ids = [example.id for example in load_examples(str(repository))[0].examples]
-    said.write_text(table([{"id": i, "score_0": n % 3, "score_1": 1} for n, i in enumerate(ids)]), encoding="utf-8")
+    said.write_text(table([{"id": i, "scores": [n % 3, 1]} for n, i in enumerate(ids)]), encoding="utf-8")
     [with_images] = predict(f"precomputed:{said}", str(repository), out=tmp_path / "a", progress=False)
     for photograph in (folder / "val2017").iterdir():
         photograph.unlink()
@@ -251,7 +244,7 @@ def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
 def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
     ids = swap_obj(sources)
     assert len(ids) == 6
-    text = table([{"id": i, "scores": [2, 1]} for i in ids[2:]])
+    text = table([{"id": int(i.rpartition("/")[2]), "scores": [2, 1]} for i in ids[2:]])
     with pytest.raises(ModelError, match=r"said.csv: no prediction for 2 of 6 examples: swap_obj/0; swap_obj/1\. -s"):
         run(text, "sugarcrepe/swap_obj")
     path = run(text, "sugarcrepe/swap_obj", allow_missing="true")
@@ -271,36 +264,6 @@ def test_a_missing_row_of_a_retrieval_set_helps_nobody(run, sources):
     lacking = report(path, resamples=100)[0].scores
     for name in ("image_recall_at_1", "text_recall_at_1"):
         assert lacking[name] < perfect[name] == 1
-
-
-SCORES = {f"c{caption}_i{image}": float(caption == image) for caption in (0, 1) for image in (0, 1)}
-
-
-@pytest.mark.parametrize("form", ["columns of JSON", "columns of CSV", "rows of JSON", "rows of CSV", "numbers as ids"])
-def test_scores_of_captions_and_images_may_stand_apart_as_in_winogrounds_files(form, run, sources):
-    found = [example.id for example in task_of("tricd/groups", sources).examples]
-    rows = [{"id": id} | SCORES for id in found]
-    if form.startswith("rows"):
-        rows = [{"label": f"{id}_{name}", "score": score} for id in found for name, score in SCORES.items()][::-1]
-    if form.startswith("numbers"):
-        rows = [row | {"id": int(row["id"].rpartition("/")[2])} for row in rows]
-    written, ending = (table(rows), ".csv") if form.endswith("CSV") else (lines(rows), ".jsonl")
-    path = run(written, "tricd/groups", ending=ending)
-    assert [row.scores for row in read_predictions(path).rows] == [[[1, 0], [0, 1]]] * len(found)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"id": "a", "c0_i0": 1, "c1_i1": 0}', "line 1: c1_i0 is missing among c0_i0, c1_i1"),
-        ('{"label": "a_c0_i0", "score": 1}\n{"label": "a_c0_i0", "score": 2}', "line 2: the label a_c0_i0 comes twice"),
-        ('{"label": "a_c0_i0", "score": 1}\n{"label": "a_c2_i0", "score": 2}', "line 1: c1_i0 is missing"),
-    ],
-)
-def test_scores_that_stand_apart_are_whole(text, message, tmp_path):
-    (tmp_path / "a.jsonl").write_text(text)
-    with pytest.raises(ModelError, match=message):
-        list(read_records(tmp_path / "a.jsonl"))
 
 
 def test_a_file_for_all_examples_is_read_with_a_limit(run, sources, tmp_path):
@@ -394,7 +357,6 @@ def test_records_that_cannot_be_used_are_named_and_a_right_one_is_shown(rows, me
     [
         ("id,answer,scores\na,yes,0.3", "a record has an id and scores, answer or boxes.*'id, answer, scores'"),
         ("id,label\na,1", "'id, label'"),
-        ('{"label": "0_c0", "score": 1}', "'label, score'"),
         ('{"id": "a", "scores": null}', "'id, scores'"),
     ],
 )

@@ -172,14 +172,6 @@ def test_scores_of_another_shape_or_kind_are_refused(fields, shape, message):
         scores_of(fields["scores"], *shape)
 
 
-def test_columns_of_scores_are_joined_and_the_last_may_be_empty(tmp_path):
-    (tmp_path / "a.csv").write_text("id,score_0,score_1,score_2\na,1,2,\nb,1,2,3\n")
-    assert [record.fields["scores"] for record in read_records(tmp_path / "a.csv")] == [["1", "2"], ["1", "2", "3"]]
-    (tmp_path / "b.csv").write_text("id,score_0,score_1,score_2\na,1,,3\n")
-    with pytest.raises(ModelError, match="line 2: score_1 is missing among score_0, score_2"):
-        list(read_records(tmp_path / "b.csv"))
-
-
 SEEN = Example(
     "e", "c", "c", ("i",), ("a dog near a cat",), phrases=(Phrase("dog", 2, 5, ()), Phrase("cat", 13, 16, ()))
 )

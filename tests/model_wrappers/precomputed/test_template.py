@@ -20,8 +20,8 @@ def fill(text, predict):
     return "\n".join([*(line for line in lines if line[0] == "#"), *(json.dumps(r | predict(r)) for r in records)])
 
 
-def score(path, reference, out, **options):
-    return report(predict(f"precomputed:{path}", reference, out=out, progress=False, **options))[0].scores
+def score(path, reference, out):
+    return report(predict(f"precomputed:{path}", reference, out=out, progress=False), resamples=100)[0].scores
 
 
 @pytest.fixture

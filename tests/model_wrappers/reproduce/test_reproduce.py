@@ -64,7 +64,7 @@ def test_predictions_are_compared_as_worked_out_by_hand_and_every_number_has_its
     inside = sum(bool(one.inside) for one in result.comparisons)
     assert f"{inside} of 8 published values lie inside our intervals (95 %, over images)." in text
     assert "The largest difference is -63.960 (ViT-B-32, SWAP Attribute)." in text
-    assert "- The released swap_obj has 245 examples" in text
+    assert "- Why values may differ: The released swap_obj has 245 examples" in text
 
 
 def test_in_aros_table_2_rows_are_relations_and_columns_models(tmp_path):

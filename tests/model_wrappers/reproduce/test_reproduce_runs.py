@@ -55,7 +55,7 @@ def test_a_clip_checkpoint_on_sugarcrepe(tiny_clip, tmp_path):
     assert len(result.comparisons) == 8
     assert_is_what_the_predictions_give(result, tmp_path / "out" / "RN50")
     assert "cannot load" in result.failed["RN101"]
-    assert "## Failed\n\n- RN101: cannot load" in (tmp_path / "out" / "sugarcrepe-6.md").read_text()
+    assert "- Failed: RN101: cannot load" in (tmp_path / "out" / "sugarcrepe-6.md").read_text()
     # The predictions give the same comparison again, without a model: by the folder, or by the model's name.
     again = reproduce("sugarcrepe-6", predictions=tmp_path / "out", models=["RN50"])
     assert again.comparisons == result.comparisons
@@ -136,8 +136,13 @@ def test_the_command_compares_and_prints(tmp_path):
     compared = invoke("reproduce", *arguments, "--out", tmp_path / "out")
     assert compared.exit_code == 1  # one of the two models failed
     assert "published values lie inside our intervals (95 %, over images)" in compared.output
-    assert re.search(r"Failed\n- RN101: unknown model 'no-such-model'", compared.output)
+    assert re.search(r"- Failed: RN101: unknown model 'no-such-model'", compared.output)
     assert "REPLACE Attribute" in compared.output
+    # The published table and what will be run come first.
+    before, _, after = compared.output.partition("To be run: 2 of 22 rows (RN50, RN101) on sugarcrepe/itm.")
+    assert "Table 6: published" in before
+    assert "91.77" in before
+    assert "published and ours" in after
     again = invoke("reproduce", "sugarcrepe-6", "--predictions", tmp_path / "out", "--json")
     assert again.exit_code == 0
     document = json.loads(again.output)

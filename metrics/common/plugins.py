@@ -1,0 +1,54 @@
+"""Benchmarks, metrics and model families of other packages or in a folder of the user."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from .errors import VLAssayError
+
+VARIABLE = "VL_ASSAY_PLUGINS"
+_PACKAGES = {"benchmarks": "hub_datasets", "metrics": "metrics", "families": "model_wrappers"}
+_ROOT = __name__.removesuffix(".metrics.common.plugins")
+
+
+@cache
+def plugins(kind: str) -> dict[str, Path]:
+    """Find what other packages and the user add, and make it importable as if it were in this package.
+
+    Other packages declare an entry point of the group ``vl_assay.benchmarks``, ``vl_assay.metrics`` or
+    ``vl_assay.families``, whose value is the importable folder or module, and whose name is its last part. The folder
+    that VL_ASSAY_PLUGINS names holds what it adds where this package would: in ``hub_datasets``, ``metrics`` and
+    ``model_wrappers``.
+
+    Args:
+        kind: "benchmarks", "metrics" or "families".
+
+    Returns:
+        The path of each folder or module by its name; its code runs when it is used.
+
+    Raises:
+        VLAssayError: an entry point that cannot be imported, or has another name than its folder.
+    """
+    package = _PACKAGES[kind]
+    found: dict[str, Path] = {}
+    if own := os.environ.get(VARIABLE):
+        folder = Path(own).expanduser().absolute() / package
+        paths = folder.iterdir() if folder.is_dir() else ()
+        found = {path.stem: path for path in sorted(paths) if path.name[0] not in "._" and path.stem.isidentifier()}
+    for point in entry_points(group=f"vl_assay.{kind}"):
+        spec = find_spec(point.value)
+        if spec is None or spec.origin is None or point.value.rpartition(".")[2] != point.name:
+            raise VLAssayError(
+                f"the entry point {point.name} = {point.value} of vl_assay.{kind} does not name a folder or module "
+                f"{point.name} that can be imported; a folder needs __init__.py"
+            )
+        origin = Path(spec.origin)
+        found[point.name] = origin.parent if spec.submodule_search_locations else origin
+    searched = importlib.import_module(f"{_ROOT}.{package}").__path__
+    searched.extend(dict.fromkeys(str(path.parent) for path in found.values()))
+    return found
