@@ -1,4 +1,4 @@
-"""open_clip: models of the `open_clip` library, which the extra ``vl-assay[open_clip]`` installs.
+"""open_clip: models of the `open_clip` library, which the extra ``vl-assay[open-clip]`` installs.
 
 ``open_clip:ViT-B-32/laion2b_s34b_b79k`` is a model and a tag of published weights (``open_clip.list_pretrained()``),
 ``open_clip:hf-hub:OWNER/NAME`` a repository. Weights in a file are named by the setting ``pretrained``, with a model of

@@ -1,4 +1,4 @@
-"""Embedding models of `sentence_transformers`, which the extra ``vl-assay[sentence_transformers]`` installs.
+"""Embedding models of `sentence_transformers`, which the extra ``vl-assay[sentence-transformers]`` installs.
 
 ``sentence_transformers:Qwen/Qwen3-VL-Embedding-2B``, or any other repository or folder of the library whose model
 embeds both texts and images, without custom code. A score is the cosine of the embeddings.

@@ -34,7 +34,7 @@ def extra_with(module: str) -> str:
         extra = re.search(r"extra == ['\"]([\w-]+)", condition)
         found = _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0])
         if extra and (found == name or found.startswith(f"{name}-")):
-            return extra[1].replace("-", "_")
+            return extra[1]
     return ""
 
 

@@ -294,7 +294,7 @@ def test_the_revision_of_a_folder_of_open_clip_covers_its_configuration(open_cli
     ],
 )
 def test_sentence_transformers_runs_no_code(file, changes, message, is_routed, evil, tmp_path):
-    library = pytest.importorskip("sentence_transformers", reason="needs vl-assay[sentence_transformers]")
+    library = pytest.importorskip("sentence_transformers", reason="needs vl-assay[sentence-transformers]")
     from sentence_transformers.base.modules import Transformer
 
     tiny_clip(tmp_path / "plain")

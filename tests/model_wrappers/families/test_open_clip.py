@@ -379,7 +379,7 @@ def test_random_weights_have_the_architecture_and_need_a_model_s_name(library, t
 
 
 def test_the_checkpoints_for_example_exist():
-    library = pytest.importorskip("open_clip", reason="needs vl-assay[open_clip]")
+    library = pytest.importorskip("open_clip", reason="needs vl-assay[open-clip]")
     from vl_assay.model_wrappers.loading.published import published_checkpoints
     from vl_assay.model_wrappers.open_clip import CHECKPOINTS
 

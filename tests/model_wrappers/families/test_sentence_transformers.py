@@ -25,7 +25,7 @@ PROMPT = "Find the image."
 
 @pytest.fixture(scope="module")
 def library():
-    return pytest.importorskip("sentence_transformers", reason="needs vl-assay[sentence_transformers]")
+    return pytest.importorskip("sentence_transformers", reason="needs vl-assay[sentence-transformers]")
 
 
 @pytest.fixture(scope="module")
