@@ -118,7 +118,7 @@ class Leaderboard:
             if not any([column.benchmark, column.task] == list(task) for column in columns)
         ]
         if any(missing):
-            scores = [column.heading for column in [*columns, *missing] if column is not None]
+            scores = [column.heading for column in [*columns, *missing] if column and not column.category]
         values = [shown, scores, *rest]
         updates = dict(zip(self.inputs, self._updates(*values), strict=True))
         return [

@@ -171,9 +171,10 @@ def _withdrawal(catalogue: Catalogue) -> Any:
         press = gr.Button("Withdraw", variant="stop", elem_id="withdraw")
         answer = gr.HTML(elem_id="withdrawn")
 
-    def on_press(id: str, key: str, reason: str, profile: gr.OAuthProfile | None) -> str:
+    def on_press(id: str | None, key: str | None, reason: str | None, profile: gr.OAuthProfile | None) -> str:
+        id, key = (id or "").strip(), (key or "").strip()  # a hidden textbox is None
         try:
-            withdrawn = withdraw(catalogue.storage, id.strip(), login.sender(profile), reason, key=key.strip())
+            withdrawn = withdraw(catalogue.storage, id, login.sender(profile), reason or "", key=key)
         except VLAssayError as error:
             return message(str(error), is_error=True)
         catalogue.refresh()

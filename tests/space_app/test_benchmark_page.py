@@ -178,6 +178,7 @@ def titles(html):
 
 
 def test_errors_are_shown_with_captions_scores_and_images(catalogue):
+    load_examples("toy_scenes/itm")
     found = loaded(catalogue, "itm", "demo-clip", "mock:bag-of-words")
     html = gallery_html(found, "disagree", start=12, count=5)
     assert "Examples 13 to 17 of" in html
