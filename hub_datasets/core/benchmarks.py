@@ -256,7 +256,7 @@ def _import(name: str, module: str) -> ModuleType:
     """Import a module of a benchmark; no compiled code is written into folders outside the package."""
     _check(name)
     before = sys.dont_write_bytecode
-    sys.dont_write_bytecode = before or name in _ADOPTED
+    sys.dont_write_bytecode = before or name in _ADOPTED or name in plugins("benchmarks")
     try:
         return importlib.import_module(f"{_PACKAGE}.{name}.{module}")
     finally:

@@ -32,23 +32,36 @@ def plugins(kind: str) -> dict[str, Path]:
         The path of each folder or module by its name; its code runs when it is used.
 
     Raises:
-        VLAssayError: an entry point that cannot be imported, or has another name than its folder.
+        VLAssayError: an entry point that cannot be imported, or has another name than its folder; a name that is
+            taken; a folder that does not exist.
     """
     package = _PACKAGES[kind]
     found: dict[str, Path] = {}
     if own := os.environ.get(VARIABLE):
-        folder = Path(own).expanduser().absolute() / package
-        paths = folder.iterdir() if folder.is_dir() else ()
-        found = {path.stem: path for path in sorted(paths) if path.name[0] not in "._" and path.stem.isidentifier()}
+        root = Path(own).expanduser().absolute()
+        if not root.is_dir():
+            raise VLAssayError(f"{VARIABLE} names {own}, which is no folder; correct it or unset it")
+        paths = sorted((root / package).glob("[!._]*"))
+        found = {
+            path.stem: path for path in paths if path.stem.isidentifier() and (path.is_dir() or path.suffix == ".py")
+        }
     for point in entry_points(group=f"vl_assay.{kind}"):
-        spec = find_spec(point.value)
+        try:
+            spec = find_spec(point.value)
+        except (ImportError, ValueError):
+            spec = None
         if spec is None or spec.origin is None or point.value.rpartition(".")[2] != point.name:
             raise VLAssayError(
                 f"the entry point {point.name} = {point.value} of vl_assay.{kind} does not name a folder or module "
                 f"{point.name} that can be imported; a folder needs __init__.py"
             )
+        if point.name in found:
+            raise VLAssayError(f"{point.value} and {found[point.name]} have one name; rename one of them")
         origin = Path(spec.origin)
         found[point.name] = origin.parent if spec.submodule_search_locations else origin
+    built_in = {path.stem for path in (Path(__file__).parents[2] / package).iterdir()}
+    for name in built_in & found.keys():
+        raise VLAssayError(f"{found[name]} has the name of a part of {_ROOT}.{package}; rename it, as in my_{name}")
     searched = importlib.import_module(f"{_ROOT}.{package}").__path__
     searched.extend(dict.fromkeys(str(path.parent) for path in found.values()))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..common.documents import Cell, Column, Table, TableRow
 from ..common.formatting import percent, words
-from .scores import ScoreRow, by_category, by_result
+from .scores import ScoreRow, by_category, by_result, overall
 
 
 def seed_tables(rows: Sequence[ScoreRow]) -> list[Table]:
@@ -38,16 +38,20 @@ def _table(seeds: Sequence[Sequence[ScoreRow]]) -> Table:
     result = first.result
     by_seed = [by_category(rows) for rows in seeds]
     table_rows = []
-    for category in dict.fromkeys(row.category for rows in seeds for row in rows):
-        lines = [table[category] for table in by_seed if category in table]
+    for category, is_average in {row.category: row.is_average for rows in seeds for row in rows}.items():
+        lines = [
+            # Results of a single category have its row alone, which is the average, too.
+            overall(rows) if is_average and len(table) == 1 else table[category]
+            for rows, table in zip(seeds, by_seed, strict=True)
+            if category in table or (is_average and len(table) == 1)
+        ]
         cells = []
         for score in result.table_scores:
             values = [value for line in lines if (value := line[score].value) is not None]
             spread = (percent(statistics.fmean(values)), percent(statistics.stdev(values))) if values[1:] else ()
             cells.append(Cell(" ± ".join(spread) + " %" * bool(spread)))
-        shown = next(iter(lines[0].values()))
         n = sum(next(iter(line.values())).n for line in lines)
-        table_rows.append(TableRow(category, (*cells, Cell(f"{n:,}")), shown.is_average))
+        table_rows.append(TableRow(category, (*cells, Cell(f"{n:,}")), is_average))
     columns = (*(Column(words(score)) for score in result.table_scores), Column("n", repeated=True))
     where = f"{result.benchmark['name']} ({result.benchmark['task']})"
     names = "; ".join(rows[0].variant for rows in seeds)

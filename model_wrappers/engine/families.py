@@ -67,7 +67,8 @@ def import_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ModelError(f"the family {name} needs its library ({error}): pip install 'vl-assay[{name}]'") from error
+        extra = name.replace("_", "-")
+        raise ModelError(f"the family {name} needs its library ({error}): pip install 'vl-assay[{extra}]'") from error
     except RuntimeError as error:
         raise ModelError(
             f"{name} does not load ({error}): torch and torchvision must be installed in matching builds"
@@ -95,8 +96,9 @@ def family_constants(name: str) -> FamilyConstants:
     imported, (model_types, checkpoints, others) = _read_family(_family_file(name))
     lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
     if lacking:
-        extras = [each.replace("-", "_") for each in metadata("vl-assay").get_all("Provides-Extra") or ()]
-        extra = name if name in extras else "models"
+        extra = name.replace("_", "-")
+        if extra not in (metadata("vl-assay").get_all("Provides-Extra") or ()):
+            extra = "models"
         return FamilyConstants(problem=f"{name} needs the library {lacking[0]}: pip install 'vl-assay[{extra}]'")
     if model_types is not None and checkpoints is not None:
         return FamilyConstants(model_types, checkpoints, others="".join(others or ()))

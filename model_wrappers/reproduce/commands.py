@@ -57,7 +57,7 @@ def reproduce(
 ) -> None:
     """Run the models of a paper's table and compare our values with the published ones.
 
-    Begins with the published table and with the number of models and examples that will be scored.
+    Begins with the published table, and with the rows and tasks that will be run.
     Reports for each published value whether it lies in our interval, which models need predictions from elsewhere or a
     manual download of weights, and why values may differ. `--predictions` on a folder of results combines several runs.
 

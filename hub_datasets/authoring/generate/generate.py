@@ -214,9 +214,8 @@ def generate(
             ThreadPoolExecutor(concurrency) as pool,
         ):
             task = bar.add_task("candidates", total=len(jobs))
-            futures = [pool.submit(make, job) for job in jobs]
             try:
-                for future in futures:
+                for future in [pool.submit(make, job) for job in jobs]:
                     outcomes.append(future.result())
                     bar.advance(task)
             except BaseException as error:

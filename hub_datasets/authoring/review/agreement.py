@@ -72,7 +72,7 @@ def agreement_parts(votes: Mapping[str, Mapping[str, Mapping[str, str]]]) -> lis
     Args:
         votes: by question the answers of each annotator by item.
     """
-    if max(map(len, votes.values())) < 2:
+    if max(map(len, votes.values()), default=0) < 2:
         return ["Agreement needs two annotators."]
     header, *rows = agreement_cells([agree_on(*of_question) for of_question in votes.items()])
     return [simple_table(header, rows, numbers=True), READING]

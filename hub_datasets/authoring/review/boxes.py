@@ -63,6 +63,8 @@ def read_phrases(path: str | Path) -> list[PhraseItem]:
         if not all(row):
             raise DataError(f"{name}: expected an id, image, caption and phrases that are not empty, and got {row}")
         for place, phrase in enumerate(row.phrases):
+            if not isinstance(phrase, dict):
+                raise DataError(f"{name}: the phrase {phrase!r} is no object with text, start and end")
             start, end = phrase.get("start"), phrase.get("end")
             if isinstance(start, int) and isinstance(end, int) and 0 <= start < end:
                 item = PhraseItem(f"{row.id}#{place}", row.id, row.image, row.caption, start, end)
@@ -73,6 +75,8 @@ def read_phrases(path: str | Path) -> list[PhraseItem]:
                 f"{name}: the phrase {phrase.get('text')!r} differs from the characters {start} to {end} of the "
                 "caption; count from 0, with the end excluded"
             )
+    if not items:
+        raise DataError(f"{path} has no items; list captions with the phrases to draw boxes for")
     return items
 
 
