@@ -1,4 +1,4 @@
-"""Scores: arithmetic in plain NumPy, estimation, the `evaluate` modules, and the files that carry numbers.
+"""The metrics: their arithmetic in plain NumPy, estimation, `evaluate` modules, and the files that hold scores.
 
 Nothing here needs torch. A folder with ``spec.py`` and a module of its own name is an `evaluate` module. The others,
 each of which imports only those before it:

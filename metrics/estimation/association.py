@@ -44,7 +44,7 @@ class Associations(NamedTuple):
 def associations(
     errors: Flags, features: Any, clusters: Indices, strata: Indices | None = None, confidence: float = 0.95
 ) -> Associations:
-    """Test for each feature if examples that have it are wrong more, or less, often than others of their stratum.
+    """Test for each feature whether examples with it are wrong more, or less, often than others in their stratum.
 
     The p-value is the larger one of two:
 
