@@ -144,7 +144,7 @@ def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
 
 
 def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:
-    """The matches at each IoU threshold, for `average_precisions`; `UnknownNameError` for an unknown tie policy."""
+    """Return the matches at each IoU threshold for `average_precisions`; an unknown policy is an `UnknownNameError`."""
     check_known("tie policy", [ties], TIES)
     ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
     places = map(np.flatnonzero, matched.matched)

@@ -197,7 +197,7 @@ def _measure(
 
 
 def _placement_values(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of negatives below an example's positive plus share of positives above its negative, ties half."""
+    """Return the share of negatives below a positive plus that of positives above its negative; ties count half."""
     n = len(positive)
     low, high = np.sort(negative), np.sort(positive)
     below = np.searchsorted(low, positive, "left") + np.searchsorted(low, positive, "right")

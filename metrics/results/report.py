@@ -88,7 +88,7 @@ class Report(Document, Sequence[Result]):
 
     @cached_property
     def notes(self) -> list[str]:
-        """A sentence for each file without results, as all images were missing, and each run with unread replies."""
+        """A sentence for each file without results (all its images were missing), and each run with unread replies."""
         scored = {result.predictions["sha256"] for result in self.results}
         paths = [path for sha256, path in self._paths.items() if sha256 not in scored] if self.results else []
         unread = (

@@ -81,7 +81,7 @@ class Board:
         return [column for column in self._cells if not column.category]
 
     def categories(self, column: BoardColumn) -> list[BoardColumn]:
-        """Return the columns of the categories of a score, or of the score that a macro average is of."""
+        """Return the columns for the categories of a score, or of the score that a macro average is based on."""
         columns = self._parts.get(column[:4], [])
         return columns or self._parts.get(column.whole[:4], [])
 

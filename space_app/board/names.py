@@ -99,7 +99,7 @@ def _skeleton(text: str) -> str:
 
 
 def _plain(letter: str) -> str:
-    """Return the plainest text that a sign can be mistaken for; empty for punctuation that looks like no ASCII sign."""
+    """Return the plainest text that a character can be mistaken for; empty for punctuation unlike ASCII characters."""
     plain = _plainest().get(letter, letter)
     if plain.isascii():
         return plain

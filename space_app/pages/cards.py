@@ -83,7 +83,7 @@ def card(name: str) -> tuple[str, str]:
 
 
 def question(name: str) -> str:
-    """Return the question that a benchmark asks: the first in its card's introduction, or its first sentence."""
+    """Return the question that a benchmark asks: the first one in its card's introduction, else its first sentence."""
     _, _, text = card(name)[0].partition("\n")
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*])", " ".join(text.strip().split("\n\n")[0].split()))
     return next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])

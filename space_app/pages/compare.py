@@ -50,7 +50,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         return [first, *on_score(heading, labels)]
 
     def on_score(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
-        """Keep the chosen models that have the score; the best models replace the other ones."""
+        """Keep the chosen models that have the score, and add the best models if fewer than two are left."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
         shown_labels = known_once(labels, known, MOST)
@@ -141,7 +141,7 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
     """Return a 95 % interval of the difference of two scores, computed only from their numbers of examples.
 
     For shares of n examples this is the normal approximation with variance p (1 - p) / n for each model and no
-    covariance. For a macro average the variance is derived from the categories.
+    covariance. For a macro average the categories count as independent.
 
     Returns:
         (low, high) of first minus second; None if a number of examples is not known, or the score is not a mean.

@@ -1,4 +1,4 @@
-"""The Insights page: two scores of all models against each other, and how the score gaps of one model spread."""
+"""The Insights page: scatter plots of two scores over all models, and the distribution of one model's score gaps."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Leaderboard:
         return gr.update(choices=known, value=sort if sort in known else known[0])
 
     def _tick(self, version: int, *values: Any) -> list[Any]:
-        """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
+        """Return the updates for a page that has been open for a while, and the catalogue's version after them."""
         self._catalogue.update()
         now = self._catalogue.version
         return [gr.skip()] * (1 + len(self.outputs)) if now == version else [now, *self.add([], *values)]

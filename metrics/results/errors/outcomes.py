@@ -186,7 +186,7 @@ class TaskErrors:
         }
 
     def distractors_of(self, row: Row) -> list[DetectionRow]:
-        """The first few rows that share a caption with a row, which is false of their images, if their boxes count."""
+        """Return a row's first distractor rows (same caption, other images); empty if their boxes are not counted."""
         if not isinstance(row, DetectionRow) or not _pools_pairs(get_spec(self.metric)):
             return []
         return self._distractors.get(row.pair, [])[:_MOST_DISTRACTORS]
