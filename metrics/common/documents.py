@@ -113,7 +113,7 @@ class HtmlFigure:
     """A figure of an HTML page, such as ``figures.bars_html`` returns; other formats leave it out.
 
     Args:
-        html: trusted HTML, inserted as it is.
+        html: trusted HTML, inserted unchanged.
         title: the heading; empty for none.
         text: a paragraph above it.
     """

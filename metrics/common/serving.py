@@ -37,7 +37,7 @@ class TokenGuard:
     Args:
         app: the application.
         token: see `new_token`.
-        is_local: whether the page is served to this machine alone.
+        is_local: whether the page is served only to this machine.
     """
 
     def __init__(self, app: Any, *, token: str, is_local: bool) -> None:

@@ -71,7 +71,7 @@ def metric_function(
     Args:
         resamples, subsamples: the defaults of these options.
 
-    The metric has the options of the function and those of `aggregate`; ``metric.per_example`` is the function itself.
+    The metric has the options of the function and of `aggregate`; ``metric.per_example`` is the function itself.
     """
 
     def decorate(per_example: Callable[..., Examples]) -> MetricFunction:
@@ -183,16 +183,16 @@ def aggregate(
         Plain Python numbers, so that ``json.dumps`` accepts them:
 
         - each score by its name, over all examples; None where it is undefined;
-        - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples where
-          there are none; None where no category counts;
+        - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples
+          without categories; None if no category counts;
         - ``tie_rate``, the share of examples that a tie decides, and ``n``, their number;
         - ``per_category``: for each category, in the order of first appearance, its scores, ``tie_rate`` and ``n``;
         - the tables, parts and counts of the metric;
         - with ``confidence``: ``confidence``, and for each score ``<score>_interval`` as [low, high], also by category
           (see ``bootstrap.cluster_bootstrap``); None where resamples do not spread and no exact interval is known;
         - with ``subsamples``: ``<score>_subsample_std``, the standard deviation of the score over these subsets, which
-          TRICD's authors take for the smallest gap that separates two models; None below 5 examples, whose 90 % are all
-          of them, and where fewer than two subsets define the score.
+          TRICD's authors use as the smallest gap that separates two models; None below 5 examples, since 90 % of them
+          are all of them, and if fewer than two subsets define the score.
 
     Raises:
         ScoresError: an option outside its range.

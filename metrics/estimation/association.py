@@ -59,8 +59,8 @@ def associations(
     Args:
         errors: bool of shape (n,): whether the example is wrong. Leave examples without a prediction out.
         features: sparse or dense matrix of shape (n, m), of 0 and 1.
-        clusters: of shape (n,): equal for examples that are not independent, such as those of an image.
-        strata: of shape (n,): equal for examples that are compared, such as those of a category; by default all are.
+        clusters: of shape (n,): equal for examples that are not independent, such as the captions of an image.
+        strata: of shape (n,): equal for examples that are compared, such as a category's; by default all are.
         confidence: coverage of the intervals, strictly between 0 and 1.
 
     Returns:

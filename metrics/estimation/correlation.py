@@ -55,7 +55,7 @@ def correlation(
 
     Returns:
         ``n``, and for ``pearson``, ``spearman`` and ``kendall`` (tau-b) the value in [-1, 1], its ``_interval`` and its
-        ``_examples_interval`` as [low, high]. ``p_value`` is that of Spearman's correlation, two-sided, over all orders
+        ``_examples_interval`` as [low, high]. ``p_value`` is for Spearman's correlation, two-sided, over all orders
         of the models (of more than 7 models over 10,000 random ones). Values are None for fewer than `FEWEST` models,
         or if all models have the same score; intervals for fewer than `FEWEST_WITH_INTERVAL`. Equal scores have the
         mean of their ranks; resamples in which all scores are equal do not count.

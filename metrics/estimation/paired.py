@@ -98,7 +98,7 @@ def paired_difference(
     the permutation test treat whole clusters; McNemar's test, the customary one, does not, and its p-value is too small
     where examples of an image share their fate.
 
-    The interval is that of ``bootstrap.cluster_bootstrap``, but for two cases that show no spread between clusters:
+    The interval is computed by ``bootstrap.cluster_bootstrap``, except in two cases without spread between clusters:
 
     - one cluster: [-1, 1];
     - the mean difference d is the same in each of G clusters, as for two models of equal scores
@@ -109,8 +109,8 @@ def paired_difference(
     The result depends on ``seed``, but not on the order of rows or the names of clusters and categories.
 
     Args:
-        values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such
-            as that of ``matching.match_scores``, whose tie policy applies.
+        values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such as
+            ``matching.match_scores`` returns, whose tie policy applies.
         values2: the same of model 2, for the same examples in the same order.
         categories, clusters, confidence, resamples, permutations, power, seed: see `PairedOptions`.
 

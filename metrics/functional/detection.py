@@ -70,8 +70,8 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
         truths: the ground truth of the same rows.
         max_boxes: how many boxes of a row count, at least 1.
         ties: which of equal scores in a row go first, here and where boxes beyond ``max_boxes`` are dropped. With
-            ``"wrong"`` those that overlap their ground truth least, so that the order of boxes does not matter and a
-            tie never helps; with ``"coco"`` the earlier ones, as in pycocotools.
+            ``"wrong"`` the boxes that overlap their ground truth least, so that the order of boxes does not matter and
+            a tie never helps; with ``"coco"`` the earlier ones, as in pycocotools.
 
     Returns:
         The boxes that count and what they matched. Time grows with the pairs of a box and a truth of one row and

@@ -91,7 +91,7 @@ def group_recall_at_1(
         pair_ids: one label per row; the rows of a caption, its positive and its distractors, share it.
         positive: one flag per row, true where the caption is true of the image: once in each pair.
         phrase_keys: for each row a mapping from phrase id to what identifies the phrase in the caption, such as its
-            character spans (TRICD's field ``phrases`` as it is), where the rows of a pair number their phrases
+            character spans (TRICD's field ``phrases``, unchanged), where the rows of a pair number their phrases
             differently; ``None`` where they share the phrase ids. Keys are compared as JSON.
         ties: how a phrase counts where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
             ``"right"`` 1 if one of them is (the authors' code favours the positive image so), ``"half"`` the right

@@ -56,7 +56,7 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
         hits: bools of shape (m,), whether the candidate is a right one.
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
 
-    Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
+    Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), except for ties.
 
     >>> hit_ranks([0, 0, 0, 1], [0.9, 0.5, 0.5, 0.7], [False, True, False, False], 2).higher.tolist()
     [1, 0]
@@ -219,7 +219,7 @@ def check_depth(k: int) -> int:
 
 
 def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
-    """Return the distinct depths; raise `ScoresError` if there is none or one is not a whole number from 1."""
+    """Return the distinct depths; raise `ScoresError` for an empty list or one that is not a whole number from 1."""
     values = [ks] if isinstance(ks, int | np.integer) else []
     if isinstance(ks, Iterable) and not isinstance(ks, str):
         values = list(ks)

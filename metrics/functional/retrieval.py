@@ -63,7 +63,7 @@ def retrieval_recall(
         ks: the depths, whole numbers from 1. If k is no less than the number of candidates, recall is 1.
         ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.recall_at`` and
             ``ranking.rank``. A model that gives every pair one score gets recall 0 (for k within the wrong candidates),
-            that of chance, or 1.
+            chance level, or 1.
         labels: clusters (one label per row, its image; a caption is in the cluster of the first image of which it is
             true) and, own only, categories (one label per row, such as CREPE's complexity); and further options: see
             ``aggregate.SummaryOptions``.
@@ -73,8 +73,8 @@ def retrieval_recall(
 
         - ``text_recall_at_<k>`` for each k, ``text_mean_rank``, ``text_median_rank``, and ``text_tie_rate``, the
           share of queries whose rank a tie decides; the same with ``image_``;
-        - ``n`` and ``n_images``, the rows; ``n_captions``, the columns, and ``n_captions_without_image``, those of
-          them that ask for nothing.
+        - ``n`` and ``n_images``, the rows; ``n_captions``, the columns, and ``n_captions_without_image``, the columns
+          that ask for nothing.
 
         Own: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
         ``chance_recall_at_<k>`` (the expected recall of random scores), ``n``, and ``per_category`` with the same.

@@ -78,7 +78,7 @@ def artifact_gap(
 ) -> dict[str, Any]:
     """Measure how well a model that never sees the image separates correct captions from hard negatives.
 
-    The gap of an example is the score of its correct caption minus that of its hard negative. A benchmark without
+    The gap of an example is the score of its correct caption minus the score of its hard negative. A benchmark without
     artefacts has gaps that are symmetric around zero, and an accuracy of 0.5; a high accuracy means that the
     benchmark is biased.
 
@@ -197,7 +197,7 @@ def _measure(
 
 
 def _placement_values(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of negatives below a positive plus that of positives above its negative; ties count half."""
+    """Return the share of negatives below a positive plus the share of positives above its negative (ties half)."""
     n = len(positive)
     low, high = np.sort(negative), np.sort(positive)
     below = np.searchsorted(low, positive, "left") + np.searchsorted(low, positive, "right")

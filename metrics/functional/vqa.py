@@ -42,7 +42,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         - ``false_positives`` and ``false_negatives``: how many; ``n``;
         - ``macro_accuracy``: the unweighted mean of the categories' accuracies;
         - ``per_category``: for each category the same, and its shares of all false positives and of all false
-          negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` where there are none to share);
+          negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` without any);
         - with ``confidence``: ``confidence``, ``macro_accuracy_interval``, ``accuracy_interval`` and, in the categories
           too, ``macro_f1_interval``, taken over the resamples that have right answers of both kinds. Where every answer
           is right, or every one wrong, resamples do not spread: then it reaches to the lowest, or highest, macro F1

@@ -176,7 +176,7 @@ def model_labels(results: Sequence[Result]) -> list[str]:
 
 
 def variants(results: Sequence[Result]) -> list[str]:
-    """Return a label for each result that sets it apart within its model, task and metric: "seed 1", mostly empty.
+    """Return a label, such as "seed 1", that distinguishes results of one model, task and metric; mostly empty.
 
     Labels name the configurations and the options of the data, or the files if these are equal.
     """

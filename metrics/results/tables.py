@@ -201,7 +201,7 @@ def _group_table(result: Result, name: str) -> Table:
 
 
 def _rate_table(result: Result) -> list[Table]:
-    """Tabulate fractions by category that are not scores, such as shares of all errors; empty if there are none."""
+    """Tabulate fractions by category that are not scores, such as shares of all errors; return no table without any."""
     categories = result.scores.get(CATEGORIES, {})
     names = [spec.name for spec in result.spec.tables if spec.kind == "rates"]
     known = [name for name in names if any(scores.get(name) is not None for scores in categories.values())]

@@ -109,7 +109,7 @@ class FolderStorage:
         return True
 
     def _commit(self, files: Mapping[str, bytes]) -> None:
-        """Stage the files and rename them to committed. All that can fail for lack of space or permission is before."""
+        """Stage the files and rename them to committed. Lack of space or permission can only fail the staging."""
         try:
             for number, (path, content) in enumerate(files.items()):
                 write_atomically(self._staged / str(number), content)

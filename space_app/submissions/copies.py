@@ -87,7 +87,7 @@ def copied_from_shipped(described: Mapping[str, Any], name: str) -> Iterator[str
 
 
 def scores_hash(predictions: Predictions) -> str:
-    """SHA-256 of scores and boxes in single precision, sorted by id; independent of metadata and row order."""
+    """Return the SHA-256 of scores and boxes in single precision, sorted by id, without metadata and row order."""
     digest = hashlib.sha256()
     for row in sorted(predictions.rows, key=lambda row: row.id):
         arrays = [numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]

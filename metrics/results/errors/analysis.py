@@ -127,9 +127,9 @@ def errors(
         predictions: files of predictions, or folders of them.
         data: finds captions and images; by default none.
         category: one or more categories or tags to look at; by default all.
-        metric: the metric that decides on errors; by default the first declared one with a score of single examples,
-            of boxes one that counts those on distractors, too.
-        ties: the tie policy; by default that of the metric's paper.
+        metric: the metric that decides on errors; by default the first declared metric that scores single examples, for
+            boxes a metric that also counts boxes on distractors.
+        ties: the tie policy; by default the policy of the metric's paper.
         confidence, resamples, seed: of the intervals.
 
     Returns:

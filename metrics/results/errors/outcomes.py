@@ -269,7 +269,7 @@ def task_errors(
         metrics: the metrics that evaluate them, with their settings.
         metric: the metric that decides on errors; by default the first with a mean over examples, for boxes a metric
             that also counts boxes on distractors.
-        ties: the tie policy; by default that of the metric's paper.
+        ties: the tie policy; by default the policy of the metric's paper.
         data: captions and images.
 
     Returns:
