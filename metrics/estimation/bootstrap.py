@@ -78,8 +78,8 @@ def cluster_bootstrap(
     the summed counts of the clusters drawn; its macro mean is the mean over the categories that it contains; a
     category's interval is taken over the resamples that contain it.
 
-    With fewer, percentile intervals are too narrow: at 30 images with 1 to 100 captions each, 95 % intervals cover 81
-    %. There the interval is Wilson's, for the number of independent examples that has the variance of the mean, with
+    With fewer, percentile intervals are too narrow: at 30 images with 1 to 100 captions each, 95 % intervals cover only
+    81 %. The interval is then Wilson's, for the number of independent examples that has the variance of the mean, with
     the quantile of Student's t distribution. The variance is the jackknife estimate over clusters. Identical values
     within each cluster would give the variance of as many independent examples as there are clusters. If this second
     variance is larger, the difference divided by the number of clusters is added, as one more cluster would add it.

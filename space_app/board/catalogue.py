@@ -37,7 +37,7 @@ class Catalogue:
         more: further entries, such as the values of another leaderboard.
 
     Attributes:
-        storage: the same storage.
+        storage: the storage that was passed.
         paired: the pairwise tests of models.
         board: the models and scores of accepted submissions, shipped predictions and papers.
         problems: messages on what could not be read.
