@@ -1,1 +1,1 @@
-"""The leaderboard: `board` holds its data, `pages` shows them, `submissions` takes uploads, `storage` keeps them."""
+"""The leaderboard: `board` holds its data, `pages` shows them, `submissions` handles uploads, `storage` stores them."""

@@ -1,4 +1,4 @@
-"""The leaderboard Space: wires the pages over a storage and serves them.
+"""The leaderboard Space: connects the pages to a storage and serves them.
 
 Started by ``vl-assay leaderboard``, or by a Space whose ``app_file`` this is.
 """
@@ -80,7 +80,7 @@ def build(catalogue: Catalogue) -> gr.Blocks:
 
 
 def _tab(label: str, tabs_by_id: dict[str, gr.Tab]) -> gr.Tab:
-    """Return a tab, noted by its id, which is its label in small letters and names it in addresses."""
+    """Return a tab; its id, used in addresses, is its label in lower case."""
     name = label.casefold()
     tabs_by_id[name] = gr.Tab(label, id=name, elem_id=f"tab-{name}")
     return tabs_by_id[name]
@@ -102,7 +102,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
 
 
 def _raise_file_limit() -> None:
-    """Let as many connections be open as the system allows; each takes a file descriptor."""
+    """Raise the limit of open files to the system's maximum, since each connection takes a file descriptor."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

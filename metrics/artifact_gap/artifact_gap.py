@@ -7,7 +7,7 @@ from vl_assay.metrics.modules.module import MetricModule
 
 
 class ArtifactGap(MetricModule, evaluate.Metric):
-    """What blind (text-only) scores give away of a benchmark: 0.5 accuracy and symmetric gaps are a sound benchmark.
+    """Accuracy and gaps of blind (text-only) scores; a sound benchmark has accuracy 0.5 and gaps symmetric around 0.
 
     Examples:
         >>> import evaluate

@@ -51,7 +51,7 @@ def _print_version(is_asked: bool) -> None:
 
 
 def build_app() -> typer.Typer:
-    """The command line of all installed packages, the commands that are needed first before the others."""
+    """Build the command line of all installed packages; the commands that users need first are listed first."""
     app = typer.Typer(
         help=_HELP,
         no_args_is_help=True,
@@ -76,7 +76,7 @@ def build_app() -> typer.Typer:
 
 
 def _with_examples_listed(function: Callable[..., Any] | None) -> str:
-    """The docstring of a command, with a line for each of the examples that stand at its end."""
+    """Return the docstring of a command, with a line for each of the examples at its end."""
     text, _, examples = (inspect.getdoc(function) or "").partition("Example")
     lines = [" ".join(line.split()) for line in examples.partition(":")[2].split("·")]
     return f"{text}\n\nExamples:\n\n" + "\n".join(f"- {line}" for line in lines) if examples else text
@@ -87,7 +87,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version, and stop.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """The options of the command line as a whole."""
+    """Define the options that apply to every command."""
 
 
 def main() -> None:
@@ -130,13 +130,13 @@ def main() -> None:
 
 
 def _print_warning(message: Warning | str, *_: Any) -> None:
-    """Print a warning as a sentence, without the file and the line of source that gave it; one process prints."""
+    """Print a warning as a sentence, without the file and line of code that raised it, from one process only."""
     if os.environ.get("RANK", "0") == "0":
         print("note:", " ".join(printable(str(message)).split()), file=sys.stderr)
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """``"3/16"`` → (3, 16): part 3, from 1, of 16.
+    """Parse a shard: ``"3/16"`` → (3, 16), the third of 16 shards, counted from 1.
 
     Raises:
         VLAssayError: anything else.
@@ -148,7 +148,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def printable(text: str) -> str:
-    """A text of others, such as a server's answer, without signs that command a terminal.
+    """Return untrusted text, such as a server's answer, without control characters for the terminal.
 
     >>> printable("done\\x1b[2J\\nnext")
     'done [2J\\nnext'

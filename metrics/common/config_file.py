@@ -1,4 +1,4 @@
-"""YAML files with the settings of a command that few runs need (its option ``--config``)."""
+"""YAML files for rarely used settings of a command (its option ``--config``)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _DAGGER = " †"
 
 
 class Cell(NamedTuple):
-    """A value as text.
+    """A table cell: a value as text, with details such as its interval.
 
     Attributes:
         value: the text.
@@ -47,14 +47,14 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of values.
+    """A table column with its header and format.
 
     Args:
         header: what the values are.
-        details: what belongs to each value: columns of their own where there is room, else lines below the value.
+        details: names of the details of each value: further columns if there is room, else lines below the value.
         repeated: whether each part of a table that is too wide for a terminal has it.
         is_text: whether its cells are text, which is aligned left and may wrap, and not numbers.
-        group: what columns beside each other share, such as their task; LaTeX sets it above them.
+        group: what adjacent columns share, such as their task; LaTeX prints it above them.
     """
 
     header: str
@@ -66,7 +66,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of a table.
+    """A table row.
 
     Args:
         name: the cell of the first column.
@@ -83,18 +83,18 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its heading and notes.
+    """A table with a heading and notes.
 
     Args:
         title: the heading; empty for none.
         columns: those after the first one, which holds the rows' names.
         rows: its rows.
         note: a paragraph below it.
-        is_part: whether it belongs to the table before it, and so has a heading one level below.
+        is_part: whether it belongs to the table before it; its heading is then one level lower.
         compact: the table for a terminal; by default the same.
         text: a paragraph above it.
         corner: the header of the first column.
-        has_details_below: whether details stand below their values in all formats, and not in columns of their own.
+        has_details_below: whether all formats print details below their values, instead of in further columns.
     """
 
     title: str
@@ -110,10 +110,10 @@ class Table:
 
 @dataclass(frozen=True)
 class HtmlFigure:
-    """A figure of an HTML page, such as those of ``figures``; other formats leave it out.
+    """A figure of an HTML page, such as ``figures.bars_html`` returns; other formats leave it out.
 
     Args:
-        html: trusted HTML, inserted as it is.
+        html: trusted HTML, inserted unchanged.
         title: the heading; empty for none.
         text: a paragraph above it.
     """
@@ -125,7 +125,7 @@ class HtmlFigure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The conclusion of a document in a sentence or two; `is_warning` if it speaks against what was examined."""
+    """The conclusion of a document in one or two sentences; `is_warning` if it is unfavourable."""
 
     text: str
     is_warning: bool = False
@@ -133,7 +133,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fold:
-    """Parts that a page shows on a click on their title; Markdown and the terminal show them as they are."""
+    """Document parts that an HTML page shows when their title is clicked; other formats always show them."""
 
     title: str
     parts: tuple[Part, ...]
@@ -151,7 +151,7 @@ def simple_table(
     note: str = "",
     numbers: bool = False,
 ) -> Table:
-    """A table of strings.
+    """Make a table of strings.
 
     Args:
         headings: one for each column.
@@ -171,35 +171,35 @@ def simple_table(
 
 
 def bullets(sentences: Sequence[str]) -> list[Part]:
-    """A list of sentences as parts of a document: one paragraph of Markdown, none for no sentence."""
+    """Return sentences as a bulleted list: one Markdown paragraph, or nothing if there are no sentences."""
     return ["\n".join(f"- {sentence}" for sentence in sentences)] if sentences else []
 
 
 class Markdown(str):
-    """A paragraph that `to_markdown` takes as it is, such as a link to a file of a report."""
+    """A paragraph that is already Markdown, such as a link to a file of a report; `to_markdown` does not escape it."""
 
 
 class Document(ABC):
-    """A result that a terminal, Markdown and a notebook show as the same parts, and a data frame as records."""
+    """A result that is shown in a terminal, as Markdown or in a notebook, and converts to a data frame."""
 
     @abstractmethod
     def parts(self) -> Sequence[Part]:
-        """Return the parts that are shown."""
+        """Return the parts to show."""
 
     @abstractmethod
     def data(self) -> list[dict[str, Any]]:
-        """Return the numbers behind the parts: a record for each row of a data frame."""
+        """Return the numbers behind the parts: one record for each row of a data frame."""
 
     def print(self) -> None:
-        """Print it to the terminal."""
+        """Print the document to the terminal."""
         print_tables(self.parts())
 
     def to_markdown(self) -> str:
-        """Return it as Markdown."""
+        """Return the document as Markdown."""
         return to_markdown(self.parts())
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return `data` as a frame."""
+        """Return `data` as a data frame."""
         import pandas
 
         return pandas.DataFrame(self.data())
@@ -209,7 +209,7 @@ class Document(ABC):
 
 
 def print_tables(parts: Sequence[Part]) -> None:
-    """Print a document to the terminal; a table too wide for it is printed in parts, with no number cut."""
+    """Print a document to the terminal; a table that is too wide is split into parts, and no number is truncated."""
     from rich.console import Console
     from rich.text import Text
 
@@ -232,12 +232,12 @@ def print_tables(parts: Sequence[Part]) -> None:
 
 
 def to_markdown(parts: Sequence[Part], title: str = "", level: int = 3) -> str:
-    """A document as Markdown.
+    """Convert a document to Markdown.
 
     Args:
         parts: its parts; figures are left out.
         title: a heading above all of them, one level above theirs.
-        level: that of the tables' headings.
+        level: the heading level of the tables.
     """
     blocks = [f"{'#' * (level - 1)} {in_a_line(title)}"] if title else []
     for part in _unfolded(parts):
@@ -251,12 +251,12 @@ def to_markdown(parts: Sequence[Part], title: str = "", level: int = 3) -> str:
 
 
 def in_a_line(text: str) -> str:
-    """Text for Markdown that stays within its line and table cell, and opens no HTML tag, link or image."""
+    """Escape text for Markdown: it stays in its line and table cell, and opens no HTML tag, link or image."""
     return _harmless(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _harmless(text: str) -> str:
-    """Text for Markdown that opens no HTML tag, link or image, and in which no address becomes a link by itself."""
+    """Escape text for Markdown: it opens no HTML tag, link or image, and addresses do not become links."""
     if isinstance(text, Markdown):
         return text
     text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
@@ -264,10 +264,10 @@ def _harmless(text: str) -> str:
 
 
 def to_latex(tables: Sequence[Table]) -> str:
-    """Tables as LaTeX, for the packages booktabs and graphicx.
+    """Convert tables to LaTeX, for the packages booktabs and graphicx.
 
-    Each has a caption above it, and a label from its title: ``tab:toy-scenes-itm``. One that is wider than the line is
-    scaled to it. Details below values, such as intervals, are lines of small type.
+    Each table has a caption above it, and a label from its title: ``tab:toy-scenes-itm``. Wider tables are scaled to
+    the line. Details below values, such as intervals, are lines of small type.
     """
     blocks = [r"% Needs \usepackage{booktabs,graphicx}"]
     used: Counter[str] = Counter()
@@ -290,7 +290,7 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 
 def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
-    """The line of headers, below one of groups with a rule under each where columns have them."""
+    """Return the line of headers; if columns have groups, a line of groups with rules comes before it."""
     found = []
     if any(column.group for column in columns):
         cells, rules, place = [""], [], 2
@@ -307,7 +307,7 @@ def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
 
 
 def _latex_lines(row: TableRow, columns: Sequence[_Text], index: int) -> list[str]:
-    """A row, and below it in small type the details of its values."""
+    """Return the LaTeX lines of a row: the values, and their details in small type below."""
     cells = [column.cells[index] for column in columns]
     forms = {BEST: r"\textbf{{{}}}", EQUAL: r"{}\rlap{{$^\dagger$}}"}
     values = [forms.get(mark, "{}").format(_for_latex(value)) for value, _, mark in cells]
@@ -325,12 +325,12 @@ def _unfolded(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def to_html(parts: Sequence[Part], level: int = 4) -> str:
-    """A document as an HTML fragment, as notebooks show it; `level` is that of its headings."""
+    """Convert a document to an HTML fragment, as notebooks show it; `level` is the heading level of the tables."""
     return _template("parts").render(parts=[_for_html(part) for part in parts], level=level)
 
 
 def to_page(title: str, parts: Sequence[Part]) -> str:
-    """A document as one HTML page that needs no other file."""
+    """Convert a document to a self-contained HTML page."""
     return _template("page").render(title=title, parts=[_for_html(part) for part in parts], level=2)
 
 
@@ -345,7 +345,7 @@ class _Text(NamedTuple):
 
     @property
     def width(self) -> int:
-        """The least width in a terminal, with what is drawn around it."""
+        """The minimum width in a terminal, including borders."""
         texts = (self.full_header, *(text for value, details, _ in self.cells for text in (value, details)))
         longest = max(len(line) for text in texts for line in text.split("\n"))
         has_dagger = any(mark == EQUAL for _, _, mark in self.cells)
@@ -353,12 +353,12 @@ class _Text(NamedTuple):
 
     @property
     def full_header(self) -> str:
-        """The header with its group."""
+        """The header, including its group."""
         return f"{self.group} {self.header}".strip()
 
 
 def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
-    """The columns as text, details below their values or in columns of their own, by default as the table says."""
+    """Return the columns as text, with details below the values or as further columns; by default the table decides."""
     stacked = table.has_details_below if stacked is None else stacked
     found = []
     for index, column in enumerate(table.columns):
@@ -372,13 +372,13 @@ def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
 
 
 def _labelled(column: Column, cell: Cell) -> list[str]:
-    """The details that a cell has, with their names, which intervals do not need."""
+    """Return the details of a cell with their names; intervals need no name."""
     named = [(name, text) for name, text in zip(column.details, cell.details, strict=False) if text]
     return [text if name == INTERVAL else f"{name} {text.removesuffix(' %')}" for name, text in named]
 
 
 def _fitting(table: Table, width: int) -> list[list[_Text]]:
-    """The columns of each part of a table that fits a width; one part where details fit in columns or below values."""
+    """Split a table's columns into parts that fit a width; one part if the details fit as columns or below values."""
     longest = max((len(row.name) for row in table.rows), default=0)
     room = width - 1 - _FRAME - min(longest, _SHORTEST_TEXT)
     spread = [_split_header(column) for column in _columns(table, stacked=False)]
@@ -427,7 +427,7 @@ def _for_terminal(columns: Sequence[_Text], table: Table) -> Any:
 
 
 def _breaks(table: Table) -> list[bool]:
-    """For each row whether a line separates it from the row before."""
+    """Return for each row whether a line separates it from the previous row."""
     before = [None, *table.rows]
     return [
         last is not None and (row.starts_group or (row.is_average and not last.is_average))
@@ -469,7 +469,7 @@ _LATIN = re.compile(r"[À-ÖØ-öø-ž]")
 
 
 def _for_latex(text: str) -> str:
-    """Text as LaTeX, in which hyphens join to no dash; what pdflatex would refuse is named by its code point."""
+    """Escape text for LaTeX: hyphens form no dash, and a character that pdflatex rejects becomes its code point."""
     found = []
     for before, character in pairwise(f" {text}"):
         if character == before == "-":
@@ -490,7 +490,7 @@ def _template(name: str) -> Any:
 
 
 def _marked(text: str) -> Any:
-    """Text escaped for HTML, with code between backticks and a line break for each newline."""
+    """Escape text for HTML; text between backticks becomes code and each newline a line break."""
     from markupsafe import Markup, escape
 
     found = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))

@@ -1,6 +1,6 @@
 """The exceptions of VL-Assay.
 
-VLAssayError                 the base; messages say what was given, what is allowed and what to do
+VLAssayError                 the base; a message names the value, what is allowed and what to do
 ├── UnknownNameError         a benchmark, configuration, metric, family or option that does not exist
 ├── ScoresError              invalid scores, labels or options of a metric (NaN, wrong length, empty …)
 ├── DataError                a dataset, an image or an annotation file that cannot be used
@@ -19,11 +19,11 @@ from datetime import datetime
 
 
 class VLAssayError(ValueError):
-    """Base of all errors that a user of VL-Assay can cause and correct."""
+    """Base class of all errors that a user of VL-Assay can cause and correct."""
 
 
 class UnknownNameError(VLAssayError):
-    """A name that does not exist; the message lists those that do, and ends with those that it may stand for.
+    """An unknown name; the message lists the known names, and last those that were probably meant.
 
     Args:
         kind: what was asked for, such as ``"benchmark"``.
@@ -39,7 +39,7 @@ class UnknownNameError(VLAssayError):
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three names that a mistyped one may stand for, the likeliest first; case and separators do not count.
+    """Return up to three known names that a mistyped name may stand for, likeliest first; ignores case and separators.
 
     >>> similar("Sugar-Crep", ["aro", "sugarcrepe"]), similar("x", ["aro"])
     (['sugarcrepe'], [])
@@ -57,7 +57,7 @@ def _plain(name: str) -> str:
 
 
 def check_known(kind: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise `UnknownNameError` for the first of some names that does not exist."""
+    """Raise `UnknownNameError` for the first unknown name, if any."""
     for name in names:
         if name not in known:
             raise UnknownNameError(kind, name, known)
@@ -88,13 +88,13 @@ class SubmissionError(VLAssayError):
 
 
 class RateLimitError(SubmissionError):
-    """Too many submissions or checks within the last hour.
+    """The number of submissions or checks within the last hour exceeds the limit.
 
     Args:
         limit: the number allowed in an hour.
         retry_at: when the next one will be accepted, UTC.
-        user: whose they are; "" if the limit is that of all users together.
-        what: what there are too many of.
+        user: the user whose limit was reached; "" for the limit of all users together.
+        what: a plural noun for the limited actions, for the message.
     """
 
     def __init__(self, limit: int, retry_at: datetime, user: str = "", what: str = "submissions") -> None:
@@ -106,4 +106,4 @@ class RateLimitError(SubmissionError):
 
 
 class StorageError(VLAssayError):
-    """A file that could not be written; what was there before is intact."""
+    """A file that could not be written; an existing file is unchanged."""

@@ -1,6 +1,6 @@
 """Shared by the figures of reports: colours, files from matplotlib, and bars and histograms for HTML pages.
 
-Those of pages are HTML and SVG without scripts. ``figures.css`` styles them, light and dark.
+Figures of pages are HTML and SVG without scripts, styled by ``figures.css`` for light and dark pages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DARK_INK, _DARK_PAGE = "#e6edf3", "#0d1117"
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each distinct name, in the order of first appearance."""
+    """Assign a colour to each distinct name, in the order of first appearance."""
     found = {}
     for number, name in enumerate(dict.fromkeys(names)):
         if number < len(COLOURS):
@@ -38,13 +38,13 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def dark() -> dict[Any, str]:
-    """Settings of matplotlib with which a figure is drawn for a dark page, for ``matplotlib.rc_context``."""
+    """Return matplotlib settings for a dark page, for ``matplotlib.rc_context``."""
     inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "lines.color")
     return {**dict.fromkeys(inks, _DARK_INK), "figure.facecolor": _DARK_PAGE, "axes.facecolor": _DARK_PAGE}
 
 
 def as_file(figure: Figure, kind: str = "png") -> bytes:
-    """A matplotlib figure as a file: ``"png"``, ``"svg"`` or ``"pdf"``, whose text stays text and which has no date."""
+    """Return a matplotlib figure as a ``"png"``, ``"svg"`` or ``"pdf"`` file, with text kept as text and no date."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -57,14 +57,14 @@ def as_file(figure: Figure, kind: str = "png") -> bytes:
 
 
 class Bar(NamedTuple):
-    """A horizontal bar of a page, in the units of its panel.
+    """A horizontal bar of a page's figure, in the units of its panel.
 
     Attributes:
-        colour: of CSS.
+        colour: a CSS colour.
         value: its length; nothing is drawn for NaN.
         low, high: the ends of its interval; the value itself for none.
-        text: the value in words, which stands beside it.
-        hover: what a pointer that rests on it reads, and a screen reader.
+        text: the value as text, printed next to the bar.
+        hover: text for tooltips and screen readers.
     """
 
     colour: str
@@ -78,12 +78,12 @@ class Bar(NamedTuple):
 def bars_html(
     lines: Mapping[str, Sequence[Bar]], limits: tuple[float, float], levels: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """Groups of horizontal bars with their intervals, as HTML without scripts that follows the colours of the page.
+    """Return groups of horizontal bars with intervals as HTML without scripts, in the colours of the page.
 
     Args:
         lines: the bars of each group, such as a category.
-        limits: what the left and the right end of the panel stand for.
-        levels: for each group vertical lines, such as chance, by their names, which are classes of ``figures.css``.
+        limits: the values at the left and the right end of the panel.
+        levels: for each group the positions of vertical lines, such as chance, by their class in ``figures.css``.
     """
     start, span = limits[0], (limits[1] - limits[0]) or 1.0
 
@@ -129,11 +129,11 @@ class HistogramSample(NamedTuple):
 def histogram_html(
     title: str, samples: Sequence[HistogramSample], edges: NDArray[np.float64], *, mirrored: bool = False
 ) -> str:
-    """A histogram as SVG, counted here so that the page does not hold every value.
+    """Return a histogram as SVG; values are counted here, so that the page does not contain every value.
 
     Args:
         title: what it shows.
-        samples: drawn over each other; what lies beyond the edges counts in the outermost bins.
+        samples: drawn over each other; values beyond the edges count in the outermost bins.
         edges: equidistant, ascending, of shape (bins + 1,).
         mirrored: whether a line shows the mirror image of the first sample.
     """

@@ -1,4 +1,4 @@
-"""Numbers and names as text, the same in tables, pages and cards."""
+"""Format numbers and names as text, the same in tables, pages and cards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MISSING = "–"
 
 
 def percent(value: float | None) -> str:
-    """A fraction in per cent, without the sign; a dash for None and NaN.
+    """Format a fraction in per cent, without the sign; a dash for None and NaN.
 
     >>> percent(0.8428), percent(None)
     ('84.3', '–')
@@ -18,7 +18,7 @@ def percent(value: float | None) -> str:
 
 
 def points(value: float | None) -> str:
-    """A difference of fractions in points, with its sign; a dash for None and NaN.
+    """Format a difference of fractions in percentage points, with its sign; a dash for None and NaN.
 
     >>> points(-0.001)
     '-0.1'
@@ -27,7 +27,7 @@ def points(value: float | None) -> str:
 
 
 def interval(bounds: Sequence[float] | None, signed: bool = False) -> str:
-    """An interval of fractions in per cent, or with `signed` of differences in points; a dash for None.
+    """Format an interval of fractions in per cent, or with `signed` of differences in points; a dash for None.
 
     >>> interval([0.8337, 0.8512])
     '83.4 – 85.1'
@@ -38,7 +38,7 @@ def interval(bounds: Sequence[float] | None, signed: bool = False) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value with three decimals; empty for None.
+    """Format a p-value with three decimals; empty for None.
 
     >>> p_value(0.0004), p_value(0.25)
     ('< 0.001', '0.250')
@@ -47,7 +47,7 @@ def p_value(value: float | None) -> str:
 
 
 def words(name: str) -> str:
-    """The name of a score in words.
+    """Return the name of a score in words.
 
     >>> words("macro_f1")
     'macro f1'
@@ -70,7 +70,7 @@ def distinguished(facts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def distinct_labels(models: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each model: its name, followed by what distinguishes it from others of that name.
+    """Return a label for each model: its name, followed by what distinguishes it from models of the same name.
 
     Args:
         models: descriptions with a ``name`` each, such as the model section of predictions.

@@ -1,4 +1,4 @@
-"""Imports of large libraries, and the extras that bring libraries."""
+"""Import large libraries faster, and name the extras that install libraries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from importlib.metadata import requires
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """No garbage collection meanwhile.
+    """Pause garbage collection inside the block.
 
-    Imports make hundreds of thousands of objects that stay. Collections would visit all of them again and again: with
-    them `transformers` and its CLIP take 3.5 CPU seconds to import, without 2.8.
+    Imports create hundreds of thousands of permanent objects, which every collection visits again: `transformers` and
+    its CLIP take 3.5 CPU seconds to import with collections, 2.8 without.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -26,7 +26,7 @@ def gc_paused() -> Iterator[None]:
 
 
 def extra_with(module: str) -> str:
-    """Return the extra of this package that brings a module, such as "authoring" for ``sklearn``; "" if none does."""
+    """Return the extra of this package that installs a module, such as "authoring" for ``sklearn``; "" if none does."""
     top = module.partition(".")[0]
     name = _normal({"sklearn": "scikit-learn", "google": "protobuf"}.get(top, top))
     for requirement in requires("vl-assay") or ():

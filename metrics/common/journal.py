@@ -48,7 +48,7 @@ class Journal(Generic[T]):
                 self.entries()
 
     def entries(self) -> list[T]:
-        """All entries, including those that other processes have appended meanwhile, in the order of the file."""
+        """Return all entries in the order of the file, including those that other processes have appended meanwhile."""
         with self._thread, _storage_errors(self.path):
             size = self.path.stat().st_size if self.path.exists() else 0
             if size < self._offset:  # the file was replaced
@@ -71,7 +71,7 @@ class Journal(Generic[T]):
             return list(self._entries)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Append a row, and wait until it is on the disk.
+        """Append an entry, and return when it is on the disk.
 
         Raises:
             StorageError: it could not be written; the file is as it was.
@@ -93,7 +93,7 @@ class Journal(Generic[T]):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other threads and processes from appending."""
+        """Prevent other threads and processes from appending inside the block."""
         try:
             with self._thread, _storage_errors(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Journal(Generic[T]):
             ) from error
 
     def _repair(self) -> None:
-        """Complete or remove a last line without a line break."""
+        """Complete or remove a last line that lacks its line break."""
         if not self.path.exists():
             return
         with self.path.open("rb+") as file:

@@ -1,4 +1,4 @@
-"""The size of a model: its number of parameters as text, and the class of sizes that it belongs to."""
+"""The size of a model: its number of parameters, parsed from text, and its size class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 
 
 def size_class(parameters: int | None) -> str:
-    """One of `SIZES`; that of a model with an unknown number of parameters is `NOT_STATED`.
+    """Return the size class, one of `SIZES`; `NOT_STATED` if the number of parameters is unknown.
 
     >>> size_class(151_277_313)
     'up to 200 M'
@@ -23,7 +23,7 @@ def size_class(parameters: int | None) -> str:
 
 
 def parameter_count(text: Any) -> int | None:
-    """A number of parameters, such as 151277313, ``"151,277,313"``, ``"151M"`` or ``"1.4 B"``.
+    """Parse a number of parameters, such as 151277313, ``"151,277,313"``, ``"151M"`` or ``"1.4 B"``.
 
     Returns:
         None for other text, 0, or more than 10 ** 15.

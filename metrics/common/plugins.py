@@ -1,4 +1,4 @@
-"""Benchmarks, metrics and model families of other packages or in a folder of the user."""
+"""Plugins: benchmarks, metrics and model families from other packages or from a folder of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROOT = __name__.removesuffix(".metrics.common.plugins")
 
 @cache
 def plugins(kind: str) -> dict[str, Path]:
-    """Find what other packages and the user add, and make it importable as if it were in this package.
+    """Find the plugins of other packages and of the user, and make them importable as parts of this package.
 
     Other packages declare an entry point of the group ``vl_assay.benchmarks``, ``vl_assay.metrics`` or
     ``vl_assay.families``, whose value is the importable folder or module, and whose name is its last part. The folder

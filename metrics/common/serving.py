@@ -1,4 +1,4 @@
-"""Pages on this machine: the address at which one is served, and who may use it."""
+"""Local web pages: check the address to serve at, and restrict access to the user who has the token."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def check_address(host: str, port: int) -> None:
 
 
 class TokenGuard:
-    """ASGI middleware that lets in who has opened the page with its token, ``?token=…``, and nobody else.
+    """ASGI middleware that admits only visitors who opened the page with its token, ``?token=…``.
 
-    A page on this machine can be reached by every web page that its user has open. So requests must name this machine
-    as their host (else another name may have been bound to its address), come from this page if they have an origin,
-    and bear the cookie that opening the page with the token gave, which browsers do not send from other sites.
+    Every web page that the user has open can send requests to a page on this machine. So a request must name this
+    machine as its host (against DNS rebinding), come from this page if it has an origin, and carry the cookie that was
+    set when the page was opened with the token; browsers do not send it from other sites.
 
     Args:
         app: the application.
         token: see `new_token`.
-        is_local: whether the page is served to this machine alone.
+        is_local: whether the page is served only to this machine.
     """
 
     def __init__(self, app: Any, *, token: str, is_local: bool) -> None:
@@ -80,7 +80,7 @@ class TokenGuard:
 
 
 def new_token() -> str:
-    """A random token for the pages of one launch."""
+    """Return a random token for the pages of one launch."""
     return secrets.token_urlsafe(24)
 
 

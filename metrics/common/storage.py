@@ -1,4 +1,4 @@
-"""Atomic writes: files and folders appear complete or not at all; and seals, which tell when a file has changed."""
+"""Atomic writes, so that files and folders appear complete or not at all, and seals, which detect changed files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POINTER = b"version https://git-lfs"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file that replaces `path` once it is complete and on the disk; raises as `replacing`."""
+    """Write a file that replaces `path` when it is complete and on the disk; raises as `replacing`."""
     with replacing(path) as file:
         file.write(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that replaces `path` once the block has written it and it is on the disk.
+    """Open a new file that replaces `path` when the block has written it and it is on the disk.
 
     Raises:
         StorageError: it could not be written (disk full, no permission …); an earlier file at `path` is intact.
@@ -55,13 +55,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_version(document: Any, schema: str, version: int, name: str, code: Any) -> None:
-    """Raise a `PredictionsError` unless the document in the file `name` has a schema and version.
+    """Raise a `PredictionsError` unless the document in the file `name` has the expected schema and version.
 
     Args:
         document: what the file holds, unchecked.
         schema, version: the only ones that are read.
         name: the file, for the message.
-        code: the version of VL-Assay that wrote the file, if the file says so, unchecked.
+        code: the version of VL-Assay that wrote the file, if the file names it, unchecked.
     """
     found = (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
     if found != (schema, version):
@@ -73,10 +73,10 @@ def check_version(document: Any, schema: str, version: int, name: str, code: Any
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
-    """Check that files can be written to a folder, which need not exist, before work is done for them.
+    """Check, before long work, that files can be written to a folder, which need not exist yet.
 
     Raises:
-        StorageError: it, or the folder that it would be in, is a file or may not be written; names `option`.
+        StorageError: the folder, or its parent, is a file or not writable; the message names `option`.
     """
     if not (there := nearest(folder)).is_dir() or not os.access(there, os.W_OK):
         raise StorageError(
@@ -86,7 +86,7 @@ def check_writable(folder: Path, option: str = "--out") -> None:
 
 @contextmanager
 def readable(folder: str | Path) -> Iterator[None]:
-    """Check that a folder can be listed if it is there, and name what cannot be read inside the block.
+    """Check that a folder, if it exists, can be listed, and report files that cannot be read inside the block.
 
     Raises:
         DataError: the folder, or a file or folder that is opened in the block, may not be read.
@@ -105,13 +105,13 @@ def read_error(error: PermissionError) -> DataError:
 
 
 def nearest(folder: Path) -> Path:
-    """Return a folder, or the first above it that exists."""
+    """Return the folder, or its nearest ancestor that exists."""
     place = with_home(folder).absolute()
     return next(each for each in (place, *place.parents) if os.path.lexists(each))
 
 
 def with_home(path: str | Path) -> Path:
-    """Return a path with the user's home folder for ``~``, which stays for a user without one."""
+    """Expand ``~`` in a path to the user's home folder; leave it for a user without one."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -119,7 +119,7 @@ def with_home(path: str | Path) -> Path:
 
 
 def writable_cache(folder: str | Path) -> Path:
-    """Return the folder of a cache or, with a message, a temporary one in its place if it cannot be written."""
+    """Return the folder of a cache; if it is not writable, print a message and return a temporary folder instead."""
     folder = with_home(folder)
     there = nearest(folder)
     if not str(folder).startswith("~") and there.is_dir() and os.access(there, os.W_OK | os.X_OK):
@@ -138,7 +138,7 @@ def _temporary(folder: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def cache_error(error: BaseException | None, what: str = "a file") -> StorageError | None:
-    """Return the error for a file that cannot be written, if a library's error comes from one; `what` stands for it."""
+    """Return a `StorageError` if an unwritable file caused a library's error; `what` describes a nameless file."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             return StorageError(
@@ -150,7 +150,7 @@ def cache_error(error: BaseException | None, what: str = "a file") -> StorageErr
 
 
 def refuse_pointer(source: Path | bytes) -> None:
-    """Raise ValueError if a file, or the content of one, is a pointer, which git leaves there without git-lfs.
+    """Raise ValueError if a file, or its content, is a git-lfs pointer, which git leaves if git-lfs is missing.
 
     >>> refuse_pointer(b"version https://git-lfs.github.com/spec/v1\\noid sha256:0")
     Traceback (most recent call last):
@@ -169,19 +169,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_sealed(path: Path, content: bytes) -> None:
-    """Write a file atomically with a SHA-256 of its name and content behind the content; raises as `write_atomically`.
+    """Write a file atomically, followed by a SHA-256 of its name and content; raises as `write_atomically`.
 
-    A disk may change a bit, and a file may be copied over another; with this neither is read as if nothing were wrong.
+    The hash detects a bit that the disk changed, and a file that was copied over another one.
     """
     write_atomically(path, content + _seal(path, content))
 
 
 def read_sealed(path: Path) -> bytes:
-    """The content of a file that `write_sealed` wrote.
+    """Return the content of a file that `write_sealed` wrote.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not as it was written.
+        ValueError: the file was changed since.
     """
     sealed = path.read_bytes()
     content, seal = sealed[:-_SEAL], sealed[-_SEAL:]
@@ -191,7 +191,7 @@ def read_sealed(path: Path) -> bytes:
 
 
 def json_hash(document: Mapping[str, Any]) -> str:
-    """SHA-256 of a JSON document, apart from its own key ``sha256``; independent of layout and order."""
+    """Return the SHA-256 of a JSON document without its own key ``sha256``; independent of layout and key order."""
     content = {key: value for key, value in document.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
@@ -201,7 +201,7 @@ def _seal(path: Path, content: bytes) -> bytes:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the directory entries of a folder to the disk, which only POSIX supports and needs."""
+    """Flush the directory entries of a folder to the disk; only POSIX supports and needs this."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -212,7 +212,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Lock a folder, which is created if needed, against other runs on this machine.
+    """Lock a folder, creating it if needed, against other runs on this machine.
 
     Raises:
         StorageError: another run holds it, or it cannot be written.
@@ -232,7 +232,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder next to `out` that replaces it when the block succeeds, and is removed when it fails."""
+    """Make a temporary folder next to `out`; it replaces `out` when the block succeeds and is removed when it fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:

@@ -1,4 +1,4 @@
-"""Files and folders that people make: which of a folder's files count, and the text, JSON and tables in them.
+"""Files and folders made by users: list the relevant files of a folder, and read text, JSON and tables.
 
 All readers of such files use these functions, so that one place decides what a byte order mark means, names a file that
 is not text, and refuses what would lose a value: a key or column that comes twice, or a row of another length. They
@@ -45,7 +45,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def list_files(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return the sorted paths in a folder that match a pattern of `Path.glob`, without what systems leave behind.
+    """Return the sorted paths in a folder that match a `Path.glob` pattern, without files that systems leave behind.
 
     Left out are hidden files and folders, such as ``._1.jpg`` and ``.DS_Store``, further ones such as ``__MACOSX`` and
     ``Thumbs.db``, and everything below them.
@@ -54,15 +54,15 @@ def list_files(folder: Path, pattern: str = "*") -> list[Path]:
 
 
 def is_left_behind(path: PurePath) -> bool:
-    """Return whether a path, relative to the folder or archive of a user, has a part that `list_files` leaves out."""
+    """Return whether a path, relative to the user's folder or archive, has a part that `list_files` leaves out."""
     return any(part.startswith(".") or part.casefold() in _LEFT_BEHIND for part in path.parts)
 
 
 def encoding_of(start: bytes) -> str:
-    """Return the encoding of a text by its first bytes: that of its byte order mark, or else UTF-8.
+    """Detect the encoding of a text from its first bytes: by its byte order mark, else UTF-8.
 
     Raises:
-        ValueError: they begin another kind of file; the message names it.
+        ValueError: the bytes are the start of a file of another type; the message names it.
 
     >>> encoding_of("ö".encode("utf-16")), encoding_of(b"id,score")
     ('utf-16', 'utf-8')
@@ -96,7 +96,7 @@ def open_text(source: Path | bytes) -> Iterator[TextIO]:
 
 
 def read_text(source: Path | bytes) -> str:
-    """Return the whole text of a file, or of the content of one, without a mark; raise as `open_text`."""
+    """Return the text of a file, or of its content, without a byte order mark; raise as `open_text`."""
     with open_text(source) as file:
         return file.read()
 

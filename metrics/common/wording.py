@@ -1,4 +1,4 @@
-"""Captions as words: how they are split, and which words of two captions differ."""
+"""Captions as words: split captions, and find the words in which two captions differ."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Segments = list[tuple[str, bool]]
 
 
 def words(caption: str) -> list[str]:
-    """The words of a caption in lower case, split at blanks and punctuation; of Chinese and Japanese each character."""
+    """Split a caption into lower-case words at blanks and punctuation; Chinese and Japanese into characters."""
     return _WORD[caption.isascii()].findall(caption.lower())
 
 
 def mark_changes(caption: str, other: str) -> tuple[Segments, Segments]:
-    """Both texts in pieces of whole words and signs, each with whether it is in one of the texts only.
+    """Split two texts into pieces of words and punctuation; each piece has a flag: it occurs in one text only.
 
     >>> mark_changes("a red cat", "a blue cat")[1]
     [('a ', False), ('blue', True), (' cat', False)]
@@ -46,7 +46,7 @@ def mark_changes(caption: str, other: str) -> tuple[Segments, Segments]:
 
 
 def _shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """With how many equal pieces both begin."""
+    """Return the number of equal pieces with which both sequences begin."""
     return next((place for place, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 

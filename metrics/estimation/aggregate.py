@@ -1,4 +1,4 @@
-"""Aggregation of per-example scores: averages, categories, macro averages, intervals, spread over subsets.
+"""Aggregation of per-example scores: averages, categories, macro averages, intervals, and spread over subsets.
 
 A mean is resampled through the sums of its clusters, any other score through its `Estimator`.
 """
@@ -34,11 +34,12 @@ _SUBSAMPLE_SHARE = 0.9
 
 
 class SummaryOptions(TypedDict, total=False):
-    """The options of aggregation that all metrics have.
+    """The aggregation options that all metrics share.
 
     Keys:
-        categories: one label per example, compared as text; or a list of labels for each, which then counts in every
-            one of them, and in none where it is empty. Without them macro averages equal micro averages.
+        categories: one label per example, compared as text; or a list of labels per example, which then counts in each
+            of these categories, in no category if its list is empty. Without categories macro averages equal micro
+            averages.
         clusters: one label per example, its image. Without them each example is its own cluster, and the intervals
             are too narrow where several examples share an image. Unused without ``confidence``.
         confidence: coverage of the intervals, strictly between 0 and 1, such as 0.95; no intervals by default.
@@ -65,12 +66,12 @@ _Bounds = dict[str, dict[str, list[float] | None]]
 def metric_function(
     *, resamples: int = RESAMPLES, subsamples: int = 0
 ) -> Callable[[Callable[..., Examples]], MetricFunction]:
-    """Decorate a function that returns `Examples`, so that a call aggregates them.
+    """Decorate a function that returns `Examples`; the decorated function aggregates them.
 
     Args:
         resamples, subsamples: the defaults of these options.
 
-    The metric has the options of the function and those of `aggregate`; ``metric.per_example`` is the function itself.
+    The metric has the options of the function and of `aggregate`; ``metric.per_example`` is the function itself.
     """
 
     def decorate(per_example: Callable[..., Examples]) -> MetricFunction:
@@ -96,7 +97,7 @@ def metric_function(
 
 
 def with_examples(per_example: Callable[..., Examples]) -> Callable[[Callable[..., Any]], MetricFunction]:
-    """Decorate a function that aggregates in another way with the one that returns its `Examples`."""
+    """Attach a function that returns `Examples` to a metric that aggregates in another way."""
 
     def decorate(function: Callable[..., Any]) -> MetricFunction:
         metric = cast(MetricFunction, function)
@@ -120,13 +121,13 @@ def label_names(function: Callable[..., Any]) -> list[str]:
 
 
 def flatten(result: Mapping[str, Any]) -> dict[str, float]:
-    """Flatten the result of a metric to numbers on one level, which trainers and trackers log.
+    """Flatten the result of a metric to a single level of numbers, as trainers and experiment trackers log them.
 
     Args:
         result: a metric's result.
 
     Returns:
-        Scores and counts under their names; those of a category as ``score/category``, of other groups as
+        Scores and counts by name; scores of a category as ``score/category``, of other groups as
         ``score/group/label``; the bounds of an interval as ``score_interval_low`` and ``score_interval_high``. An
         undefined score is NaN. Texts and lists are left out.
 
@@ -172,7 +173,7 @@ def aggregate(
     seed: int = 0,
     subsamples: int = 0,
 ) -> dict[str, Any]:
-    """Average examples: over all (micro), by category, and over the categories (macro), with intervals.
+    """Average examples over all (micro), within categories, and over categories (macro), with intervals.
 
     Args:
         examples: the result of a metric's `per_example`.
@@ -182,17 +183,16 @@ def aggregate(
         Plain Python numbers, so that ``json.dumps`` accepts them:
 
         - each score by its name, over all examples; None where it is undefined;
-        - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples where
-          there are none; None where no category counts;
+        - ``macro_<score>`` for the means, the unweighted mean over categories, the same as the mean over examples
+          without categories; None if no category counts;
         - ``tie_rate``, the share of examples that a tie decides, and ``n``, their number;
         - ``per_category``: for each category, in the order of first appearance, its scores, ``tie_rate`` and ``n``;
         - the tables, parts and counts of the metric;
-        - with ``confidence``: ``confidence``, and with each score ``<score>_interval`` as [low, high], in the
-          categories too (see ``bootstrap.cluster_bootstrap``); None where resamples do not spread and no exact
-          interval is known;
+        - with ``confidence``: ``confidence``, and for each score ``<score>_interval`` as [low, high], also by category
+          (see ``bootstrap.cluster_bootstrap``); None where resamples do not spread and no exact interval is known;
         - with ``subsamples``: ``<score>_subsample_std``, the standard deviation of the score over these subsets, which
-          TRICD's authors take for the smallest gap that separates two models; None below 5 examples, whose 90 % are all
-          of them, and where fewer than two subsets define the score.
+          TRICD's authors use as the smallest gap that separates two models; None below 5 examples, since 90 % of them
+          are all of them, and if fewer than two subsets define the score.
 
     Raises:
         ScoresError: an option outside its range.

@@ -44,7 +44,7 @@ class Associations(NamedTuple):
 def associations(
     errors: Flags, features: Any, clusters: Indices, strata: Indices | None = None, confidence: float = 0.95
 ) -> Associations:
-    """Test for each feature if examples that have it are wrong more, or less, often than others of their stratum.
+    """Test for each feature whether examples with it are wrong more, or less, often than others in their stratum.
 
     The p-value is the larger one of two:
 
@@ -59,8 +59,8 @@ def associations(
     Args:
         errors: bool of shape (n,): whether the example is wrong. Leave examples without a prediction out.
         features: sparse or dense matrix of shape (n, m), of 0 and 1.
-        clusters: of shape (n,): equal for examples that are not independent, such as those of an image.
-        strata: of shape (n,): equal for examples that are compared, such as those of a category; by default all are.
+        clusters: of shape (n,): equal for examples that are not independent, such as the captions of an image.
+        strata: of shape (n,): equal for examples that are compared, such as a category's; by default all are.
         confidence: coverage of the intervals, strictly between 0 and 1.
 
     Returns:

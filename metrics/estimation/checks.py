@@ -23,7 +23,7 @@ NOT_FINITE = (
 
 
 def check_ties(ties: str) -> str:
-    """Return a tie policy; an `UnknownNameError` names the known ones, `TIES`."""
+    """Return a tie policy; raise `UnknownNameError`, which lists `TIES`, if it is unknown."""
     check_known("tie policy", [str(ties)], TIES)
     return ties
 
@@ -43,7 +43,7 @@ def check_values(values: ArrayLike, allow_nan: bool = False) -> NDArray[np.float
 
 
 def as_list(labels: Labels) -> list[Any]:
-    """Labels in any container as a list; a single label becomes a list of one."""
+    """Return labels in any container as a list; a single label becomes a list of one."""
     check_unmasked(labels, "labels")
     if isinstance(labels, list | tuple):
         return list(labels)
@@ -58,8 +58,8 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
 
     Args:
         labels: list or array of shape (n,), text or numbers, compared as text: 7 and "7" are one label.
-        n: how many are needed.
-        what: what they are, in the plural, for messages.
+        n: the number of labels needed.
+        what: a plural noun for the labels, for messages.
 
     Returns:
         The distinct labels, and an array of shape (n,) with the position of each example's label in them.
@@ -85,12 +85,12 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
 
 
 def cluster_codes(clusters: Labels | None, n: int) -> NDArray[np.intp]:
-    """The number of each example's cluster; without clusters each example is its own."""
+    """Return the number of each example's cluster; without clusters each example is its own."""
     return np.arange(n) if clusters is None else label_codes(clusters, n, "clusters")[1]
 
 
 def component_codes(keys: Iterable[Iterable[Hashable]]) -> NDArray[np.intp]:
-    """The number of each example's group: those that share a key, directly or through others, are one.
+    """Return the number of each example's group; examples that share a key, directly or indirectly, form a group.
 
     >>> component_codes([["a"], ["b"], ["c", "a"], []]).tolist()
     [0, 1, 0, 2]
@@ -114,7 +114,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def name_rows(bad: ArrayLike) -> str:
-    """Name the true rows of a mask of shape (n,), for messages: the first few, and how many there are.
+    """Describe the true rows of a mask of shape (n,) for a message: the first few, and their number.
 
     >>> name_rows([False, True, True])
     'rows 1, 2 (2 of 3 rows, counted from 0)'
@@ -126,12 +126,12 @@ def name_rows(bad: ArrayLike) -> str:
 
 
 def refuse(bad: ArrayLike, message: str, values: Any = None, **facts: Any) -> None:
-    """Raise a `ScoresError` where rows are bad.
+    """Raise a `ScoresError` if any row is bad.
 
     Args:
         bad: array-like of bool of shape (n,).
-        message: a format with the fields ``rows``, which names the bad rows, ``first``, and those of `facts`.
-        values: what each row holds, for ``first``, that of the first bad row.
+        message: a format string with the fields ``rows``, which names the bad rows, ``first``, and the keys of `facts`.
+        values: the value of each row; ``first`` is the value of the first bad row.
 
     >>> refuse([False, True], "the answer is {first} in {rows}", [1, 7])
     Traceback (most recent call last):
@@ -145,7 +145,7 @@ def refuse(bad: ArrayLike, message: str, values: Any = None, **facts: Any) -> No
 
 
 def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
-    """Return numbers as a float64 array of their own shape; `what` names them in the message of a `ScoresError`."""
+    """Return numbers as a float64 array of the same shape; `what` names them in the message of a `ScoresError`."""
     check_unmasked(values, what)
     check_real(values, what)
     try:
@@ -158,7 +158,7 @@ def as_float64(values: ArrayLike, what: str) -> NDArray[np.float64]:
 
 
 def check_unmasked(values: Any, what: str) -> None:
-    """Raise a `ScoresError` for arrays, also inside lists, that mask values: NumPy reads the values behind the mask.
+    """Raise a `ScoresError` for masked arrays, also inside lists, since NumPy would read the masked values.
 
     >>> check_unmasked([np.ma.array([0.9, 0.1], mask=[True, False])], "scores")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -178,7 +178,7 @@ def check_unmasked(values: Any, what: str) -> None:
 
 
 def check_real(values: Any, what: str) -> None:
-    """Raise a `ScoresError` for text, which NumPy would read, and complex numbers, which would lose a part.
+    """Raise a `ScoresError` for text, which NumPy would parse, and for complex numbers, which would be truncated.
 
     >>> check_real([["0.9", "0.1"]], "scores")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -230,7 +230,7 @@ def score_matrix(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def check_equal_lengths(scores: Any, remedy: str) -> None:
-    """Raise a `ScoresError` with this remedy where the rows of scores are of unequal length."""
+    """Raise a `ScoresError` with this remedy if the rows of scores differ in length."""
     try:
         widths = np.array([len(row) if isinstance(row, Sized) and not isinstance(row, str) else 1 for row in scores])
     except TypeError:

@@ -36,12 +36,12 @@ def correlation(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Pearson's, Spearman's and Kendall's correlation, with percentile intervals and a permutation test.
+    """Compute Pearson's, Spearman's and Kendall's correlation with percentile intervals and a permutation test.
 
     The interval resamples models: it is about other models like these. With `drawn` the examples are resampled as
     well, independently of the models and the same for all of them, which is slightly conservative; and a second
-    interval resamples examples alone: it is about these models on other examples. Resampled scores are noisier than the
-    scores, so both lie a little nearer to 0 where models hardly differ.
+    interval resamples only the examples: it is about these models on other examples. Resampled scores are noisier than
+    the scores, so both lie a little nearer to 0 where models hardly differ.
 
     Models of one family or of the same training data are no independent sample, and then the intervals over models are
     too narrow.
@@ -51,11 +51,11 @@ def correlation(
         drawn: both scores of these models in resamples of the examples, arrays of shape (resamples, n).
         confidence: level of the intervals, between 0 and 1.
         resamples: number of bootstrap resamples; with `drawn` as many as that has.
-        seed: of the resampling.
+        seed: seed of the resampling.
 
     Returns:
         ``n``, and for ``pearson``, ``spearman`` and ``kendall`` (tau-b) the value in [-1, 1], its ``_interval`` and its
-        ``_examples_interval`` as [low, high]. ``p_value`` is that of Spearman's correlation, two-sided, over all orders
+        ``_examples_interval`` as [low, high]. ``p_value`` is for Spearman's correlation, two-sided, over all orders
         of the models (of more than 7 models over 10,000 random ones). Values are None for fewer than `FEWEST` models,
         or if all models have the same score; intervals for fewer than `FEWEST_WITH_INTERVAL`. Equal scores have the
         mean of their ranks; resamples in which all scores are equal do not count.
@@ -102,7 +102,7 @@ def _interval(values: Floats, confidence: float) -> list[float] | None:
 
 
 def _p_value(one: Floats, two: Floats, seed: int) -> float:
-    """The share of orders of the second score's models in which Spearman's correlation is as far from 0."""
+    """Return the share of permutations of the second score whose Spearman correlation is at least as far from 0."""
     first, second = _ranks(one), _ranks(two)
     n = len(one)
     observed = abs(float(_pearson(first[None], second[None])[0])) - _ROUNDING
@@ -115,7 +115,7 @@ def _p_value(one: Floats, two: Floats, seed: int) -> float:
 
 
 def _pearson(one: Floats, two: Floats) -> Floats:
-    """The correlation in each row; NaN where all values of a row are equal."""
+    """Return the correlation in each row; NaN if all values of a row are equal."""
     one, two = (each - each.mean(axis=1, keepdims=True) for each in (one, two))
     return _cosine((one * two).sum(axis=1), (one**2).sum(axis=1), (two**2).sum(axis=1))
 
@@ -125,14 +125,14 @@ def _spearman(one: Floats, two: Floats) -> Floats:
 
 
 def _ranks(scores: Floats) -> Floats:
-    """Ranks along the last axis, ties averaged."""
+    """Return the ranks along the last axis, with ties averaged."""
     from scipy.stats import rankdata  # longer to import than all that most commands need
 
     return rankdata(scores, axis=-1)
 
 
 def _kendall(one: Floats, two: Floats) -> Floats:
-    """Tau-b in each row: the cosine of the signs of all differences."""
+    """Return tau-b in each row: the cosine of the signs of all differences."""
     found, start = [], 0
     for count in chunks(len(one), max(one.shape[1], 1) ** 2):
         x, y = (np.sign(each[:, :, None] - each[:, None, :]) for each in (one[start:][:count], two[start:][:count]))

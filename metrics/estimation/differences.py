@@ -37,7 +37,7 @@ _ROUNDING = 1e-10
 
 
 def differences(first: Examples, second: Examples, resampling: Resampling | None = None) -> dict[str, dict[str, Any]]:
-    """Compare two models in every score.
+    """Compute the difference between two models in every score, with intervals and permutation tests.
 
     Args:
         first, second: the same examples of both models, in the same order.
@@ -57,7 +57,7 @@ def differences(first: Examples, second: Examples, resampling: Resampling | None
         - ``macro``: the same of the macro average, if there is one;
         - ``resamples``, ``permutations``: the numbers drawn, at most `MOST_WEIGHTED_DRAWS` of a score such as AP.
 
-        Scores without intervals of their own, such as ranks, are left out.
+        Scores for which no intervals are computed, such as ranks, are left out.
 
     Raises:
         ScoresError: another number of examples, or an option outside its range.
@@ -88,7 +88,7 @@ def p_value(first: Examples, second: Examples, score: str, category: str = "", p
     Args:
         first, second: the same examples of both models, in the same order.
         score: a score, or ``macro_<score>``.
-        category: the part of the examples that counts; empty for all.
+        category: the category of the examples to use; empty for all examples.
         permutations: number of random exchanges, at least 100.
 
     Returns:

@@ -58,7 +58,7 @@ class Resampling(NamedTuple):
         resamples, permutations: at least 100 each; at most ``differences.MOST_WEIGHTED_DRAWS`` are made of a score such
             as AP.
         power: the chance with which the smallest detectable difference is found.
-        seed: of the random draws.
+        seed: seed of the random draws.
     """
 
     confidence: float = 0.95
@@ -68,7 +68,7 @@ class Resampling(NamedTuple):
     seed: int = 0
 
     def check(self) -> None:
-        """Raise a `ScoresError` where an option lies outside its range."""
+        """Raise a `ScoresError` if an option is outside its range."""
         check_options(self.confidence, self.resamples, self.seed)
         check_share("power", self.power)
         check_whole(permutations=(self.permutations, MIN_RESAMPLES))
@@ -91,14 +91,14 @@ def paired_difference(
     power: float = 0.8,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Compare two models on the same examples.
+    """Compute the difference between two models on the same examples, with its interval and significance tests.
 
-    On easy examples both models are right, and what they share cancels in the difference, so each model's
-    interval alone is uninformative. Examples of one image are not independent, so the interval, the standard
-    error and the permutation test treat whole clusters; McNemar's test, the customary one, does not, and
-    its p-value is too small where examples of an image share their fate.
+    On easy examples both models are right, and this shared part cancels in the difference, so the intervals of the
+    single models are uninformative. Examples of one image are not independent, so the interval, the standard error and
+    the permutation test treat whole clusters; McNemar's test, the customary one, does not, and its p-value is too small
+    where examples of an image share their fate.
 
-    The interval is that of ``bootstrap.cluster_bootstrap``, but for two cases that show no spread between clusters:
+    The interval is computed by ``bootstrap.cluster_bootstrap``, except in two cases without spread between clusters:
 
     - one cluster: [-1, 1];
     - the mean difference d is the same in each of G clusters, as for two models of equal scores
@@ -109,8 +109,8 @@ def paired_difference(
     The result depends on ``seed``, but not on the order of rows or the names of clusters and categories.
 
     Args:
-        values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such
-            as that of ``matching.match_scores``, whose tie policy applies.
+        values1: array-like of shape (n,), in [0, 1]: the score of model 1 on each example, higher is better, such as
+            ``matching.match_scores`` returns, whose tie policy applies.
         values2: the same of model 2, for the same examples in the same order.
         categories, clusters, confidence, resamples, permutations, power, seed: see `PairedOptions`.
 
@@ -181,7 +181,7 @@ def add_holm(per_category: Mapping[str, dict[str, Any]]) -> None:
 
 
 def mcnemar(wins: int, losses: int) -> tuple[float, str]:
-    """McNemar's test of two models that are right or wrong on the same, independent examples.
+    """Compute McNemar's test of two models that are right or wrong on the same, independent examples.
 
     Args:
         wins: number of examples on which model 1 is right and model 2 wrong, from 0.

@@ -24,14 +24,14 @@ Flips = NDArray[np.uint8]
 def cluster_permutation_test(
     differences: ArrayLike, clusters: Labels | None = None, *, permutations: int = 10_000, seed: int = 0
 ) -> float:
-    """Test whether differences are symmetric around zero, flipping the signs of whole clusters.
+    """Test whether differences are symmetric around zero, by flipping the signs of whole clusters.
 
-    If two models are equally good, and their errors are spread alike over images, exchanging their scores on all
-    examples of an image gives an equally likely outcome. The p-value is the chance that such an exchange, by a coin
+    If two models are equally good, and their errors have the same distribution over images, exchanging their scores on
+    all examples of an image gives an equally likely outcome. The p-value is the chance that such an exchange, by a coin
     flip for each cluster, gives a sum of differences at least as far from zero. Sums that equal the observed one up to
     rounding count. If one model is right or wrong on whole images and the other is not, the test of 5 % rejects 6 to
     45 % of equally good models with 15 images, and 4 to 6 % with 300; a studentised statistic changes nothing, since
-    flips of equal clusters order both alike.
+    flips of equal clusters order both statistics in the same way.
 
     The test is exact, and ``seed`` unused, if at most ``permutations`` cases cover all outcomes: clusters of equal
     absolute sum are interchangeable, so that m_1, m_2, … clusters of one absolute sum each make (m_1 + 1) (m_2 + 1) …
@@ -91,12 +91,12 @@ def cluster_permutation_test(
 
 
 def sign_flips(clusters: int, permutations: int, seed: int, width: int = 0) -> Iterator[Flips]:
-    """Draw a coin for each cluster in each permutation; all 2 ** clusters outcomes if they are no more in number.
+    """Yield coin flips for each cluster and permutation; all 2 ** clusters outcomes if these are no more.
 
     Args:
         clusters: number of clusters.
         permutations: most rows that are wanted.
-        seed: of the coins.
+        seed: seed of the coin flips.
         width: how many numbers the caller makes of each row, if more than `clusters`; memory stays flat.
 
     Yields:

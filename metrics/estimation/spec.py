@@ -73,7 +73,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """The specification of a metric, ``SPEC`` in ``spec.py`` of its folder.
+    """The specification of a metric, the constant ``SPEC`` in ``spec.py`` in the metric's folder.
 
     Args:
         function: the metric: called, it returns scores; its ``per_example`` returns `Examples`.
@@ -86,8 +86,8 @@ class MetricSpec:
         tie_policies: the policies that its function knows.
         label: distinguishes its scores from other metrics' scores of the same name, such as "CPD"; may be empty.
         positive_captions: how many captions of a row, from the first, are true of its image (matching).
-        is_joint: whether some score takes several choices to be right that no answer without the image gets right
-            together, so that a guess by text alone is not chance; see ``hub_datasets.authoring.audit.blind``.
+        is_joint: whether some score requires several correct choices, which no answer without the image can satisfy at
+            once, so that guessing from text only is not at chance level; see ``hub_datasets.authoring.audit.blind``.
         version: raised by hand when the values for some inputs change, so that stored results are computed again;
             ``tests/metrics/test_golden_values.py`` fails if values change without it.
         tables: the tables that it returns besides its scores, in the order of reports.
@@ -131,7 +131,7 @@ class MetricSpec:
 
 
 class Described(TypedDict, total=False):
-    """The labels of examples that every metric takes; see ``aggregate.SummaryOptions``."""
+    """The labels of examples that every metric accepts; see ``aggregate.SummaryOptions``."""
 
     categories: Labels | None
     clusters: Labels | None
@@ -139,7 +139,7 @@ class Described(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Examples:
-    """Per-example scores of a metric; `make_examples` validates them.
+    """The per-example scores of a metric, as `make_examples` validates and returns them.
 
     Args:
         rows: int array of shape (n,): the input row of each example; several examples may share a row, such as the
@@ -155,7 +155,7 @@ class Examples:
         estimators: compute the scores that are not means.
         tables: by name, values that are shown side by side, such as the shares of rankings: for each label an array of
             shape (n,). Without bounds.
-        parts: by name, groups of categories with averages of their own: for each label the names of its categories.
+        parts: by name, groups of categories that are averaged too: for each label the names of its categories.
         facts: returns counts to report with the scores, for all examples (None) or for some indices.
         chance: the result of random scores on these inputs, by score.
         with_macro: whether means have macro averages.
@@ -202,12 +202,12 @@ class Examples:
 
     @property
     def places(self) -> dict[str, Indices]:
-        """The indices of the examples in each category, and before them, under "", those of all."""
+        """The indices of the examples by category, after the indices of all examples under ""."""
         return {"": np.arange(len(self)), **self.categories}
 
     @property
     def scores(self) -> list[str]:
-        """The names of all scores: the means, then those of the estimators."""
+        """The names of all scores: first the means, then the scores of the estimators."""
         return [*self.values, *(name for estimator in self.estimators for name in estimator.names)]
 
     def estimator(self, score: str) -> Estimator:
@@ -255,7 +255,7 @@ def make_examples(
     allow_nan: bool = False,
     **fields: Any,
 ) -> Examples:
-    """Validate per-example scores and put them together.
+    """Validate per-example scores and return them as `Examples`.
 
     Args:
         values: for each score's name an array-like of shape (n,), in [0, 1].
@@ -292,7 +292,7 @@ def make_examples(
 
 
 def category_numbers(categories: Labels | None, n: int) -> dict[str, Indices]:
-    """The indices of the examples in each category, in the order of first appearance; see `memberships`."""
+    """Return the indices of the examples in each category, in the order of first appearance; see `memberships`."""
     return _grouped(memberships(categories, n))
 
 
@@ -306,7 +306,7 @@ def _grouped(membership: tuple[Indices, list[Any]] | None) -> dict[str, Indices]
 
 
 def _cluster_numbers(clusters: Labels | None, n: int) -> Indices:
-    """Clusters numbered by their names, so that resamples do not depend on the order of rows."""
+    """Number clusters by the order of their names, so that resamples do not depend on the order of rows."""
     if clusters is None:
         return np.arange(n)
     names, codes = label_codes(clusters, n, "clusters")

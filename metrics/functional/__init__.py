@@ -1,1 +1,1 @@
-"""The arithmetic of the scores, by task, in plain NumPy."""
+"""The arithmetic of the metrics, by task type, in plain NumPy."""

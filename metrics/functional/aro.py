@@ -39,7 +39,7 @@ def aro_accuracy(
     min_count: int | None = None,
     **labels: Unpack[Described],
 ) -> Examples:
-    """Matching accuracy with ARO's macro averages; higher is better.
+    """Compute matching accuracy with ARO's macro averages; higher is better.
 
     The macro average is the unweighted mean over relations (VG-Relation) or attribute pairs (VG-Attribution). Two kinds
     of categories are excluded from averages, and counted in the result:
@@ -116,7 +116,7 @@ def aro_accuracy(
 
 
 def _category_names(categories: Labels, n: int) -> list[str]:
-    """Names of categories; a list, such as a pair of attributes, becomes one name."""
+    """Return the names of categories; a list, such as a pair of attributes, becomes one name."""
     joined = [
         _joined(label) if isinstance(label, list | tuple | np.ndarray) else label for label in as_list(categories)
     ]
@@ -125,6 +125,6 @@ def _category_names(categories: Labels, n: int) -> list[str]:
 
 
 def _joined(parts: Labels) -> str | None:
-    """One name for several; ``None``, a missing label, where one of them is missing."""
+    """Join several names into one; None, a missing label, if one of them is missing."""
     names = ["" if part is None or (isinstance(part, float) and math.isnan(part)) else str(part) for part in parts]
     return " & ".join(names) if all(names) else None

@@ -44,7 +44,7 @@ class PredictedBoxes(NamedTuple):
 
 
 class Truths(NamedTuple):
-    """Ground-truth boxes of all rows; the attributes are those of ``Detections``, without scores."""
+    """Ground-truth boxes of all rows; the attributes are as in `PredictedBoxes`, without scores."""
 
     rows: NDArray[np.intp]
     boxes: NDArray[np.float64]
@@ -57,7 +57,7 @@ def read_boxes(
     references: Iterable[Mapping[str, Any]],
     box_format: BoxFormat = RELEASED_FORMATS,
 ) -> tuple[PredictedBoxes, Truths]:
-    """Read a dataset's predictions and references into flat arrays, and validate them.
+    """Read and validate a dataset's predictions and references, and return them as flat arrays.
 
     A row is an image-caption pair. One without predictions or without ground truth has empty lists: the model
     abstains, or the caption does not describe the image. A box may have zero area. The inputs are not changed.
@@ -69,13 +69,13 @@ def read_boxes(
         references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
         box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
             each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
-            default is that of TRICD's released files, XYXY against XYWH. It is never guessed.
+            default is the format of TRICD's released files, XYXY and XYWH. It is never guessed.
 
     Returns:
         The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
 
     Raises:
-        ScoresError: rows that break this; the message names them and the first box, both counted from 0.
+        ScoresError: rows of another form; the message names them and the first box, both counted from 0.
         UnknownNameError: a box format that does not exist.
 
     Source: TRICD (Kamath, Price et al., 2023), section 3.2, and the format of its released annotations.
@@ -104,7 +104,7 @@ def read_boxes(
 
 
 def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
-    """Intersection over union of boxes, pair by pair.
+    """Compute the intersection over union of boxes, pair by pair.
 
     Areas are width times height, without COCO's older "+ 1", as pycocotools computes them. Boxes that only
     touch have 0, and so have two boxes without area.
@@ -152,7 +152,7 @@ def _formats(box_format: BoxFormat) -> dict[str, str]:
 
 
 def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> dict[str, Any]:
-    """Return the content of ``Detections`` or ``Truths``, by attribute."""
+    """Return the fields of `PredictedBoxes` or `Truths` by name."""
     keys = KEYS[side]
     check_keys(table, side)
     columns = {key: _read_lists([row[key] for row in table], key, side) for key in keys}
@@ -173,7 +173,7 @@ def _read_side(table: list[Mapping[str, Any]], side: str, box_format: str) -> di
 
 
 def check_keys(table: list[Any], side: str) -> None:
-    """Raise a `ScoresError` unless each row is a mapping with just the keys of its side; see `KEYS`."""
+    """Raise a `ScoresError` unless each row is a mapping with exactly the keys of its side; see `KEYS`."""
     keys = KEYS[side]
     wanted = dict.fromkeys(keys).keys()
     bad = np.array([not isinstance(row, Mapping) or row.keys() != wanted for row in table], dtype=bool)
@@ -213,7 +213,7 @@ def _as_list(value: Any) -> Sequence[Any] | None:
 
 
 def _as_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
-    """Values as an array of numbers; ``None`` if one is not a number. Text, which NumPy would parse, is not."""
+    """Return values as a numeric array; None if a value is not a number, or is text, which NumPy would parse."""
     try:
         array = np.array(values) if len(values) else np.empty(0)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -222,7 +222,7 @@ def _as_numbers(values: Sequence[Any]) -> NDArray[Any] | None:
 
 
 class _Flat(NamedTuple):
-    """The boxes of one side laid end to end, and how to name one of them in a message."""
+    """The boxes of one side as one flat array, with the information to name a box in a message."""
 
     rows: NDArray[np.intp]
     n_rows: int
@@ -276,7 +276,7 @@ class _Flat(NamedTuple):
         self.fail(bad.reshape(-1, per_box).any(axis=1), rule, values[bad.argmax()])
 
     def fail(self, bad: ArrayLike, rule: str, value: Any) -> NoReturn:
-        """Raise for the boxes in ``bad``, of shape (m,); ``value`` is what the first of them holds."""
+        """Raise a `ScoresError` for the boxes in ``bad``, of shape (m,); ``value`` is the first bad box's value."""
         flags = np.asarray(bad, dtype=bool)
         first = int(flags.argmax())
         row = int(self.rows[first])

@@ -1,4 +1,4 @@
-"""Classification by scores: is the right class among the k highest, over images and over classes?"""
+"""Classification by scores: accuracy among the k highest-scoring classes, over images and over classes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def zero_shot_accuracy(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """How often the right class of an image is among the k with the highest scores; higher is better.
+    """Compute the share of images whose class is among the k highest-scoring classes; higher is better.
 
     Args:
         scores: array-like of shape (n, classes), at least 2 classes: a row is an image, higher means a better match.
         correct: array-like of shape (n,): the column of each image's class.
-        ks: the depths, whole numbers from 1. A depth of at least the number of classes says nothing and is left out.
+        ks: the depths, whole numbers from 1. A depth of at least the number of classes is trivial and left out.
         ties: the order of classes with equal scores: ``"wrong"``, the right one comes last among them, ``"half"``, any
             order is as likely as another, or ``"right"``; see ``ranking.recall_at``.
         labels: categories, clusters; and further options: see ``aggregate.SummaryOptions``. The classes of the macro
-            averages are those of ``correct``, whatever the categories.
+            averages are always taken from ``correct``, not from the categories.
 
     Returns:
         ``acc_at_<k>`` over images, ``macro_acc_at_<k>``, the unweighted mean over the classes that have images, all in

@@ -23,7 +23,7 @@ def paired_examples(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """The per-example scores of both models; the arguments are those of `compare_models`."""
+    """Return the per-example scores of both models; the arguments are the same as for `compare_models`."""
     first = _values(predictions1, references, ties, "predictions1")
     second = _values(predictions2, references, ties, "predictions2")
     values = {"accuracy1": first.values, "accuracy2": second.values}
@@ -39,13 +39,14 @@ def compare_models(
     ties: str = "wrong",
     **options: Unpack[PairedOptions],
 ) -> dict[str, Any]:
-    """The difference between two models on the same examples, and its tests; positive means that the first is better.
+    """Test the difference between two models on the same examples; a positive one means that the first is better.
 
     Args:
         predictions1: predictions of the first model: scores of shape (n, k), k >= 2, where the highest is its choice;
             or answers of shape (n,), such as the index of the chosen caption, or 1 and 0 for yes and no. An answer
             that does not equal the right one is wrong. Text is rejected, since "Yes" and "yes" would differ.
-        predictions2: those of the second model for the same examples; one model may give scores and the other answers.
+        predictions2: predictions of the second model for the same examples; one model may give scores and the other
+            answers.
         references: of shape (n,): the column of the correct caption, or the right answer. To compare any other score,
             pass each example's success as answers, 1 or 0, and 1 as every right answer.
         ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
@@ -61,7 +62,7 @@ def compare_models(
             model and the rows.
         UnknownNameError: an unknown tie policy.
 
-    Source: see ``paired.paired_difference``; per-example scores are those of ``matching.match_scores``.
+    Source: see ``paired.paired_difference``, and ``matching.match_scores`` for the per-example scores.
 
     >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
     >>> result["difference"], result["wins"], result["losses"]
@@ -80,7 +81,7 @@ def compare_models(
 
 
 def are_scores(predictions: ArrayLike) -> bool:
-    """Whether predictions are rows of scores rather than answers; one row that is a list is enough.
+    """Return whether predictions are rows of scores rather than answers; one row that is a list suffices.
 
     >>> are_scores([[0.9, 0.1]]), are_scores([1, 0])
     (True, False)
@@ -90,7 +91,7 @@ def are_scores(predictions: ArrayLike) -> bool:
 
 
 def check_not_text(answers: ArrayLike, what: str) -> None:
-    """Raise a `ScoresError` that names the rows and the remedy where an answer is text; `what` names the answers.
+    """Raise a `ScoresError` with the rows and the remedy if an answer is text; `what` names the answers.
 
     >>> check_not_text([1, "no"], "predictions1")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -32,7 +32,7 @@ def cpd_ap(
     positive: ArrayLike | None = None,
     **labels: Unpack[Described],
 ) -> Examples:
-    """Average precision of contextual phrase detection; higher is better.
+    """Compute average precision of contextual phrase detection; higher is better.
 
     COCO's AP with two differences: a box can only match ground truth of its own phrase, and there is one
     precision-recall curve over all rows and phrases. A row whose caption is false of its image has no ground truth, so
@@ -51,13 +51,12 @@ def cpd_ap(
             anew for the set and every category, and 100 subsamples. Which rows a subsample has depends on their order.
 
     Returns:
-        ``ap`` (mean over IoU 0.50, 0.55 … 0.95), ``ap50``, ``ap75``, ``ap_positives`` (AP over the positive rows
-        alone), each in [0, 1]; ``<score>_subsample_std`` (``None`` below 5 rows, whose 90 % are all of them, and where
-        fewer than two subsets have ground truth);
-        ``tie_rate`` (share of boxes whose score both a match and a miss have), ``n`` (rows), ``n_positive``,
-        ``n_boxes`` (ground truth); ``per_category`` with the scores, ``n`` and ``n_boxes`` of each; and with
-        ``confidence`` ``<score>_interval`` as [low, high], in the categories too; ``None`` where all resamples agree,
-        as for a perfect model or one cluster.
+        ``ap`` (mean over IoU 0.50, 0.55 … 0.95), ``ap50``, ``ap75``, ``ap_positives`` (AP over the positive rows only),
+        each in [0, 1]; ``<score>_subsample_std`` (``None`` below 5 rows, whose 90 % are all of them, and where fewer
+        than two subsets have ground truth); ``tie_rate`` (share of boxes whose score both a match and a miss have),
+        ``n`` (rows), ``n_positive``, ``n_boxes`` (ground truth); ``per_category`` with the scores, ``n`` and
+        ``n_boxes`` of each; and with ``confidence`` ``<score>_interval`` as [low, high], in the categories too;
+        ``None`` where all resamples agree, as for a perfect model or one cluster.
 
     Raises:
         ScoresError: rows that cannot be read, a set or category without ground truth, for which AP is not defined, a
@@ -99,7 +98,7 @@ def cpd_ap(
 
 @dataclass(frozen=True)
 class AveragePrecision(Estimator):
-    """AP over matched rows as a function of how often each counts; with several names also at IoU 0.5 and 0.75."""
+    """AP over matched rows as a function of row weights; with several names also at IoU 0.5 and 0.75."""
 
     names: tuple[str, ...]
     matched: Matched
@@ -125,7 +124,7 @@ class AveragePrecision(Estimator):
 
 
 def positive_flags(positive: ArrayLike | None, truths_per_row: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each row's caption is true of its image: as given, or by default where there is ground truth.
+    """Return whether each row's caption is true of its image; by default, the rows with ground truth.
 
     Raises:
         ScoresError: another number of flags, flags that are neither true nor false, or a row that has ground truth but

@@ -21,14 +21,14 @@ _PAIRS_PER_CHUNK = 2**18
 
 
 class Matched(NamedTuple):
-    """The boxes that count, by descending score, and which of them found a ground-truth box.
+    """The evaluated boxes, by descending score, and whether each of them matched a ground-truth box.
 
-    Equal scores stand in the order of the rows, and within a row in that of its boxes.
+    Boxes of equal score keep the order of the rows, and within a row the order of its boxes.
 
     Attributes:
         rows, scores: of shape (m,), each box's row and its score, descending.
         matched: of shape (10, m), whether it was matched, by IoU threshold.
-        block_ends: of shape (m,), the place of the last box with the same score.
+        block_ends: of shape (m,), the position of the last box with the same score.
         truths_per_row: of shape (n_rows,), the number of ground-truth boxes.
     """
 
@@ -40,14 +40,14 @@ class Matched(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """The matches at one IoU threshold, by descending score: their rows, and the places up to which boxes count."""
+    """The matched boxes at one IoU threshold, by descending score: their rows, and the rank up to which boxes count."""
 
     rows: NDArray[np.intp]
     ends: NDArray[np.intp]
 
 
 class _Pairs(NamedTuple):
-    """Boxes and truths of one row and phrase (a group) that overlap; sorted by box, then by truth."""
+    """Overlapping pairs of a box and a truth of the same row and phrase (a group), sorted by box, then by truth."""
 
     boxes: NDArray[np.intp]
     truths: NDArray[np.intp]
@@ -56,22 +56,22 @@ class _Pairs(NamedTuple):
 
 
 def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties: str = "wrong") -> Matched:
-    """Match boxes greedily to ground truth, within rows and phrases, at the ten COCO thresholds of IoU.
+    """Match boxes to ground truth greedily, within rows and phrases, at the ten COCO thresholds of IoU.
 
     Of each row the ``max_boxes`` highest-scoring boxes count, over all its phrases. By descending score, each
     takes the ground-truth box of its row and phrase that is still free and has the highest IoU, if that is at
-    least the threshold. What takes none is a false positive, so is every box of a row or phrase without ground
-    truth. The thresholds are 0.5, 0.55, …, 0.95 (``IOU_THRESHOLDS``).
+    least the threshold. A box that takes none is a false positive, and so is every box of a row or phrase without
+    ground truth. The thresholds are 0.5, 0.55, …, 0.95 (``IOU_THRESHOLDS``).
 
     Of equal IoU the later ground-truth box is taken, as in pycocotools.
 
     Args:
-        detections: predicted boxes, as ``boxes.read_boxes`` gives them, free of NaN.
+        detections: predicted boxes from ``boxes.read_boxes``, without NaN.
         truths: the ground truth of the same rows.
         max_boxes: how many boxes of a row count, at least 1.
         ties: which of equal scores in a row go first, here and where boxes beyond ``max_boxes`` are dropped. With
-            ``"wrong"`` those that overlap their ground truth least, so that the order of boxes does not matter and a
-            tie wins nothing; with ``"coco"`` the earlier ones, as in pycocotools.
+            ``"wrong"`` the boxes that overlap their ground truth least, so that the order of boxes does not matter and
+            a tie never helps; with ``"coco"`` the earlier ones, as in pycocotools.
 
     Returns:
         The boxes that count and what they matched. Time grows with the pairs of a box and a truth of one row and
@@ -115,14 +115,14 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
 
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
-    """Keep the boxes and the ground truth of rows, given as bool of shape (n_rows,), as if the others were empty."""
+    """Keep the boxes and ground truth of the rows selected by a bool array of shape (n_rows,); empty the other rows."""
     wanted = np.asarray(rows, dtype=bool)
     found = _taken(matched, np.flatnonzero(wanted[matched.rows]))
     return found._replace(truths_per_row=matched.truths_per_row * wanted)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
-    """Keep the boxes and the ground truth of the rows with these indices, which are numbered anew in this order."""
+    """Keep the boxes and ground truth of the rows with these indices, and renumber the rows in this order."""
     place = np.full(len(matched.truths_per_row), -1)
     place[rows] = np.arange(len(rows))
     chosen = select_rows(matched, place >= 0)
@@ -130,7 +130,7 @@ def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
 
 
 def stacked(first: Matched, second: Matched) -> Matched:
-    """The rows of one set of boxes followed by those of another, as if they had been matched together."""
+    """Concatenate the rows of two matched sets of boxes, as if they had been matched together."""
     second = second._replace(rows=second.rows + len(first.truths_per_row))
     parts: list[Any] = [np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)]
     both = Matched(*parts)
@@ -138,13 +138,13 @@ def stacked(first: Matched, second: Matched) -> Matched:
 
 
 def _taken(matched: Matched, boxes: NDArray[np.intp]) -> Matched:
-    """The boxes in these places, in this order."""
+    """Return the boxes with these indices, in this order."""
     scores = matched.scores[boxes]
     return Matched(matched.rows[boxes], scores, matched.matched[:, boxes], _block_ends(scores), matched.truths_per_row)
 
 
 def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:
-    """The matches at each IoU threshold, for `average_precisions`; `UnknownNameError` for an unknown tie policy."""
+    """Return the matches at each IoU threshold for `average_precisions`; an unknown policy is an `UnknownNameError`."""
     check_known("tie policy", [ties], TIES)
     ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
     places = map(np.flatnonzero, matched.matched)
@@ -157,21 +157,21 @@ def average_precisions(
     ties: str = "wrong",
     hits: Sequence[Hits] | None = None,
 ) -> NDArray[np.float64]:
-    """Average precision at each IoU threshold, from one precision-recall curve over all rows and phrases.
+    """Compute average precision at each IoU threshold, from one precision-recall curve over all rows and phrases.
 
     Precision is interpolated at 101 recalls, 0, 0.01, …, 1: at each it is the highest precision at that or any
     higher recall, and 0 beyond the highest recall. The mean of the ten numbers is COCO's AP, the first AP50
     and the sixth AP75.
 
     Args:
-        matched: what ``match`` returned.
+        matched: the result of ``match``.
         row_weights: whole numbers of shape (n_rows,), not checked, how often each row counts: 0 leaves it out, 2 has it
-            twice, as a bootstrap resample does. ``None`` counts each once. Boxes need no new matching.
+            twice, as a bootstrap resample does. ``None`` counts each once. Boxes are not matched again.
         ties: how equal scores count; as for ``match``. With ``"wrong"`` they enter the curve together, since no
             threshold on the score could separate them: the same curve as with all misses first, independent of the
             order of rows. With ``"coco"`` the order of rows decides, then that within the row, as in pycocotools; a
             weight then repeats each box on the spot.
-        hits: what ``hits_of`` returned for the same boxes and ties, so that many weightings share it.
+        hits: the result of ``hits_of`` for the same boxes and ties, to share among many weightings.
 
     Returns:
         Array of shape (10,), in [0, 1]; higher is better. NaN throughout if no row with a ground-truth box has
@@ -213,7 +213,7 @@ def average_precisions(
 
 
 def tie_rate(matched: Matched) -> float:
-    """The share of boxes whose score both a match and a miss at IoU 0.5 have, in [0, 1]; 0 without boxes.
+    """Return the share of boxes whose score both a match and a miss at IoU 0.5 have, in [0, 1]; 0 without boxes.
 
     >>> from vl_assay.metrics.functional.boxes import read_boxes
     >>> prediction = {"boxes": [[0, 0, 4, 4], [9, 9, 11, 11]], "scores": [0.9, 0.9], "phrase_ids": [1, 1]}
@@ -241,7 +241,7 @@ def any_box_hits(detections: PredictedBoxes, truths: Truths) -> NDArray[np.bool_
 
 
 def _block_ends(scores: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The place of the last of each run of equal scores, for each score."""
+    """Return, for each score, the index of the last element in its run of equal scores."""
     if not len(scores):
         return np.empty(0, dtype=np.intp)
     last = np.append(np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1)
@@ -256,7 +256,7 @@ def _has_ties(detections: PredictedBoxes) -> bool:
 
 
 def _worst_first(detections: PredictedBoxes, truths: Truths) -> NDArray[np.intp]:
-    """Each row's boxes by rising overlap with their ground truth, then by what they are, blind to their order."""
+    """Order each row's boxes by rising overlap with their ground truth, then by content, whatever their input order."""
     pairs = _overlapping(detections, truths, np.ones(len(detections.rows), dtype=bool))
     best = np.zeros(len(detections.rows))
     np.maximum.at(best, pairs.boxes, pairs.ious)
@@ -264,14 +264,14 @@ def _worst_first(detections: PredictedBoxes, truths: Truths) -> NDArray[np.intp]
 
 
 def _descending(scores: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The stable descending order; the faster sort gives it too where no two scores are equal."""
+    """Return the stable descending order; a faster unstable sort is used if no two scores are equal."""
     order = np.argsort(-scores)
     ordered = scores[order]
     return order if (ordered[1:] < ordered[:-1]).all() else np.argsort(-scores, kind="stable")
 
 
 def _ranks(groups: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The place of each element among those of its group, from 0, in the order in which they stand."""
+    """Return the rank of each element within its group, from 0, in input order."""
     sizes = np.bincount(groups)
     # Integers of 16 bits, which these nearly always are, NumPy sorts in linear time.
     order = np.argsort(groups.astype(np.min_scalar_type(len(sizes))), kind="stable")
@@ -281,7 +281,7 @@ def _ranks(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _overlapping(detections: PredictedBoxes, truths: Truths, eligible: NDArray[np.bool_]) -> _Pairs:
-    """Pairs of an eligible box and a truth of the same row and phrase with an IoU of at least 0.5."""
+    """Return the pairs of an eligible box and a truth of the same row and phrase with an IoU of at least 0.5."""
     names, codes = np.unique(truths.phrase_ids, return_inverse=True)
     truth_groups = truths.rows * len(names) + codes
     order = np.argsort(truth_groups, kind="stable")
@@ -308,9 +308,9 @@ def _overlapping(detections: PredictedBoxes, truths: Truths, eligible: NDArray[n
 
 
 def _match_greedily(pairs: _Pairs, n_boxes: int, n_truths: int) -> NDArray[np.bool_]:
-    """Flags of shape (10, n_boxes); boxes are numbered by descending score.
+    """Return match flags of shape (10, n_boxes); boxes are numbered by descending score.
 
-    Step k deals with the k-th box of every group (row and phrase) at once: no two of them want the same truth.
+    Step k matches the k-th box of every group (row and phrase) at once: no two of these boxes share a truth.
     """
     matched = np.zeros((len(IOU_THRESHOLDS), n_boxes), dtype=bool)
     if not len(pairs.boxes):

@@ -34,7 +34,7 @@ def grounding_recall(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """How often one of a phrase's k most confident boxes is right, on positive rows; higher is better.
+    """Compute the share of phrases with a correct box among their k most confident, on positive rows; higher is better.
 
     A box is right when its IoU with any ground-truth box of its phrase is at least 0.5. The examples are the phrases
     with ground truth: rows without it are negatives, and in no score.
@@ -80,7 +80,7 @@ def group_recall_at_1(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """How often a phrase's most confident box, over an image and its distractor, is on the image and right.
+    """Compute recall@1 with the boxes of an image and its distractors pooled by phrase.
 
     The boxes of a positive row and of its distractor rows (the same caption with another image) are pooled phrase by
     phrase. A phrase succeeds when the most confident box of all comes from the positive row, with an IoU of at least
@@ -91,7 +91,7 @@ def group_recall_at_1(
         pair_ids: one label per row; the rows of a caption, its positive and its distractors, share it.
         positive: one flag per row, true where the caption is true of the image: once in each pair.
         phrase_keys: for each row a mapping from phrase id to what identifies the phrase in the caption, such as its
-            character spans (TRICD's field ``phrases`` as it is), where the rows of a pair number their phrases
+            character spans (TRICD's field ``phrases``, unchanged), where the rows of a pair number their phrases
             differently; ``None`` where they share the phrase ids. Keys are compared as JSON.
         ties: how a phrase counts where boxes share the highest confidence: ``"wrong"`` 1 if all of them are right,
             ``"right"`` 1 if one of them is (the authors' code favours the positive image so), ``"half"`` the right
@@ -137,9 +137,9 @@ def group_recall_at_1(
 
 
 class _Phrases:
-    """The phrases with ground truth, one query each, and how their boxes rank.
+    """The phrases with ground truth as queries, with the ranks of their boxes.
 
-    A phrase is a pair of numbers, given for each box and truth: that of its row or pair of rows, and its key there.
+    Each box and truth names its phrase by two numbers: its row or pair of rows, and the phrase's key in it.
     """
 
     def __init__(self, detections: PredictedBoxes, truths: Truths, groups: _Sides, keys: _Sides) -> None:
@@ -159,7 +159,7 @@ class _Phrases:
         self.abstained = len(phrases) - len(np.unique(queries[asked]))
 
     def recalls(self, ks: Sequence[int] | int, ties: str, labels: Described, counts: Mapping[str, int]) -> Examples:
-        """Recall at each k; the labels are those of the rows."""
+        """Compute recall at each k; the labels are given per row."""
         depths = check_depths(ks)
         chosen: dict[str, Any] = {"clusters": np.arange(self.n_rows)}
         chosen |= {name: found for name, found in labels.items() if found is not None}
@@ -190,7 +190,7 @@ def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:
 
 
 def _keys(detections: PredictedBoxes, truths: Truths, table: list[dict[int, str]] | None) -> _Sides:
-    """A number for what identifies the phrase of each box and of each truth."""
+    """Return the number of the phrase key of each box and of each truth."""
     if table is None:
         codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
         return codes[: len(detections.rows)], codes[len(detections.rows) :]
@@ -222,7 +222,7 @@ def _key_table(phrase_keys: PhraseKeys, n_rows: int) -> list[dict[int, str]]:
 
 
 def _read_keys(number: int, row: Mapping[Any, Any]) -> dict[int, str]:
-    """The keys of a row as text; ``None``, which Arrow fills in for the phrases of other rows, is not a key."""
+    """Return the phrase keys of a row as text; None, which Arrow inserts for the phrases of other rows, is skipped."""
     try:
         odd = [name for name in row if not isinstance(name, str) and int(name) != name]
         if not odd:
@@ -240,7 +240,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check_counterparts(table: list[dict[int, str]], pairs: NDArray[np.intp], truths: Truths) -> None:
-    """Each phrase of a positive row with ground truth must occur in its distractors too."""
+    """Check that each phrase with ground truth in a positive row occurs in its distractors too."""
     counted: dict[int, set[str]] = {}
     for row, name in zip(truths.rows.tolist(), truths.phrase_ids.tolist(), strict=True):
         counted.setdefault(int(pairs[row]), set()).add(table[row][name])

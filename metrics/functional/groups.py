@@ -20,7 +20,7 @@ _GROUP_CHANCE = np.array([[1, 1, 1], [1, 1 / 2, 1 / 3], [1, 1 / 3, 1 / 6]])
 
 @metric_function()
 def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
-    """Return whether a model pairs two images with their two captions; higher is better.
+    """Compute how often a model matches two images with their two captions; higher is better.
 
     With ``s[i][j]`` the score of image i with caption j, and caption i the right one of image i::
 
@@ -66,7 +66,7 @@ def group_match(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Desc
 def _both(
     right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Scores of two comparisons that must both be won, and whether a tie decides them."""
+    """Return the scores of pairs of comparisons that must both be won, and whether a tie decides them."""
     tied = right == wrong
     tie_values = {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties]
     values = np.where(tied, tie_values, right > wrong).prod(axis=1)
@@ -82,7 +82,7 @@ def _group(right: NDArray[np.float64], wrong: NDArray[np.float64], ties: str) ->
 
 
 def group_tables(scores: ArrayLike, columns: int, remedy: str) -> NDArray[np.float64]:
-    """The scores of groups of two images as a float64 array of shape (n, 2, columns).
+    """Return the scores of groups of two images as a float64 array of shape (n, 2, columns).
 
     Raises:
         ScoresError: no groups, a group of another shape, or a score that is NaN or infinite; the message names the rows

@@ -1,4 +1,4 @@
-"""Hard positives: whether a model ranks both positive captions above the hard negative, or only one of them."""
+"""Hard positives: metrics on whether a model ranks both positive captions above the hard negative, or only one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDERS = {
 
 @metric_function()
 def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
-    """How often both positive captions of an image outscore its hard negative; higher is better.
+    """Compute the share of examples in which both positive captions outscore the hard negative; higher is better.
 
     ::
 
@@ -70,7 +70,7 @@ def augmented_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpa
 
 @metric_function()
 def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Described]) -> Examples:
-    """How often a model ranks one positive caption above the hard negative and the other below; lower is better.
+    """Compute the share of examples with one positive caption above the hard negative and one below; lower is better.
 
     ::
 
@@ -128,7 +128,7 @@ def brittleness(scores: ArrayLike, *, ties: str = "right", **labels: Unpack[Desc
 
 
 def _rankings(rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Return the ranking of each row, one of six; none if some of its scores are tied."""
+    """Return the ranking of each row, one of six; no ranking if some of its scores are tied."""
     flags = {
         name: (rows[:, best] > rows[:, middle]) & (rows[:, middle] > rows[:, worst])
         for name, (best, middle, worst) in _ORDERS.items()

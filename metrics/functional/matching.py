@@ -33,7 +33,7 @@ class MatchScores(NamedTuple):
 
 
 def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> MatchScores:
-    """Score an example by whether the correct caption outscores every other caption of its image.
+    """Score each example by whether the correct caption outscores every other caption of its image.
 
     The score is 1 when s(correct, image) > s(other, image) for all others, and 0 when some other caption scores
     higher. Where the correct caption shares the highest score with m others, ``ties`` decides.
@@ -117,7 +117,7 @@ def sugarcrepe_accuracy(
     forms: Mapping[str, str] = FORMS,
     **labels: Unpack[Described],
 ) -> Examples:
-    """`matching_accuracy`, and the same for each form of hard negative: REPLACE, SWAP and ADD.
+    """Compute `matching_accuracy` over all and for each form of hard negative: REPLACE, SWAP and ADD.
 
     Args:
         scores: array-like of shape (n, k), k >= 2; higher means a better match. SugarCrepe has k = 2, and [positive,
@@ -160,7 +160,7 @@ def sugarcrepe_accuracy(
 
 
 def correct_columns(correct: ArrayLike, examples: int, captions: int) -> NDArray[np.intp]:
-    """The columns of the correct captions of so many examples; a `ScoresError` unless they are, one for each."""
+    """Validate the columns of the correct captions, one for each example; raise `ScoresError` if they are invalid."""
     columns = as_float64(correct, "indices of the correct captions")
     if columns.shape != (examples,):
         raise ScoresError(

@@ -1,4 +1,4 @@
-"""Pairs of questions about pairs of images, where each question has another answer on each image (NaturalBench)."""
+"""Pairs of questions about pairs of images; each question has different answers on the two images (NaturalBench)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _REMEDY = (
 
 @metric_function()
 def paired_question_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]) -> Examples:
-    """How often a model answers two questions about two images rightly; higher is better.
+    """Compute how often a model answers two questions about two images correctly; higher is better.
 
-    With ``s[i][j]`` the score that image i gives to the answer of question j which is right of image j, and
-    ``s[i][2 + j]`` that of the other answer, which is right of the other image::
+    ``s[i][j]`` is the score of image i with the answer to question j that is correct for image j, and ``s[i][2 + j]``
+    its score with the other answer, which is correct for the other image::
 
         right[i][j] = s[i][j] > s[i][2 + j] if i == j else s[i][2 + j] > s[i][j]
         accuracy    = mean of right

@@ -18,7 +18,7 @@ _DEEPEST = 2**53
 
 
 class RightCandidates(NamedTuple):
-    """The right candidates of all rows, row by row: int arrays of the same length, ``columns`` counted within a row."""
+    """The correct candidates as parallel index arrays: `rows[i]`, `columns[i]` is the i-th correct cell."""
 
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
@@ -30,7 +30,7 @@ class HitRanks(NamedTuple):
     Attributes, all of shape (q,):
         higher: the wrong candidates that score strictly higher.
         tied_wrong, tied_right: the wrong and the right candidates of exactly its score, itself included.
-        found: false for a query without any right candidate; its counts are 0.
+        found: false for a query without a correct candidate; its counts are 0.
     """
 
     higher: NDArray[np.intp]
@@ -39,7 +39,7 @@ class HitRanks(NamedTuple):
     found: NDArray[np.bool_]
 
     def of(self, queries: NDArray[np.intp]) -> HitRanks:
-        """Those of some queries."""
+        """Return the counts of some queries."""
         return HitRanks(self.higher[queries], self.tied_wrong[queries], self.tied_right[queries], self.found[queries])
 
 
@@ -56,7 +56,7 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
         hits: bools of shape (m,), whether the candidate is a right one.
         n_queries: number of queries; one may have several right candidates, none, or no candidates at all.
 
-    Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), ties apart.
+    Source: the rank behind recall at k, as in the released evaluation of CREPE (Ma et al., CVPR 2023), except for ties.
 
     >>> hit_ranks([0, 0, 0, 1], [0.9, 0.5, 0.5, 0.7], [False, True, False, False], 2).higher.tolist()
     [1, 0]
@@ -72,7 +72,7 @@ def hit_ranks(queries: ArrayLike, scores: ArrayLike, hits: ArrayLike, n_queries:
 def best_right(
     queries: NDArray[np.intp], scores: NDArray[Any], n_queries: int
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The score of the best right candidate of each query, infinity without any, and how many right ones have it.
+    """Return each query's best score of a correct candidate (infinity without any), and how many of these have it.
 
     Takes the query and the finite score of each right candidate, both of shape (m,), in any order.
 
@@ -124,7 +124,7 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
 
 
 def rank(ranks: HitRanks, ties: str = "wrong") -> NDArray[np.float64]:
-    """The rank, from 1, of the first right candidate of each query; lower is better.
+    """Return the rank, from 1, of the first right candidate of each query; lower is better.
 
     Args:
         ranks: of shape (q,).
@@ -165,7 +165,7 @@ def tied_at(ranks: HitRanks, k: int) -> NDArray[np.bool_]:
 
 
 def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """The scores of the candidates of n >= 1 rows, of any length each, one after the other; and their number by row.
+    """Flatten the scores of the candidates of n >= 1 rows of any length; return them and the number of each row.
 
     Raises:
         ScoresError: no rows, a row that is not a flat list of numbers, or a score that is NaN or infinite.
@@ -183,7 +183,7 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
 
 
 def right_candidates(right: Rows, sizes: NDArray[np.intp]) -> RightCandidates:
-    """Validate which candidates of each row, of so many, are right: an index, or a list of at least one, for each row.
+    """Validate the correct candidates: for each row, given its number of candidates, an index or a non-empty list.
 
     Raises:
         ScoresError: another number of rows, or an index that is missing, repeated, not a whole number or out of range;
@@ -219,7 +219,7 @@ def check_depth(k: int) -> int:
 
 
 def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
-    """Return each depth once; a `ScoresError` for an empty list or a depth that is not a whole number from 1."""
+    """Return the distinct depths; raise `ScoresError` for an empty list or one that is not a whole number from 1."""
     values = [ks] if isinstance(ks, int | np.integer) else []
     if isinstance(ks, Iterable) and not isinstance(ks, str):
         values = list(ks)
@@ -229,7 +229,7 @@ def check_depths(ks: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Chance that a random order of tied candidates puts a right one into the places left."""
+    """Return the chance that a random order of tied candidates puts a right one into the remaining places."""
     values = (places > wrong).astype(np.float64)
     undecided = np.flatnonzero((places > 0) & (places <= wrong))
     total = (wrong + right)[undecided]
@@ -246,7 +246,7 @@ def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np
 
 
 def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """All places in one array, and how many each row has."""
+    """Return the indices of all rows in one array, and their number in each row."""
     what = "places of the right candidates"
     rows = _listed(right, what)
     if len(rows) != n:

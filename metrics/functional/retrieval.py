@@ -1,4 +1,4 @@
-"""Image-text retrieval: recall at k and ranks, over a shared pool of candidates or over each query's own."""
+"""Image-text retrieval: recall at k and ranks, over a shared set of candidates or each query's own candidates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def retrieval_recall(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """Return how often a right candidate is among the k highest; higher is better for recall, lower for ranks.
+    """Compute recall at k and ranks of image-text retrieval; recall is better when higher, ranks when lower.
 
     With the pool ``"shared"`` every image is scored with the same captions. In text retrieval an image asks for any of
     its right captions; in image retrieval a caption asks for any image of which it is true. A caption that is true of
@@ -63,7 +63,7 @@ def retrieval_recall(
         ks: the depths, whole numbers from 1. If k is no less than the number of candidates, recall is 1.
         ties: the order of equal scores, ``"wrong"``, ``"half"`` or ``"right"``: see ``ranking.recall_at`` and
             ``ranking.rank``. A model that gives every pair one score gets recall 0 (for k within the wrong candidates),
-            that of chance, or 1.
+            chance level, or 1.
         labels: clusters (one label per row, its image; a caption is in the cluster of the first image of which it is
             true) and, own only, categories (one label per row, such as CREPE's complexity); and further options: see
             ``aggregate.SummaryOptions``.
@@ -73,8 +73,8 @@ def retrieval_recall(
 
         - ``text_recall_at_<k>`` for each k, ``text_mean_rank``, ``text_median_rank``, and ``text_tie_rate``, the
           share of queries whose rank a tie decides; the same with ``image_``;
-        - ``n`` and ``n_images``, the rows; ``n_captions``, the columns, and ``n_captions_without_image``, those of
-          them that ask for nothing.
+        - ``n`` and ``n_images``, the rows; ``n_captions``, the columns, and ``n_captions_without_image``, the columns
+          that ask for nothing.
 
         Own: ``recall_at_<k>``, ``mean_rank``, ``median_rank``, ``tie_rate``, ``mean_candidates``,
         ``chance_recall_at_<k>`` (the expected recall of random scores), ``n``, and ``per_category`` with the same.
@@ -200,7 +200,7 @@ def _own(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, labels: 
 
 
 def _columns(ranks: HitRanks, depths: tuple[int, ...], ties: str, prefix: str = "") -> tuple[_Columns, list[OfValues]]:
-    """Recall of each query at each depth, and the scores and rates that have no intervals."""
+    """Return the recall of each query at each depth, and the scores and rates that have no intervals."""
     recalls = {f"{prefix}recall_at_{k}": recall_at(ranks, k, ties) for k in depths}
     names = (f"{prefix}mean_rank", f"{prefix}median_rank")
     rates = OfValues((f"{prefix}tie_rate",), tied(ranks).astype(np.float64), (mean,))
@@ -208,7 +208,7 @@ def _columns(ranks: HitRanks, depths: tuple[int, ...], ties: str, prefix: str = 
 
 
 def _score_table(scores: Any) -> NDArray[Any]:
-    """The scores of a shared pool, of shape (images, captions); an array of numbers is returned as it is."""
+    """Return the scores of a shared pool, of shape (images, captions); a numeric array is not copied."""
     try:
         table = np.asarray(scores) if hasattr(scores, "__array__") else as_float64(scores, "scores")
         table = table if table.dtype.kind in "fiu" else as_float64(table, "scores")

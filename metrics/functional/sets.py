@@ -1,4 +1,4 @@
-"""Sets of images that share their captions: accuracy of examples, of pairs of them and of sets (What'sUp)."""
+"""Sets of images that share their captions: accuracy of examples, of pairs of examples and of sets (What'sUp)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def set_accuracy(
     ties: str = "wrong",
     **labels: Unpack[Described],
 ) -> Examples:
-    """How often the correct caption outscores all others: in an example, in both of a pair, in all of a set.
+    """Compute the share of examples, pairs and sets in which the correct caption outscores all others.
 
     The examples of a set have the same captions, each the correct one of another example, as the photographs of a mug
     left of, right of, on and under a plate::
@@ -36,12 +36,12 @@ def set_accuracy(
         pair_accuracy = share of pairs of which both examples are right
         set_accuracy  = share of sets of which all examples are right
 
-    Choosing at random among k captions gives 1 / k, 1 / k² and, with m examples in a set, 1 / k^m; the same caption for
-    all examples of a set 1 / k, 0 and 0.
+    Choosing at random among k captions gives 1 / k, 1 / k² and, with m examples in a set, 1 / k^m. Choosing the same
+    caption for all examples of a set gives 1 / k, 0 and 0.
 
     Args:
         scores, correct: see `match_scores`.
-        sets: a label for each example, equal for those of one set; required.
+        sets: a label for each example, equal within a set; required.
         pairs: the two categories of each pair of a set, such as ``[["left", "right"], ["on", "under"]]``; required. A
             set consists of one example of each.
         ties: see `match_scores`; a pair or set counts the product of its examples' values.
@@ -51,8 +51,8 @@ def set_accuracy(
     Returns:
         ``accuracy``, ``pair_accuracy``, ``set_accuracy`` in [0, 1], None where no pair or set is complete, their
         ``macro_`` averages, ``tie_rate``, ``n`` (examples), ``per_category`` (for a category the accuracy of the pairs
-        and sets of its examples), ``n_pairs``, ``n_sets`` and ``n_incomplete_sets``: those that lack a category or have
-        one twice count in the accuracy alone, but for their complete pairs.
+        and sets of its examples), ``n_pairs``, ``n_sets`` and ``n_incomplete_sets``: sets that lack a category or have
+        one twice; they count only in the accuracy and with their complete pairs.
 
     Raises:
         ScoresError: as `match_scores`; no sets or categories, several for an example, or a category that is in no pair;
@@ -97,13 +97,13 @@ def set_accuracy(
 def _joint(
     values: NDArray[np.float64], groups: Sequence[tuple[dict[str, list[int]], list[str]]]
 ) -> tuple[NDArray[np.float64], int]:
-    """For each example the product over its group, and the number of groups with one example of each wanted category.
+    """Return each example's product over its group, and the number of groups with one example of each wanted category.
 
-    The other examples have NaN. As groups are of one size, the mean over examples is the mean over groups.
+    Examples of other groups get NaN. As all groups have one size, the mean over examples is the mean over groups.
 
     Args:
-        values: of the examples.
-        groups: for each the examples by category, and the categories that it wants.
+        values: the per-example scores.
+        groups: for each group its examples by category, and the wanted categories.
     """
     found, complete = np.full(len(values), np.nan), 0
     for members, wanted in groups:
@@ -123,7 +123,7 @@ def _required(labels: Labels | None, n: int, what: str) -> tuple[list[str], NDAr
 
 
 def _checked(pairs: Any) -> list[list[str]]:
-    """The pairs as lists; a `ScoresError` unless they are pairs of different categories, each in one of them."""
+    """Return the pairs as lists; raise `ScoresError` unless a pair has two categories, and none is in two pairs."""
     listed = isinstance(pairs, list | tuple) and all(isinstance(pair, list | tuple) for pair in pairs)
     found = [list(map(str, pair)) for pair in pairs] if listed else []
     if not found or any(len(pair) != 2 for pair in found) or len({c for pair in found for c in pair}) < 2 * len(found):

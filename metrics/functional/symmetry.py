@@ -32,7 +32,7 @@ _LARGEST_SCORE = 1e100
 
 
 class _Examples(NamedTuple):
-    """Scores of the correct and of the other caption, and accuracy, tie flag and cluster of each example."""
+    """Scores of the correct and the other caption, and accuracy, tie flag and cluster of each example."""
 
     positive: NDArray[np.float64]
     negative: NDArray[np.float64]
@@ -48,7 +48,7 @@ class _Examples(NamedTuple):
 def artifact_examples(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
 ) -> Examples:
-    """The per-example scores of `artifact_gap`; the arguments are the same."""
+    """Return the per-example scores of `artifact_gap`; the arguments are the same."""
     found = _check_examples(scores, correct, labels.get("clusters"), ties)
     gaps = found.positive - found.negative
     placement = _placement_values(found.positive, found.negative) / 2
@@ -76,16 +76,16 @@ def artifact_gap(
     permutations: int = 1_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """How well a model that never sees the image separates correct captions from hard negatives.
+    """Measure how well a model that never sees the image separates correct captions from hard negatives.
 
-    The gap of an example is the score of its correct caption minus that of its hard negative. A benchmark without
+    The gap of an example is the score of its correct caption minus the score of its hard negative. A benchmark without
     artefacts has gaps that are symmetric around zero, and an accuracy of 0.5; a high accuracy means that the
     benchmark is biased.
 
     ``accuracy`` measures whether the sign of the gap identifies the correct caption, ``asymmetry`` whether its size
-    does where the sign does not (a gap of 3 is always right, one of 1 always wrong), and ``auc`` whether the score of
-    one caption alone does. Gaps may be symmetric while ``auc`` is not 0.5: (correct, negative) scores of (5, 3),
-    (5, 3), (0, 2) and (3, 5) have the gaps 2, 2, -2 and -2, but an ``auc`` of 9/16.
+    does where the sign does not (a gap of 3 is always right, one of 1 always wrong), and ``auc`` whether the score of a
+    single caption does. Gaps may be symmetric while ``auc`` is not 0.5: (correct, negative) scores of (5, 3), (5, 3),
+    (0, 2) and (3, 5) have the gaps 2, 2, -2 and -2, but an ``auc`` of 9/16.
 
     Args:
         scores: array-like of shape (n, 2): a row is an example, a column a caption; higher is more plausible, on
@@ -117,7 +117,7 @@ def artifact_gap(
 
         With ``confidence`` also ``confidence`` and, each [low, high]:
 
-        - ``accuracy_interval``: see ``stats.cluster_bootstrap``.
+        - ``accuracy_interval``: see ``bootstrap.cluster_bootstrap``.
         - ``mean_gap_interval``: percentile interval from resampling clusters; ``None`` where the mean gap is the
           same in all clusters, or there is one, since the gap has no bounds to fall back on.
         - ``auc_interval``: normal interval with a standard error from each cluster's placement values, clipped to
@@ -197,7 +197,7 @@ def _measure(
 
 
 def _placement_values(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of negatives below an example's positive plus share of positives above its negative, ties half."""
+    """Return the share of negatives below a positive plus the share of positives above its negative (ties half)."""
     n = len(positive)
     low, high = np.sort(negative), np.sort(positive)
     below = np.searchsorted(low, positive, "left") + np.searchsorted(low, positive, "right")
@@ -241,7 +241,7 @@ def _symmetry_test(examples: _Examples, permutations: int, seed: int) -> tuple[i
 
 
 def _largest_excess(signs: NDArray[np.int8], ends: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Of signs in the order of falling size, by row: how many more there are on one side, at the worst size."""
+    """Return the largest surplus of one sign among the largest gaps, by row; signs are sorted by falling gap size."""
     excess = np.cumsum(signs, axis=1, dtype=np.int32)
     if len(ends) < signs.shape[1]:
         excess = excess[:, ends]
@@ -249,7 +249,7 @@ def _largest_excess(signs: NDArray[np.int8], ends: NDArray[np.intp]) -> NDArray[
 
 
 def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Number clusters by their content, so that flips are blind to their names and to the order of rows."""
+    """Number clusters by their content, so that flips do not depend on cluster names or on the order of rows."""
     codes, counts = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
     content = np.split(gaps[np.lexsort((gaps, codes))], np.cumsum(counts)[:-1])
     keys = [part.tolist() for part in content]

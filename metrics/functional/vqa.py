@@ -22,7 +22,7 @@ _WORDS: dict[str, bool] = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, Fal
 
 @metric_function()
 def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described]) -> Examples:
-    """Accuracy and macro F1 of yes-or-no answers; higher is better.
+    """Compute accuracy and macro F1 of yes-or-no answers; higher is better.
 
     ::
 
@@ -42,7 +42,7 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
         - ``false_positives`` and ``false_negatives``: how many; ``n``;
         - ``macro_accuracy``: the unweighted mean of the categories' accuracies;
         - ``per_category``: for each category the same, and its shares of all false positives and of all false
-          negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` where there are none to share);
+          negatives, ``false_positive_share`` and ``false_negative_share`` (``None`` without any);
         - with ``confidence``: ``confidence``, ``macro_accuracy_interval``, ``accuracy_interval`` and, in the categories
           too, ``macro_f1_interval``, taken over the resamples that have right answers of both kinds. Where every answer
           is right, or every one wrong, resamples do not spread: then it reaches to the lowest, or highest, macro F1
@@ -93,9 +93,9 @@ def yes_no_f1(answers: ArrayLike, truth: ArrayLike, **labels: Unpack[Described])
 
 
 def _f1(outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Macro F1, F1 of yes and of no, from true and false positives, false and true negatives on the last axis.
+    """Compute macro F1, F1 of yes and F1 of no from TP, FP, FN and TN on the last axis.
 
-    NaN where the right answers are all the same, for which they are not defined.
+    NaN if all correct answers are the same, as F1 is then undefined.
     """
     true_positives, false_positives, false_negatives, true_negatives = np.moveaxis(np.asarray(outcomes), -1, 0)
     errors = false_positives + false_negatives
@@ -108,7 +108,7 @@ def _f1(outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
 def _edge_interval(
     outcomes: NDArray[np.float64], clusters: NDArray[np.intp], confidence: float
 ) -> tuple[float, float] | None:
-    """Interval of macro F1 where resamples cannot spread, ``None`` where they can."""
+    """Return the interval of macro F1 if resamples cannot spread; None if they can."""
     yes, false_positives, false_negatives, no = outcomes.sum(axis=0)
     n, groups = len(outcomes), len(np.unique(clusters))
     unseen = unseen_share(groups, confidence)

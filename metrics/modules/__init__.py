@@ -1,1 +1,1 @@
-"""`evaluate` modules: discovery, inputs and the page of a Space."""
+"""The `evaluate` modules of the metrics: discovery, base class, and the page of a Space."""

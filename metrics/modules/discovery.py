@@ -1,4 +1,4 @@
-"""The metrics: one folder each, found by listing.
+"""Discover the metrics, one folder each, by listing the folders.
 
 A folder holds ``spec.py``, whose constant ``SPEC`` is the metric's `MetricSpec`, and the `evaluate` module of the
 folder's name.
@@ -29,7 +29,7 @@ _REFERENCE = re.compile(r"\bsee\s+``(\w+\.\w+)``")
 
 
 def metric_names() -> list[str]:
-    """The names of all metric modules, sorted."""
+    """Return the sorted names of all metrics."""
     return list(_names())
 
 
@@ -40,20 +40,20 @@ def _names() -> tuple[str, ...]:
 
 
 def metric_folder(name: str) -> Path:
-    """Return the folder of a metric; `UnknownNameError` lists the known ones."""
+    """Return the folder of a metric; raise `UnknownNameError`, which lists the known names."""
     check_known("metric", [name], metric_names())
     own = _METRICS / name
     return own if own.is_dir() else plugins("metrics")[name]
 
 
 def get_spec(name: str) -> MetricSpec:
-    """The specification of a metric; `UnknownNameError` lists the known ones. Imports no `evaluate`."""
+    """Return the specification of a metric without importing `evaluate`; `UnknownNameError` lists the known names."""
     check_known("metric", [name], metric_names())
     return importlib.import_module(f"{_PACKAGE}.{name}.spec").SPEC
 
 
 def load_metric(name: str) -> evaluate.EvaluationModule:
-    """The `evaluate` module of that name, straight from this package: what ``evaluate.load`` gives after `install`.
+    """Load the `evaluate` module of a metric from this package, as ``evaluate.load`` does after `install_metric`.
 
     Raises:
         UnknownNameError: no such metric; the message lists the known ones.
@@ -72,7 +72,7 @@ def load_metric(name: str) -> evaluate.EvaluationModule:
 
 
 def install_metric(name: str) -> Path:
-    """Make ``evaluate.load(name)`` work from any folder, offline: fill the cache where it looks.
+    """Make ``evaluate.load(name)`` work from any folder and offline, by filling the cache that it searches.
 
     Returns:
         The folder that was filled.
@@ -91,7 +91,7 @@ def install_metric(name: str) -> Path:
 
 
 def citation(name: str) -> str:
-    """The BibTeX on the card of a metric, its first such block; empty without a card in this package."""
+    """Return the first BibTeX block of a metric's card; empty if this package has no card of that name."""
     card = metric_folder(name) / "README.md" if name in metric_names() else None
     text = card.read_text("utf-8") if card and card.is_file() else ""
     found = re.search(r"^```bibtex\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
@@ -99,10 +99,10 @@ def citation(name: str) -> str:
 
 
 def describe(function: MetricFunction) -> str:
-    """Arguments, results, errors and source of a metric, from the docstring of its function.
+    """Return the arguments, results, errors and source of a metric, from its function's docstring.
 
-    The columns get the names that they have in the `evaluate` module. Arguments that the docstring leaves to another
-    one, as in "see ``boxes.read_boxes``", are described as there.
+    Columns get their names in the `evaluate` module. References to another docstring, such as "see
+    ``boxes.read_boxes``", are replaced by its descriptions.
     """
     text = inspect.cleandoc(function.__doc__ or "").partition("\n\n>>>")[0]
     text = text[text.index("Args:") :] if "Args:" in text else text
@@ -122,7 +122,7 @@ def describe(function: MetricFunction) -> str:
 
 
 def _entries(address: str) -> list[str]:
-    """The arguments or keys that a docstring describes, such as that of "boxes.read_boxes"."""
+    """Return the entries of the arguments or keys in the docstring at an address such as "boxes.read_boxes"."""
     module, name = address.split(".")
     [path] = _METRICS.glob(f"*/{module}.py")
     found = getattr(importlib.import_module(f"{_PACKAGE}.{path.parent.name}.{module}"), name)
@@ -131,6 +131,6 @@ def _entries(address: str) -> list[str]:
 
 
 def column_names(function: MetricFunction) -> list[str]:
-    """The positional arguments of a metric's function: the columns of its inputs."""
+    """Return the positional arguments of a metric's function: the columns of its inputs."""
     parameters = inspect.signature(function).parameters
     return [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]

@@ -1,4 +1,4 @@
-"""The base class of the `evaluate` modules: features, descriptions and input checks that follow from the metric."""
+"""The base class of the `evaluate` modules: it derives features, descriptions and input checks from the metric."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _BOXES = {"boxes": datasets.Sequence(_NUMBERS), "phrase_ids": _NUMBERS}
 
 
 class MetricModule(EvaluationModule):
-    """A mix-in that makes an `evaluate` module of a metric; it stands before ``evaluate.Metric`` among the bases.
+    """A mix-in that turns a metric into an `evaluate` module; it comes before ``evaluate.Metric`` among the bases.
 
-    `evaluate` turns true into 1 and 0.7 into 0, reports neither the row nor the remedy for rows that it cannot write,
-    keeps the format of a rejected batch, and ignores unknown options. These inputs are rejected first, with the
-    message of the metric's function, and leave no trace.
+    `evaluate` converts true to 1 and 0.7 to 0, reports neither the row nor the remedy for rows that it cannot write,
+    keeps the format of a rejected batch, and ignores unknown options. This class rejects such inputs first, with the
+    message of the metric's function, and without side effects.
 
     Attributes:
         spec: the metric's specification. Its function takes the columns of the features, in their order, and options.
@@ -74,7 +74,7 @@ class MetricModule(EvaluationModule):
         )
 
     def compute(self, *, flat: bool = False, **arguments: Any) -> dict[str, Any] | None:
-        """Compute the metric of the arguments, or of the examples that were added.
+        """Compute the metric from the arguments, or from the examples that were added.
 
         Args:
             flat: whether to return numbers on one level, such as ``accuracy/swap_obj``; see ``aggregate.flatten``.
@@ -144,7 +144,7 @@ class MetricModule(EvaluationModule):
 
     @contextmanager
     def _rejected(self, batch: dict[str, Any]) -> Iterator[None]:
-        """Raise the function's error in place of one of `evaluate`, which names neither the row nor the remedy."""
+        """Replace errors of `evaluate`, which name neither row nor remedy, by the error of the metric's function."""
         try:
             yield
         except VLAssayError:
@@ -154,7 +154,7 @@ class MetricModule(EvaluationModule):
             raise ScoresError(f"`evaluate` cannot take these inputs: {error}") from error
 
     def _check(self, batch: dict[str, Any]) -> None:
-        """Raise a `ScoresError` for what `evaluate` would change without notice: text, complex numbers, booleans."""
+        """Raise a `ScoresError` for values that `evaluate` would convert silently: text, complex numbers, booleans."""
         if self.spec.task_type == "detection":
             for side, rows in batch.items():
                 check_keys(list(rows), side)
@@ -170,7 +170,7 @@ class MetricModule(EvaluationModule):
             )
 
     def has_indices(self, batch: dict[str, Any]) -> bool:
-        """Whether the references are columns of captions."""
+        """Return whether the references are column indices of captions."""
         return self.spec.task_type in ("matching", "retrieval", "text")
 
     def _forget(self) -> None:
@@ -191,7 +191,7 @@ class MetricModule(EvaluationModule):
 
 
 def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
-    """The formats of the inputs, of which `evaluate` chooses one for each batch."""
+    """Return the possible feature formats of the inputs; `evaluate` selects one for each batch."""
     names = ("predictions1", "predictions2") if spec.task_type == "comparison" else ("predictions", "references")
     kinds: Any = {
         "detection": [({**_BOXES, "scores": _NUMBERS}, _BOXES)],
@@ -206,7 +206,7 @@ def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
 
 
 def _listed(column: Any, name: str) -> Any:
-    """A column as NumPy reads it: a filtered pandas column has no row 0, a tensor may hold gradients or bfloat16."""
+    """Return a column as a list; NumPy cannot read filtered pandas columns, or tensors with gradients or bfloat16."""
     if column is None:
         raise ScoresError(f"{name} are missing; pass one for each example")
     check_unmasked(column, name)

@@ -1,4 +1,4 @@
-"""The page of a metric's Space: a table of examples in, scores out. ``page.yaml`` has the rows that it opens with."""
+"""The page of a metric's Space: a table of examples and the computed scores. ``page.yaml`` has the initial rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .discovery import describe, get_spec
 
 @dataclass(frozen=True)
 class Page:
-    """The page of a metric: a table with a column for each argument, whose cells hold JSON or text.
+    """The page of a metric: a table with a column for each argument, with JSON or text in its cells.
 
     Args:
         app: path of the ``app.py``, in the folder of the metric's card; the page has the title of the card.
@@ -64,8 +64,9 @@ class Page:
             What the metric returns.
 
         Raises:
-            ScoresError: no rows, a row of another length, an empty cell, or one that is no JSON; the message names the
-                row, counted from 1 as on the page. Also the errors of the metric, which count examples from 0.
+            ScoresError: no rows, a row of another length, an empty cell, or a cell without valid JSON; the message
+                names the row, counted from 1 as on the page. Also the errors of the metric, which count examples from
+                0.
         """
         texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
         filled = {number: row for number, row in enumerate(texts, start=1) if any(row)}

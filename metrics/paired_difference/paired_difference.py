@@ -33,7 +33,7 @@ class PairedDifference(MetricModule, evaluate.Comparison):
     papers = ("https://arxiv.org/abs/2411.00640",)
 
     def has_indices(self, batch: dict[str, Any]) -> bool:
-        """Return whether the references are columns of captions: where some model gives scores."""
+        """Return whether the references are column indices of captions, which is so if a model gives scores."""
         return any(are_scores(batch[name]) for name in ("predictions1", "predictions2"))
 
     def _infer_feature_from_batch(self, batch: dict[str, Any]) -> datasets.Features:

@@ -1,1 +1,1 @@
-"""The two files that carry numbers: predictions and results, with their schemas."""
+"""The two file formats: predictions and results, with their schemas."""

@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(first: Sequence[Row], second: Sequence[Row]) -> Agreement | None:
-    """The agreement on rows of the same examples; None if none is of matching or vqa.
+    """Compute the agreement of two models on the same examples; None if no row is of task type matching or vqa.
 
     Scores have the same scale if the median of their differences is at most a tenth of the first ones' standard
     deviation.
@@ -44,9 +44,9 @@ def agreement(first: Sequence[Row], second: Sequence[Row]) -> Agreement | None:
 
 
 def decisions(row: Row) -> Any:
-    """Return the decisions behind the metrics: the order of each image's texts and of each text's images.
+    """Return the decisions that metrics depend on: the order of each image's texts and of each text's images.
 
-    For a question it is the answer; None for other rows, and without scores.
+    For a question it is the answer. Return None for rows of other task types and rows without scores.
     """
     if isinstance(row, VQARow):
         return None if row.score is None else np.sign(row.score)

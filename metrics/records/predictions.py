@@ -1,4 +1,4 @@
-"""Files of predictions: the raw scores of a model, one row for each example; Parquet.
+"""Predictions files: the raw scores of a model, one row for each example, as Parquet.
 
 Every number that this project prints, plots, publishes or ranks is computed from predictions. The columns of each task
 type are in ``schema``. The file's metadata holds, under ``vl_assay``, one JSON object: `schema`, `version`, `task_type`
@@ -118,7 +118,7 @@ def read_predictions(path: str | Path) -> Predictions:
 
 
 def prediction_files(*paths: str | Path) -> list[Path]:
-    """The files of predictions among paths: files as they are, and for a folder the files in it, sorted.
+    """List the predictions files among paths: a file as given, and the sorted files of a folder.
 
     Raises:
         PredictionsError: a folder without predictions.
@@ -155,13 +155,13 @@ def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
 
 
 def file_hash(path: str | Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file as hexadecimal text."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_format(metadata: Any, name: str) -> None:
-    """Raise a `PredictionsError` unless metadata, of the file `name`, are of the schema and version that are read."""
+    """Raise a `PredictionsError` unless the metadata of the file `name` have the expected schema and version."""
     run = metadata.get("run") if isinstance(metadata, dict) else None
     check_version(metadata, SCHEMA, VERSION, name, run.get("code") if isinstance(run, dict) else None)
 

@@ -75,7 +75,7 @@ def write_results(path: str | Path, results: list[Result]) -> None:
 
 
 def to_json(kind: str, version: int, **content: Any) -> str:
-    """A JSON document of a schema of VL-Assay, with the version of the code that made it and a hash of itself."""
+    """Return a JSON document of a VL-Assay schema, with the version of the code that wrote it and its own hash."""
     document = {"schema": f"vl-assay/{kind}", "version": version, "code": code_version(), **content}
     document["sha256"] = json_hash(document)
     return json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n"
@@ -95,7 +95,7 @@ def read_results(path: str | Path) -> list[Result]:
 
 
 def parse_results(content: bytes, name: str) -> list[Result]:
-    """The results in the content of a file, called `name` in messages.
+    """Parse the content of a results file; `name` is its name in messages.
 
     Raises:
         PredictionsError: it is damaged, of another version, or was changed since it was written.
@@ -115,7 +115,7 @@ def parse_results(content: bytes, name: str) -> list[Result]:
 
 
 def code_version() -> str:
-    """The installed version of VL-Assay."""
+    """Return the installed version of VL-Assay."""
     from importlib.metadata import version
 
     return version("vl-assay")

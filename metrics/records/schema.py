@@ -73,7 +73,7 @@ def _schema(**own: pa.DataType) -> pa.Schema:
 
 
 def caption_key(caption: str) -> str:
-    """12 hex digits of the SHA-256 of a caption's words in lower case: captions that differ in typing have one key."""
+    """Return 12 hex digits of the SHA-256 of a caption's lower-case words; punctuation and case do not change it."""
     return hashlib.sha256(" ".join(words(caption)).encode()).hexdigest()[:12]
 
 
@@ -120,13 +120,13 @@ class Row(ABC):
 
 @cache
 def _required(row_class: type[Row]) -> list[str]:
-    """The columns of a type of row that hold no nulls."""
+    """Return the columns of a row type that contain no nulls."""
     return [column.name for column in row_class.columns if not column.nullable]
 
 
 @dataclass(frozen=True)
 class MatchingRow(Row):
-    """Images with captions, all against all; or several images with one caption, which is of the first."""
+    """Images × captions, all scored against all; or several images with one caption, which is correct for the first."""
 
     task_type = "matching"
     columns = _schema(correct=pa.list_(pa.int32()), scores=pa.list_(_FLOATS))
@@ -136,7 +136,7 @@ class MatchingRow(Row):
 
     @property
     def options(self) -> tuple[list[float], int] | None:
-        """The scores of what is chosen from, and which is right; None of several images with several captions.
+        """Return the candidates' scores and the correct index; None for several images with several captions.
 
         A row chooses from the captions of its only image, or from the images of its only caption.
         """
@@ -146,7 +146,7 @@ class MatchingRow(Row):
         return ([score for [score] in scores], 0) if scores and len(scores[0]) == 1 else None
 
     def problem(self) -> str | None:
-        """As for every row; each image has a correct caption, or of several with one caption the first."""
+        """Validate as for every row, and require a correct caption per image, or a single caption for all images."""
         several = self.correct != [0] or any(len(row or ()) != 1 for row in self.scores or ())
         if self.correct is not None and self.images is not None and several and len(self.correct) != len(self.images):
             return f"{len(self.images)} images but {len(self.correct)} correct captions"
@@ -170,13 +170,13 @@ class MatchingRow(Row):
 
 @dataclass(frozen=True)
 class TextSimilarityRow(MatchingRow):
-    """Pairs of captions, of which the captions of one mean the same: chosen from like the captions of an image."""
+    """Pairs of captions; the captions of one pair mean the same. Models choose a pair as they choose a caption."""
 
     task_type = "text_similarity"
     has_images = False
 
     def problem(self) -> str | None:
-        """As for every row."""
+        """Validate as for every row."""
         return Row.problem(self)
 
     def _problem(self) -> str | None:

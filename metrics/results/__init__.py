@@ -1,5 +1,5 @@
-"""From files of predictions to results, reports, comparisons and error analyses.
+"""Evaluate files of predictions: results, reports, comparisons and error analyses.
 
-A report is made of one long table (``scores``), of which tables, overview, screen and profile are views. Significance
-is decided in one place (``pairs``).
+A report has one long table (``scores``); tables, overview, screen and profile are views of it. Only ``pairs`` decides
+on significance.
 """

@@ -1,4 +1,4 @@
-"""Two or more models on the same examples: the paired difference of every score with its tests, as a `Comparison`."""
+"""Compare two or more models on the same examples: the paired difference of every score with its tests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Difference:
 
 
 def significance(numbers: dict[str, Any]) -> float:
-    """Return the p-value that decides: of a category the one corrected for the number of categories."""
+    """Return the p-value that decides on significance; of a category the p-value corrected for multiple tests."""
     return numbers.get("p_value_holm", numbers["permutation_p_value"])
 
 
@@ -354,7 +354,7 @@ def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
 
 
 def _question(row: Row) -> dict[str, Any]:
-    """Return a row without predictions and image keys, but with the number of images and of scores."""
+    """Return a row without predictions and image keys, but with the numbers of images and of scores."""
     fields = {name: value for name, value in vars(row).items() if name not in _PREDICTED}
     shape = () if isinstance(row, DetectionRow) else np.shape(getattr(row, "scores", ()))
     return {**fields, "images": len(row.images), "shape": shape}
@@ -432,7 +432,7 @@ def _table(difference: Difference, options: dict[str, Any]) -> Table:
 
 
 def _cells(numbers: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a line by the key of their number."""
+    """Return the cells of a line by the key of their value."""
     counts = {name: "" if numbers[name] is None else f"{numbers[name]:,}" for name in ("wins", "losses")}
     rates = ("score1", "score2", "tie_rate1", "tie_rate2")
     least = numbers["smallest_detectable_difference"]

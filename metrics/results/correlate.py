@@ -115,7 +115,7 @@ class Point:
 
 
 class Coefficients(NamedTuple):
-    """The correlations of a score up with the score across: what ``estimation.correlation.correlation`` returns.
+    """The correlations of a score up with the score across, as returned by ``estimation.correlation.correlation``.
 
     An empty group stands for all models.
     """
@@ -273,7 +273,7 @@ class Correlation(Document):
         return f"{100 * self.options['confidence']:g} %"
 
     def _direction(self, result: Mapping[str, Any]) -> int:
-        """Return 1 if the scores rise together, -1 if one falls as the other rises, 0 if the models cannot tell."""
+        """Return 1 if the scores significantly rise together, -1 if one falls as the other rises, 0 if neither."""
         bounds, p = result["spearman_interval"], result["p_value"]
         if bounds is None or p > 1 - self.options["confidence"] + 1e-12:
             return 0
@@ -341,11 +341,11 @@ def correlate(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Correlation:
-    """Correlate scores over models.
+    """Compute the correlations of scores over models.
 
-    Intervals resample two things. Models, because the question is about models in general; and examples, because each
-    score is an estimate: whole clusters of examples that share an image are drawn, the same for all models and both
-    scores, so that what models have in common on easy images is kept. The second interval holds the models fixed. See
+    Intervals resample two things: models, because the question is about models in general, and examples, because each
+    score is an estimate. Whole clusters of examples that share an image are drawn, the same for all models and both
+    scores, which preserves what models have in common on easy images. The second interval holds the models fixed. See
     ``estimation.correlation.correlation`` for the assumptions.
 
     Args:
@@ -353,7 +353,7 @@ def correlate(
             such as of several seeds, are averaged.
         across: a score, as ``ScoreName.parse`` takes it; by default the predictions have to be of two tasks.
         up: one or several scores, each correlated with `across`.
-        by: ``"size"``, ``"family"``, or a column of `facts`; groups have a colour and correlations of their own.
+        by: ``"size"``, ``"family"``, or a column of `facts`; each group gets a colour and separate correlations.
         facts: a CSV with the column ``model`` and further columns, such as ``data``, ``parameters`` and ``family``,
             which replace what predictions record about the model.
         parts: see ``compute``.
@@ -453,7 +453,7 @@ def _runs(
 
 
 def _both_tasks(runs: Sequence[_Run]) -> list[ScoreName]:
-    """Return the two tasks of the predictions; raise PredictionsError if they are of another number."""
+    """Return the two tasks of the predictions; raise PredictionsError unless there are exactly two."""
     tasks = list(dict.fromkeys(task_of(run.result) for run in runs))
     if len(tasks) != 2:
         known = ", ".join(f"{benchmark}/{task}" for benchmark, task in tasks)

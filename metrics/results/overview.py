@@ -1,7 +1,7 @@
-"""Models side by side, as papers print them: a row for each model, the best marked by paired tests.
+"""Tables with a row for each model, as in papers; paired tests decide which models are marked as best.
 
-The first table has the scores of all tasks, and one for each metric follows with its categories. A single task and
-metric is one table.
+The first table has the scores of all tasks; a table with categories follows for each metric. A single task and metric
+needs only one table.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _cell(row: ScoreRow | None, mark: str) -> Cell:
 
 
 def _levels(columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRow]:
-    """Return the rows below the models: the score without images, and chance."""
+    """Return the reference rows below the models: the score without images, and chance."""
     blind = [best((row.blind for row in column.rows.values()), column.first.higher_is_better) for column in columns]
     rows = []
     for name, levels in (("blind (text only)", blind), ("chance", [column.first.chance for column in columns])):
@@ -208,7 +208,7 @@ def _note(columns: Sequence[_Column], has_marks: bool, any_cut: bool) -> str:
 
 
 def _confidence(result: Result) -> float:
-    """Return the confidence of a result's intervals, or that of tests without intervals."""
+    """Return the confidence of a result's intervals; without intervals, the confidence of the tests."""
     return result.options.get("confidence") or 1 - LEVEL
 
 

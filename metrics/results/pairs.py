@@ -1,7 +1,7 @@
 """Paired tests of models: the examples that two models share, p-values, and the best of several models.
 
-Comparisons, reports and the leaderboard decide significance here: a difference has one p-value, by the number of draws
-below; of a category it is corrected for the number of categories of the score (Holm).
+Comparisons, reports and the leaderboard all decide significance here, so that a difference always has the same p-value.
+The p-value of a category is corrected for the number of categories of the score (Holm).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Scored:
 
     @cached_property
     def index(self) -> dict[tuple[str, str], int]:
-        """The position of each example by its id."""
+        """The index of each example by its id."""
         return {id: position for position, id in enumerate(self.ids)}
 
     def select(self, ids: list[tuple[str, str]]) -> Scored:
@@ -64,9 +64,9 @@ def is_costly(examples: Examples, score: str) -> bool:
 
 
 def p_overall(one: Scored, two: Scored, score: str) -> float:
-    """Return the p-value of two models' difference in a score, or its macro average, over the examples of both.
+    """Return the p-value of two models' difference in a score, or its macro average, on their common examples.
 
-    It is the p-value that ``compare`` prints by default: of ``differences.p_value``; 1 without common examples.
+    It comes from ``differences.p_value``, and ``compare`` prints the same by default; 1 without common examples.
     """
     pair = common(one, two)
     return 1.0 if pair is None else _p_value(*pair, score, "")

@@ -1,4 +1,4 @@
-"""The profile of models as a figure, or as parts of a page: a panel for each metric, a colour for each model."""
+"""The profile of models, as a figure or as parts of a page: a panel for each metric, a colour for each model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Panel:
 
     @property
     def first(self) -> ScoreRow:
-        """A row that stands for the score of all."""
+        """A row that stands for the score in all rows."""
         return next(iter(self.series[0].values()))
 
     @property

@@ -46,7 +46,7 @@ class Report(Document, Sequence[Result]):
         results: one for each file and metric.
         files: the files of predictions.
         ties: the requested tie policy, None for each metric's own.
-        captions: finds the captions for `per_example`; None for none.
+        captions: finds the captions for `per_example`; None to leave them out.
         find_parts: finds further tasks in the predictions of a file; see ``compute``.
         suites: finds the tasks of each suite of a benchmark.
         written: the files that `write` wrote.
@@ -73,7 +73,7 @@ class Report(Document, Sequence[Result]):
 
     @property
     def suite_means(self) -> list[SuiteMean]:
-        """Means over named tasks, such as over the sets of VTAB."""
+        """The means over named groups of tasks, such as over the sets of VTAB."""
         return suite_means(self.results, self.suites)
 
     @cached_property
@@ -88,7 +88,7 @@ class Report(Document, Sequence[Result]):
 
     @cached_property
     def notes(self) -> list[str]:
-        """A sentence for each file without results, as all images were missing, and each run with unread replies."""
+        """A sentence for each file without results (all its images were missing), and each run with unread replies."""
         scored = {result.predictions["sha256"] for result in self.results}
         paths = [path for sha256, path in self._paths.items() if sha256 not in scored] if self.results else []
         unread = (
@@ -126,7 +126,8 @@ class Report(Document, Sequence[Result]):
             A row for each example of the files (not again for their parts) and metric: model, benchmark, task, metric,
             id, config, category, tags, cluster (equal for examples that are not independent), example (distinguishes
             several examples of one row, such as phrases), a column for each score that is a mean over examples, tied,
-            counts, and why not. With the captions and the label if the benchmark's data are available.
+            counts, and the reason if the example does not count. With the captions and the label if the benchmark's
+            data are available.
         """
         import pandas
 
@@ -146,7 +147,7 @@ class Report(Document, Sequence[Result]):
         return [*(screen(self.results) if self.results else ()), *self.notes]
 
     def to_markdown(self) -> str:
-        """Return the tables as Markdown: models as rows first, then those of each model and metric."""
+        """Return the tables as Markdown, first with models as rows, then for each model and metric."""
         return to_markdown([*self.overview, *self.tables, *self.notes])
 
     def to_latex(self) -> str:
@@ -205,7 +206,7 @@ class Report(Document, Sequence[Result]):
 
     @cached_property
     def _paths(self) -> dict[str, Path]:
-        """The files by their SHA-256."""
+        """Return the files by their SHA-256."""
         return {file_hash(path): path for path in self.files}
 
     def _scored(self, result: Result) -> Scored:
@@ -259,7 +260,7 @@ class PredictionFiles(Sequence[Path]):
 
     Args:
         paths: the files.
-        captions: finds the captions for `Report.per_example`; None for none.
+        captions: finds the captions for `Report.per_example`; None to leave them out.
         parts: finds further tasks in the predictions of a file; see ``compute``.
     """
 
@@ -304,7 +305,7 @@ def report(
     suites: Suites = lambda benchmark: {},
     **options: Any,
 ) -> Report:
-    """Evaluate files of predictions; the arguments and errors are those of ``compute``.
+    """Evaluate files of predictions; arguments and errors are the same as for ``compute``.
 
     Args:
         predictions: path of a file, or of several.

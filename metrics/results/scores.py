@@ -38,7 +38,7 @@ class ScoreRow:
         category: a category, or `ALL`, `MICRO` or `MACRO`.
         value, interval, tie_rate: fractions; None if unknown.
         n: the number of examples.
-        blind: the best fraction that a rule, a probe or a model reaches without images; None if unknown.
+        blind: the best score of a rule, a probe or a model without images, a fraction; None if unknown.
     """
 
     result: Result
@@ -75,7 +75,7 @@ class ScoreRow:
 
     @property
     def blind_text(self) -> str:
-        """The blind level as a percentage; ≥ (or ≤) before one for which only rules were tried, not learned probes."""
+        """The blind level as a percentage; ≥ (or ≤) precedes it if only rules and no learned probes were tried."""
         if not (text := percent_cell(self.blind)) or self.result.blind.get("kind") in ("probe", "exact"):
             return text
         return f"{'≥' if self.higher_is_better else '≤'} {text}"
@@ -125,7 +125,7 @@ def score_rows(
 
     Args:
         result: the scores of one model by one metric.
-        others: results among which may be some of blind models on the same data.
+        others: results to search for blind models on the same data.
         model, variant: labels; by default the model's name.
     """
     blind_scores = _blind_scores(result, others)
@@ -163,22 +163,22 @@ def score_rows(
 
 
 def labels(results: Sequence[Result]) -> list[str]:
-    """Return a label for each result: its model, and in brackets its variant."""
+    """Return a label for each result: its model, followed by its variant in brackets."""
     labelled = zip(model_labels(results), variants(results), strict=True)
     return [f"{model} ({variant})" if variant else model for model, variant in labelled]
 
 
 def model_labels(results: Sequence[Result]) -> list[str]:
-    """Return a label for the model of each result: its name, with what distinguishes models of one name."""
+    """Return a label for the model of each result: its name, with what distinguishes models of the same name."""
     models = {_key(result.model): result.model for result in results}
     label_of = dict(zip(models, distinct_labels(list(models.values())), strict=True))
     return [label_of[_key(result.model)] for result in results]
 
 
 def variants(results: Sequence[Result]) -> list[str]:
-    """Return a label for each result among those of its model, task and metric, such as "seed 1"; mostly empty.
+    """Return a label, such as "seed 1", that distinguishes results of one model, task and metric; mostly empty.
 
-    Labels name the configurations and the options of the data, or if these are equal the files.
+    Labels name the configurations and the options of the data, or the files if these are equal.
     """
     texts = [""] * len(results)
     groups: dict[str, list[int]] = {}

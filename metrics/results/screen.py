@@ -1,4 +1,4 @@
-"""The first screen of a run: a row for each task, and what it shows in three sentences."""
+"""The first screen of a run: a row for each task, and three sentences with the conclusions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _categories(name: str, rows: Sequence[ScoreRow], whole: ScoreRow) -> Iterato
 
 
 def _sentences(categories: Sequence[_Category]) -> Iterator[str]:
-    """Conclude from the categories: where the image counts, where it does not, and where least."""
+    """Conclude from the categories where models use the image, where they do not, and where the evidence is weakest."""
     if not categories:
         return
     above = sorted((category for category in categories if category.is_above), key=lambda category: -category.margin)

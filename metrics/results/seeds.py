@@ -1,4 +1,4 @@
-"""Several runs of a model on a task that differ by chance only: the mean and the standard deviation of their scores."""
+"""Several runs of a model on a task that differ only in the seed: mean and standard deviation of their scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .scores import ScoreRow, by_category, by_result, overall
 def seed_tables(rows: Sequence[ScoreRow]) -> list[Table]:
     """Return a table of mean ± standard deviation for each model, task and metric with several seeds.
 
-    Results are seeds of one another if they differ only in the option ``seed`` of their data, or in the run. The
-    deviation shows how far another seed would change a single run; it divides by the number of seeds less one.
+    Results belong together if they differ only in the option ``seed`` of their data, or in the run. The deviation shows
+    how far another seed would change a single run; its divisor is the number of seeds less one.
 
     Args:
         rows: the long table of results of any models, tasks and metrics.

@@ -1,4 +1,4 @@
-"""Means over tasks that have a name, such as the mean over the sets of VTAB."""
+"""Means over named groups of tasks (suites), such as the mean over the sets of VTAB."""
 
 from __future__ import annotations
 

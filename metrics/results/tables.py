@@ -147,7 +147,7 @@ def _label_table(result: Result, name: str, is_share: bool) -> Table:
 
 
 def _further_scores(result: Result) -> list[Table]:
-    """Tabulate the scores that the main table leaves out; those without intervals, such as ranks, are no fractions."""
+    """Tabulate the scores that the main table leaves out; scores without intervals, such as ranks, are no fractions."""
     scores = result.scores
     names = [
         name
@@ -201,7 +201,7 @@ def _group_table(result: Result, name: str) -> Table:
 
 
 def _rate_table(result: Result) -> list[Table]:
-    """Tabulate fractions by category that are not scores, such as shares of all errors; without any no table."""
+    """Tabulate fractions by category that are not scores, such as shares of all errors; return no table without any."""
     categories = result.scores.get(CATEGORIES, {})
     names = [spec.name for spec in result.spec.tables if spec.kind == "rates"]
     known = [name for name in names if any(scores.get(name) is not None for scores in categories.values())]

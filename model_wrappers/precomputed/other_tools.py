@@ -30,13 +30,13 @@ _Placed = tuple[str, dict[str, Any]]
 
 
 def orders_of(path: Path) -> list[Path]:
-    """Return the folders of GPT-4V's answers, one for each order of the captions, or else just the path."""
+    """Return the folders of GPT-4V's answers, one for each order of the captions, or the path itself if it has none."""
     folders = [folder for folder in list_files(path) if tool_files(folder)]
     return [path] if tool_files(path) or not folders else folders
 
 
 def tool_files(folder: Path) -> list[Path]:
-    """List the files of GPT-4V's answers in a folder, such as ``gpt4v-swap_obj.json``; none if it is no folder."""
+    """List the files of GPT-4V's answers in a folder, such as ``gpt4v-swap_obj.json``; empty if it is not a folder."""
     return list_files(folder, "*-*.json")
 
 
@@ -57,7 +57,7 @@ def released_answers(path: Path, content: Mapping[str, Any]) -> Iterator[_Placed
 
 
 def tool_answers(source: Path | Iterable[_Placed]) -> Iterator[_Placed]:
-    """Return the records of an ``.eval`` file or of JSON lines, of which those of lm-eval and lmms-eval are converted.
+    """Return the records of an ``.eval`` file or of JSON lines; records of lm-eval and lmms-eval are converted.
 
     Raises:
         ValueError: a damaged log; the message names the place.
@@ -118,7 +118,7 @@ def _eval_samples(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _joined(records: Iterable[_Placed]) -> Iterator[_Placed]:
-    """Join the records of an example's images; incomplete ones keep their ids, which no example has."""
+    """Join the records of an example's images; incomplete records keep their ids, which match no example."""
     parts: dict[str, dict[int, _Placed]] = {}
     for position, fields in records:
         example_id, _, image = str(fields.get("id")).rpartition("#")

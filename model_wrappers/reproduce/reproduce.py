@@ -1,7 +1,7 @@
 """Reproduce a table of a paper: run its models and compare our values with the published ones.
 
-The tables are in `hub_datasets.published`. A row whose model no family loads is reported with the reason; ``use`` gives
-such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere.
+The tables are in `hub_datasets.published`. Rows whose model no family can load are reported with the reason; ``use``
+gives such a row another model, such as ``precomputed:FILE`` with scores that were computed elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NothingToCompareError(ModelError):
 
 
 class RowPlan(NamedTuple):
-    """The model of a row with the settings of its family; what it needs first, one of `NEEDS`, and the reason."""
+    """The model of a row with its family's settings, its missing requirement (one of `NEEDS`), and the reason."""
 
     model: str
     settings: Mapping[str, str]
@@ -67,8 +67,8 @@ def reproduce(
 ) -> Reproduction | None:
     """Score the models of a table and compare with its values; writes ``<table>.json`` and ``<table>.md``.
 
-    The predictions of a model go to a folder with the row's name in `out`. A model that cannot be loaded does not stop
-    the others, nor do missing data of some of its tasks. A table of statistics takes no models.
+    The predictions of a model go to a folder with the row's name in `out`. A model that cannot be loaded, or lacks the
+    data of some tasks, does not stop the others. A table of statistics takes no models.
 
     Args:
         table: its name, such as ``"sugarcrepe-6"``.
@@ -82,7 +82,7 @@ def reproduce(
         out: folder of the results; by default the folder `predictions`, or ``vl-assay-results/<table>``.
         weights: the folder with weights to be downloaded by hand, such as ``negclip.pth``.
         ties, confidence: as for `report`.
-        seeds: of the data of benchmarks that are drawn at random; values are then means, with their deviation.
+        seeds: seeds of randomly drawn benchmarks; values are then means, with their standard deviation.
         scoring: arguments of `predict`: ``data_dir``, ``options``, ``dtype``, ``batch_size``, ``progress``.
             ``data_dir`` may have a folder for each benchmark.
 
@@ -137,7 +137,7 @@ def reproduce(
 def _evaluate(
     table: PublishedTable, files: Mapping[str, Sequence[Path]], ties: str | None, confidence: float
 ) -> tuple[list[ValueComparison], list[str]]:
-    """Return the comparisons of the rows with predictions in `files`, by the row's name, and remarks about these."""
+    """Return the comparisons of the rows with predictions in `files`, by the row's name, and remarks on them."""
     results, comparisons = {}, []
     for row in (row for row in table.rows if row.name in files):
         row_ties = ties or _ties(row, files[row.name])
@@ -194,7 +194,7 @@ def _plan_row(row: PublishedRow, instead: str | None, weights: Path) -> RowPlan:
 
 
 def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
-    """Return for each table the names of its models, by what they need to be run: one of `NEEDS`."""
+    """Return for each table its models by what they need before they can be run: one of `NEEDS`."""
     plans = {name: plan_rows(table, weights=weights).items() for name, table in all_tables().items()}
     return {
         table: {need: [name for name, plan in rows if plan.need == need] for need in NEEDS}
@@ -206,7 +206,7 @@ def rows_named(table: PublishedTable, label: str, *, required: bool = False) -> 
     """Return the rows with this name or label, with or without the paper's reference, such as " [33]".
 
     Raises:
-        UnknownNameError: there is none, and one is required.
+        UnknownNameError: no row matches, and one is required.
     """
     rows = [row for row in table.rows if label.casefold() in map(str.casefold, _names(row))]
     if required and not rows:
@@ -239,10 +239,10 @@ def scan_predictions(folder: str | Path) -> list[ScannedPredictions]:
 def find_predictions(
     scanned: Iterable[ScannedPredictions], table: PublishedTable, plans: Mapping[str, RowPlan]
 ) -> dict[str, list[Path]]:
-    """Return the predictions of each planned row; several of a task if their data have different seeds.
+    """Return the predictions of each planned row; several of one task if their data have different seeds.
 
     Raises:
-        PredictionsError: two of one row on the same data.
+        PredictionsError: two predictions of one row on the same data.
     """
     folders = {row.folder for row in table.rows}
     planned = [row for row in table.rows if row.name in plans and row.run.is_model]

@@ -1,1 +1,1 @@
-"""The leaderboard's data: entries, the papers' and shipped ones, pairwise tests, and the table of all of them."""
+"""The leaderboard's data: entries, the values of papers and shipped results, pairwise tests, and the combined table."""

@@ -34,7 +34,7 @@ _Key = tuple[str, str]  # model and origin
 
 
 class Choice(TypedDict, total=False):
-    """The choice of models to show. All keys are optional; None chooses all.
+    """A choice of models to show. All keys are optional; None selects all.
 
     Keys:
         search: part of the model's name, case-insensitive.
@@ -53,11 +53,11 @@ class Choice(TypedDict, total=False):
 
 
 class Board:
-    """Models × scores.
+    """The table of models × scores.
 
-    A row is a model with one origin: a value that a paper prints and one that was recomputed are never in one row.
-    If several entries belong to one cell the first counts, and the first entry of a model gives its family, parameters
-    and training data, so a later submission under the same name changes nothing.
+    A row is a model with one origin: published and recomputed values are never in one row. If several entries belong to
+    one cell, the first one counts. The first entry of a model also gives its family, parameters and training data, so a
+    later submission under the same name changes nothing.
 
     Args:
         entries: in order of precedence.
@@ -81,7 +81,7 @@ class Board:
         return [column for column in self._cells if not column.category]
 
     def categories(self, column: BoardColumn) -> list[BoardColumn]:
-        """Return the columns of the categories of a score, or of the score that a macro average is of."""
+        """Return the columns for the categories of a score, or of the score that a macro average is based on."""
         columns = self._parts.get(column[:4], [])
         return columns or self._parts.get(column.whole[:4], [])
 
@@ -98,7 +98,7 @@ class Board:
 
         Args:
             columns: which scores.
-            sort: a column, the better first, or ``"model"`` or ``"parameters"``; the first column by default.
+            sort: a column, best value first, or ``"model"`` or ``"parameters"``; the first column by default.
             choice: which models, see `Choice`. References are filtered by ``search`` and ``origins`` only.
 
         Returns:
@@ -236,7 +236,7 @@ class Board:
         ]
 
     def _order(self, keys: Sequence[_Key], sort: BoardColumn | str) -> list[_Key]:
-        """Return the rows sorted, those without a value after the others, references last."""
+        """Return the sorted rows, with rows without a value after the others and references last."""
         is_descending = isinstance(sort, BoardColumn) and sort.is_higher_better
         if isinstance(sort, BoardColumn):
             self._check([sort])
@@ -260,6 +260,6 @@ def _csv_line(entry: BoardEntry) -> list[Any]:
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a spreadsheet may read a cell as a formula: it skips blanks and knows full-width signs."""
+    """Return whether a spreadsheet may read a cell as a formula; spreadsheets skip blanks and know full-width signs."""
     start = unicodedata.normalize("NFKC", unquote(text)).lstrip()[:1]
     return text != text.lstrip() or start in ("=", "+", "-", "@", "|", "%")

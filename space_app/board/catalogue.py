@@ -1,4 +1,4 @@
-"""The board over a storage: accepted submissions, shipped predictions, the papers' values and imported tables."""
+"""The board built from a storage: accepted submissions, shipped predictions, values of papers and imported tables."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Provenance:
 class Catalogue:
     """The models, scores and predictions that the pages show.
 
-    `refresh` reads the storage again; `update` does so if files were added to it.
+    `refresh` reads the storage again; `update` does so only if files were added.
 
     Args:
-        storage: of the submissions.
-        more: further entries, such as those of another leaderboard.
+        storage: the storage of the submissions.
+        more: further entries, such as the values of another leaderboard.
 
     Attributes:
-        storage: as given.
+        storage: the storage that was passed.
         paired: the pairwise tests of models.
         board: the models and scores of accepted submissions, shipped predictions and papers.
         problems: messages on what could not be read.

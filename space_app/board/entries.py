@@ -1,4 +1,4 @@
-"""Entries, the values the leaderboard is made of: one score of one model from one source."""
+"""The entries of the leaderboard: one score of one model from one source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BoardColumn(NamedTuple):
 
     @property
     def whole(self) -> BoardColumn:
-        """The score over all examples, also if this is its macro average or its part."""
+        """The score over all examples that corresponds to this macro average or category."""
         return self._replace(score=self.score.removeprefix("macro_"), category="")
 
     @property
@@ -97,7 +97,7 @@ class BoardEntry:
         value: the score, a fraction in [0, 1].
         interval: its confidence interval (low, high), if known.
         n: number of examples, None if not known.
-        origin: one of `ORIGINS`: computed here from predictions, printed in a paper, or neither (people, chance).
+        origin: one of `ORIGINS`: computed here from predictions, published in a paper, or neither (people, chance).
         source: paper, table, row and column; or the id of the submission.
         status: of the submission; ``"published"`` for values of papers.
         predictions: SHA-256 of the predictions file, empty without one.
@@ -134,7 +134,7 @@ class BoardEntry:
 
     @property
     def is_reference(self) -> bool:
-        """True if it is shown for comparison only: people, chance, or a baseline."""
+        """True if the entry is shown only for comparison: people, chance, or a baseline."""
         return self.origin == REFERENCE or self.is_baseline
 
 
@@ -150,7 +150,7 @@ def of_results(
     two configurations, but the averages are over all.
 
     Args:
-        results: of one model; the results of a file begin with the task that it names.
+        results: the results of one model; the results of a file begin with the task that its metadata name.
         model: what its submitter typed: ``name``, ``family``, ``parameters`` and ``training_data``; empty or missing
             fields are taken from the predictions file.
         source: the id of the submission, which is accepted.
@@ -213,7 +213,7 @@ def _chance_of_task(benchmark: str, name: str, metric: str) -> Mapping[str, floa
 
 
 def skill_means(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
-    """Return a model's mean over the categories of a task that test one skill, where there are several.
+    """Return a model's mean over the categories of a task that test the same skill, if there are several.
 
     The category of such an entry is `SKILL` and the skill. It has no interval, and exists for models with a value in
     each of these categories.
@@ -256,7 +256,7 @@ def place(result: Result) -> dict[str, Any]:
 
 
 def _values(result: Result) -> Iterator[dict[str, Any]]:
-    """Score, category, value, interval and n of each finite value in a result, macro averages included."""
+    """Yield score, category, value, interval and n of each finite value in a result, macro averages included."""
     categories, n = result.scores.get("per_category", {}), result.scores["n"]
     in_macro = sum(table["n"] for name, table in categories.items() if name not in result.rare)
     parts = [("", result.scores, "", n), ("macro_", result.scores, "", min(n, in_macro) if result.rare else n)]

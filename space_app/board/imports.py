@@ -1,8 +1,9 @@
-"""Published values of others: read from a CSV file, kept in a storage, shown as published values with their source.
+"""Imported tables of published values: read from CSV, kept in a storage, and shown as published with their source.
 
-The file has the columns `COLUMNS`, in any order, and a line for each value; `EXAMPLE` is one. The README has what they
-mean. The storage keeps it as it came, in ``requests/imports/<number>-<id>.csv``, and takes it away by adding
-``requests/imports/<number>-<id>.removed``; of one id the highest number counts, and files never change.
+The file has the columns `COLUMNS`, in any order, and a line for each value; `EXAMPLE` is an example. The README
+explains the columns. The storage keeps the unchanged file as ``requests/imports/<number>-<id>.csv``. To remove a table,
+``requests/imports/<number>-<id>.removed`` is added. For each id the file with the highest number counts, and files
+never change.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def read_table(path: Path) -> ImportedTable:
     """Read and validate a CSV file.
 
     Raises:
-        DataError: it is missing, too large or malformed, has no value or one value twice, or a line names an unknown
-            benchmark, task, metric, score or category, or has a value that is not a number in [0, 1]; the message
-            names the line.
+        DataError: the file is missing, too large or malformed, has no value or one value twice, or a line names an
+            unknown benchmark, task, metric, score or category, or has a value that is not a number in [0, 1]; the
+            message names the line.
     """
     try:
         with path.open("rb") as file:
@@ -146,7 +147,7 @@ def _column(benchmark: str, task: str, category: str, metric: str, score: str) -
 
 @cache
 def _categories(benchmark: str, name: str) -> list[str]:
-    """Return the categories that the papers' and the shipped values of a task name, else its configurations."""
+    """Return the categories that the published or shipped values of a task name, else its configurations."""
     task = get_task(benchmark, name)
     if task.category is None:
         return [*task.configs]
@@ -168,7 +169,7 @@ def imported_tables(storage: Storage) -> tuple[list[ImportedTable], list[str]]:
 
 
 def store_table(storage: Storage, table: ImportedTable) -> bool:
-    """Add a table; its values take precedence over earlier tables. Return False if the storage has it already.
+    """Store a table; its values take precedence over earlier tables. Return False if the storage has it already.
 
     Raises:
         StorageError: it cannot be stored.
@@ -180,7 +181,7 @@ def store_table(storage: Storage, table: ImportedTable) -> bool:
 
 
 def remove_table(storage: Storage, id: str) -> None:
-    """Take a table from the leaderboard, even if it cannot be read; its file stays in the storage.
+    """Remove a table from the leaderboard, even if it cannot be read; its file stays in the storage.
 
     Raises:
         UnknownNameError: there is no table with this id.

@@ -34,10 +34,10 @@ _TEST_SET = ("tricd-3", "tricd-4", "tricd-5", "tricd-6")
 
 
 def published() -> list[BoardEntry]:
-    """Every value in the papers' tables that the leaderboard shows, in their order.
+    """Return every value of the papers' tables that the leaderboard shows, in the order of the tables.
 
-    Values of people and of chance are references. ``source`` names paper, table, row and column as printed. A ± is
-    left out, because it is a spread over seeds and not a confidence interval.
+    Values of people and of chance are references. ``source`` names paper, table, row and column as printed. Values
+    after ± are left out, because they are a spread over seeds and not a confidence interval.
     """
     shown = [table for table in tables.all_tables().values() if table.on_leaderboard]
     return [entry for table in shown for row in table.rows for entry in _entries(table, row)]

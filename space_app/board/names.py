@@ -1,7 +1,7 @@
-"""Names of models: their owners, and the names that nobody may take.
+"""Names of models: who owns a name, and which names are reserved.
 
-Names that look the same count as one name. They have the same skeleton (Unicode Technical Standard 39, section 4), in
-which the plainest character replaces each one that can be mistaken for it. Case and separators do not count.
+Names that look the same count as one name: they have the same skeleton (Unicode Technical Standard 39, section 4), in
+which each confusable character is replaced by its prototype. Case and separators do not count.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _BETWEEN_DIGITS = "\x1f"
 
 
 def check_name(name: str, taken: Iterable[str]) -> None:
-    """Check that a name cannot be confused with one that no submission may have.
+    """Check that a name cannot be confused with a reserved name.
 
     Args:
         name: the name.
-        taken: names that stand on the leaderboard for people, for chance or for the models of publications.
+        taken: the leaderboard's names for people, for chance and for published models.
 
     Raises:
-        SubmissionError: it holds signs that cannot be seen or no letter or digit, or it looks like one of `taken` or
-            like a model that ships with this package.
+        SubmissionError: the name has invisible characters or no letter or digit, or looks like one of `taken` or like a
+            model that ships with this package.
     """
     if _INVISIBLE.search(name) or not any(letter.isalnum() for letter in unicodedata.normalize("NFKC", name)):
         raise SubmissionError(
@@ -54,7 +54,7 @@ def check_name(name: str, taken: Iterable[str]) -> None:
 
 
 def check_owner(name: str, user: str, stored: Iterable[Submission]) -> None:
-    """Check that nobody else has submitted a model of this name, or of one that looks like it, before.
+    """Check that no other user has submitted a model with this name, or with one that looks the same, before.
 
     A name belongs to the first user who submitted it with a verified name, for as long as a maintainer does not
     withdraw the submission. Where nobody logs in, names belong to nobody.
@@ -99,7 +99,7 @@ def _skeleton(text: str) -> str:
 
 
 def _plain(letter: str) -> str:
-    """Return the plainest text that a sign can be mistaken for; empty for punctuation that looks like no ASCII sign."""
+    """Return the plainest text that a character can be mistaken for; empty for punctuation unlike ASCII characters."""
     plain = _plainest().get(letter, letter)
     if plain.isascii():
         return plain
@@ -109,7 +109,7 @@ def _plain(letter: str) -> str:
 
 @cache
 def _plainest() -> dict[str, str]:
-    """For each sign that can be mistaken for others the prototype of Unicode's table of confusables."""
+    """Return Unicode's table of confusables: the prototype of each confusable character."""
     from confusable_homoglyphs.confusables import confusables_data
 
     # The table has both directions: the sources of a prototype stand in its list, and it stands alone in theirs. Of two

@@ -1,4 +1,4 @@
-"""Pairwise comparison of models on the same examples: ties with the best, and differences of two."""
+"""Pairwise tests of models on the same examples: ties with the best model, and differences of two models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .entries import BoardColumn
 
 
 class PairedTests:
-    """Paired tests of models, with a cache. Predictions are identified by their SHA-256 and their task.
+    """Cached paired tests of models. Predictions are identified by their SHA-256 and their task.
 
     Args:
         load: reads the predictions of a task in the file with a hash.
@@ -115,7 +115,7 @@ class PairedTests:
     def _difference(self, first: str, second: str, column: BoardColumn) -> dict[str, Any]:
         """Return the result of ``differences.differences`` for a column's score; wins are of the first model.
 
-        ``per_category`` is empty for scores whose resamples are costly, such as average precision.
+        ``per_category`` is empty for scores that are costly to resample, such as average precision.
 
         Raises:
             PredictionsError: they share no example.

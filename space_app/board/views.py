@@ -21,7 +21,7 @@ _SHARE_OF_MODELS = 5
 
 
 class Place(NamedTuple):
-    """A column in a view: the heading of its group, and what its own heading adds to the name of the score."""
+    """A column in a view, with the heading of its group and an addition to the name of the score."""
 
     column: BoardColumn
     group: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def view_names(board: Board) -> list[str]:
-    """Return the views that have values: the benchmarks by number of models, the skills, the overview and the rest."""
+    """Return the views that have values: benchmarks by number of models, the skills, the overview and the rest."""
     known = [benchmark for benchmark in _by_models(board) if benchmark in benchmark_names()]
     titles = sorted(map(benchmark_title, known), key=lambda title: title != START)
     other_view = [OTHER] if len(known) < len(_by_models(board)) else []
@@ -64,7 +64,7 @@ def _overview(board: Board) -> list[Place]:
 
 
 def places(columns: Iterable[BoardColumn]) -> list[Place]:
-    """Columns grouped by their benchmarks, in the order of the first of each."""
+    """Group columns by their benchmarks, in the order of each benchmark's first column."""
     groups: dict[str, list[Place]] = {}
     for column in columns:
         heading = ", ".join(filter(None, (_task_name(column), words(column.category))))
@@ -95,7 +95,7 @@ def _mains(board: Board) -> dict[str, list[BoardColumn]]:
 
 
 def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
-    """Return the main scores and their categories, where these are few; then all other scores over whole tasks."""
+    """Return the main scores, with their categories if these are few; then all other scores over whole tasks."""
     columns = [column for column in board.columns if column.benchmark == benchmark]
     mains = _mains(board)[benchmark]
     categories = [
@@ -114,9 +114,9 @@ def _of_benchmark(board: Board, benchmark: str) -> list[Place]:
 
 
 def _of_skills(board: Board) -> list[Place]:
-    """Return a column for each declared skill (``Task.skills``): of the main scores, the one that most models have.
+    """Return a column for each declared skill (``Task.skills``): the main score that most models have.
 
-    The column is a task that tests the skill alone, or the mean over a task's categories that do.
+    The column is a task that tests only this skill, or the mean over the categories of a task that test it.
     """
     skills: dict[str, list[BoardColumn]] = {}
     for main in (column for columns in _mains(board).values() for column in columns):

@@ -1,1 +1,1 @@
-"""The pages of the leaderboard: one module for each, and shared by them `common`, `plots`, templates."""
+"""The pages of the leaderboard: one module for each, and the shared modules `common`, `plots` and templates."""

@@ -1,6 +1,6 @@
 """Addresses that can be shared: the open tab and the choices of its page are in the query of the URL.
 
-A page names its choices once, and reads back what an address asks for when it opens::
+A page declares its choices once, and reads the requested choices when it opens::
 
     view = View("compare", score=score, models=models)  # from now on the address follows the components
 
@@ -31,7 +31,7 @@ Field = gr.Textbox | gr.Dropdown | gr.Radio | gr.Checkbox | gr.CheckboxGroup
 
 
 class Asked:
-    """The choices that an address asks for; whatever is not known is ignored.
+    """The choices that an address requests; unknown names and values are ignored.
 
     Args:
         values: the texts of each name.
@@ -41,7 +41,7 @@ class Asked:
         self._values = values
 
     def many(self, name: str, known: Collection[str], most: int = 100) -> list[str]:
-        """Return the values of a name that are known, each once, at most so many."""
+        """Return the known values of a name, each once, up to a maximum number."""
         return known_once(self._values.get(name), known, most)
 
     def one(self, name: str, known: Collection[str]) -> str | None:
@@ -72,7 +72,7 @@ class View:
         gr.on([field.change for field in fields.values()], None, [*fields.values()], js=call, **QUIET)
 
     def read(self, request: gr.Request) -> Asked:
-        """Return the choices in the address of a page that was just opened; none if the address names another tab.
+        """Return the choices in the address of a page that was just opened; empty if the address names another tab.
 
         Only events with ``queue=False``, such as those with `QUIET`, know addresses with several values of a name.
         """
@@ -82,7 +82,7 @@ class View:
 
 
 def parse_query(request: gr.Request) -> dict[str, list[str]]:
-    """Return the names and values in the query of a page's address; nothing if it is too long."""
+    """Return the names and values in the query of a page's address; empty if the query is too long."""
     text = str(request.query_params)
     values: dict[str, list[str]] = {}
     for name, value in parse_qsl(text if len(text) <= MOST_CHARACTERS else ""):

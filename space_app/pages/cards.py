@@ -1,4 +1,4 @@
-"""The Benchmarks page: a card for each benchmark, and for one its levels to compare with, its audit and examples."""
+"""The Benchmarks page: a card for each benchmark; an opened card shows reference levels, audit and examples."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def card(name: str) -> tuple[str, str]:
 
 
 def question(name: str) -> str:
-    """Return the question that a benchmark asks: the first in its card's introduction, or its first sentence."""
+    """Return the question that a benchmark asks: the first one in its card's introduction, else its first sentence."""
     _, _, text = card(name)[0].partition("\n")
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*])", " ".join(text.strip().split("\n\n")[0].split()))
     return next((sentence for sentence in sentences if sentence.endswith("?")), sentences[0])
@@ -116,7 +116,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
 
 
 def _main_column(board: Board, name: str) -> BoardColumn | None:
-    """Return the main score that most models have, else the first one; None for scores of any cut-off."""
+    """Return the main score that most models have, else the first one; None for scores with any cut-off."""
     columns = [place.column for place in main_places(board) if place.column.benchmark == name]
     if columns:
         return max(columns, key=board.count)
@@ -125,7 +125,7 @@ def _main_column(board: Board, name: str) -> BoardColumn | None:
 
 
 def _blind_level(column: BoardColumn) -> float | None:
-    """Return what the best scorer that sees only the captions reaches; None if the task was not audited."""
+    """Return the score of the best scorer that sees only the captions; None if the task was not audited."""
     return (
         shipped_levels(column.benchmark)
         .get(column.task, {})
@@ -136,7 +136,7 @@ def _blind_level(column: BoardColumn) -> float | None:
 
 
 def references_html(board: Board, name: str) -> Markup:
-    """Render the levels of chance, of text alone, of people and of baselines, one line per score."""
+    """Render the levels of chance, of text only, of people and of baselines, one line per score."""
     on_board = [column for column in board.columns if column.benchmark == name]
     # A macro average only if the score over all examples is not known.
     columns = [column for column in on_board if column == column.whole or column.whole not in on_board]
@@ -155,7 +155,7 @@ def references_html(board: Board, name: str) -> Markup:
 
 
 def _verdict(name: str) -> tuple[str, bool] | None:
-    """Return the verdict of the audits of the default tasks, and whether it speaks against the benchmark."""
+    """Return the verdict of the audits of the default tasks, and whether it is unfavourable to the benchmark."""
     references = {name, *(f"{name}/{task.name}" for task in _tasks(name))}
     audits = [audit for reference, audit in (read_audit(name) or {}).items() if reference in references]
     return verdict(*audits) if audits else None
@@ -198,7 +198,7 @@ def may_show(benchmark: str) -> bool:
 
 
 def pictures_html(data: TaskData, example: Example) -> Markup:
-    """Render the images of an example, at most 128 × 128 pixels, without missing and protected ones."""
+    """Render the images of an example, at most 128 × 128 pixels; missing and protected images are left out."""
     if not may_show(data.benchmark):
         return Markup("")
     shown = Markup("")

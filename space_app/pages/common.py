@@ -1,4 +1,4 @@
-"""Shared by the pages: HTML from templates, which escape every text, and options of gradio's events."""
+"""Code shared by the pages: HTML from templates, which escape every text, and options of gradio's events."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def note(text: str) -> Markup:
 
 
 def message(text: str, *, is_error: bool = False) -> Markup:
-    """Render a message in reply to a click."""
+    """Render a message that answers a click."""
     kind = ("assay-message bad", "alert") if is_error else ("assay-message", "status")
     return Markup('<div class="{}" role="{}">{}</div>').format(*kind, text)
 
@@ -102,7 +102,7 @@ def columns_of(board: Board, headings: Iterable[str | None] | None) -> list[Boar
 
 
 def csv_button(label: str, text: Callable[..., str], inputs: Any, elem_id: str) -> None:
-    """Add a button that downloads a CSV file, whose text is made from the values of `inputs` at the click."""
+    """Add a button that downloads a CSV file; its text is made from the values of `inputs` when it is clicked."""
     button = gr.Button(label, size="sm", elem_id=elem_id)
     file = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
 

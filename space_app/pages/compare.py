@@ -50,7 +50,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         return [first, *on_score(heading, labels)]
 
     def on_score(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
-        """Keep the models that have the score; the best take the places of the others."""
+        """Keep the chosen models that have the score, and add the best models if fewer than two are left."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
         shown_labels = known_once(labels, known, MOST)
@@ -73,7 +73,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
 
 @lru_cache(maxsize=2)
 def opening(board: Board) -> tuple[BoardColumn, list[BoardEntry]] | None:
-    """Return the first main score that two recomputed models have, and the best two; references only if need be."""
+    """Return the first main score that two recomputed models have, and the best two; references only if needed."""
     for with_references in (False, True):
         for place in main_places(board):
             models = [
@@ -112,7 +112,7 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
     """Render sentences that compare the best of the chosen models with each other model.
 
     The comparison uses the examples that two models share; the best model over all examples may be worse on them.
-    Each pair is tested by itself.
+    Each pair is tested separately.
     """
     sign = 1 if column.is_higher_better else -1
     models = sorted(_recomputed(entries), key=lambda entry: -sign * entry.value)
@@ -138,13 +138,13 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
 
 
 def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tuple[float, float] | None:
-    """Return a 95 % interval of the difference of two scores from their numbers of examples alone.
+    """Return a 95 % interval of the difference of two scores, computed only from their numbers of examples.
 
-    For shares of n examples: the normal approximation with variance p (1 - p) / n of each model, without a covariance.
-    Of a macro average it is the mean over categories.
+    For shares of n examples this is the normal approximation with variance p (1 - p) / n for each model and no
+    covariance. For a macro average the categories count as independent.
 
     Returns:
-        (low, high) of first minus second; None if a number of examples is not known, or the score is no mean.
+        (low, high) of first minus second; None if a number of examples is not known, or the score is not a mean.
     """
     variances = [_variance(board, entry) for entry in (first, second)]
     if None in variances:
@@ -183,7 +183,7 @@ def differences_html(catalogue: Catalogue, column: BoardColumn, entries: Sequenc
 
 
 def pairs_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
-    """Paired differences of all pairs of the chosen models that were recomputed, folded."""
+    """Render the paired differences of all pairs of chosen, recomputed models, folded."""
     pairs = combinations(_recomputed(entries), 2)
     return render("pairs.html", pairs=[(*pair, _tested(catalogue, column, *pair)) for pair in pairs])
 

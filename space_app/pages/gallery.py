@@ -115,7 +115,7 @@ def gallery_tab(catalogue: Catalogue, tab: gr.Tab) -> OnOpen:
 
 @lru_cache(maxsize=2)
 def recomputed(board: Board) -> dict[str, dict[str, str]]:
-    """For each task (``benchmark/task``) the predictions by the name of their model, references last."""
+    """Return for each task (``benchmark/task``) the predictions by the name of their model, references last."""
     files: dict[str, dict[str, str]] = {}
     for column in board.columns:
         for entry in sorted(board.entries(column), key=lambda entry: entry.is_reference):
@@ -154,7 +154,7 @@ def _shows(task: TaskErrors) -> dict[str, str]:
 
 
 def _data(metadata: Mapping[str, Any]) -> ExampleData:
-    """Captions and, if they may be shown, images; a note on what is missing."""
+    """Return captions and, if they may be shown, images, with a note on missing data."""
     try:
         data = expected(metadata)
     except PredictionsError as error:

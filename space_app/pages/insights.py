@@ -1,4 +1,4 @@
-"""The Insights page: two scores of all models against each other, and how the score gaps of one model spread."""
+"""The Insights page: scatter plots of two scores over all models, and the distribution of one model's score gaps."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def points_html(across: Sequence[BoardEntry], up: Sequence[BoardEntry]) -> Marku
 
 
 def correlations_html(pairs: Sequence[tuple[BoardEntry, BoardEntry]]) -> Markup:
-    """Pearson's, Spearman's and Kendall's correlation of two scores, for published and for recomputed values."""
+    """Render Pearson's, Spearman's and Kendall's correlation of two scores, for published and recomputed values."""
     values = {
         origin: tuple((x.value, y.value) for x, y in pairs if kind(x) == origin)
         for origin in dict.fromkeys(kind(x) for x, _ in pairs)
@@ -103,7 +103,7 @@ def _correlation(values: tuple[tuple[float, float], ...]) -> dict[str, Any]:
 
 
 def with_gaps(catalogue: Catalogue) -> dict[str, tuple[str, str]]:
-    """SHA-256 and task of recomputed predictions of matching tasks, by model, benchmark and task."""
+    """Return SHA-256 and task of recomputed predictions of matching tasks, by model, benchmark and task."""
     files: dict[str, tuple[str, str]] = {}
     for column in catalogue.board.columns:
         if column.task_type in ("matching", "groups"):

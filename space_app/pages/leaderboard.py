@@ -1,4 +1,4 @@
-"""The Leaderboard page: models and their scores, what they are ranked by, filters and the download."""
+"""The Leaderboard page: models and their scores, the sort order, filters and the download."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Leaderboard:
         self._table.click(self._click, self.inputs, [self._sort, self._table], **QUIET)
 
     def follow(self, model: gr.Dropdown, tabs: gr.Tabs) -> None:
-        """Let a click on a model's name open its page: `model` names it, in the tab "model" of `tabs`."""
+        """Open the page of a model when its name is clicked: `model` names it, in the tab "model" of `tabs`."""
 
         def on_select(event: gr.EventData) -> tuple[Any, Any]:
             name = str(event._data.get("model", ""))
@@ -97,7 +97,7 @@ class Leaderboard:
         self._table.select(on_select, None, [model, tabs], **QUIET)
 
     def open(self, request: gr.Request) -> list[Any]:
-        """Updates for a page that was just opened at an address."""
+        """Return the updates for a page that was just opened at an address."""
         self._catalogue.update()
         board, asked = self._catalogue.board, self._address.read(request)
         shown = asked.one("view", view_names(board)) or START
@@ -109,7 +109,7 @@ class Leaderboard:
         return [*self._updates(*values), self._draw(*values), facts_html(self._catalogue)]
 
     def add(self, tasks: Sequence[Sequence[str]], shown: str, scores: Sequence[str], *rest: Any) -> list[Any]:
-        """Updates that add a score of each of these tasks (benchmark, task) to the scores shown."""
+        """Return the updates that add a score of each of these tasks (benchmark, task) to the scores shown."""
         board = self._catalogue.board
         columns = [place.column for place in self._places(shown, scores)]
         missing = [
@@ -148,7 +148,7 @@ class Leaderboard:
         return gr.update(choices=known, value=sort if sort in known else known[0])
 
     def _tick(self, version: int, *values: Any) -> list[Any]:
-        """Updates for a page that has been open for a while, with the number of the reading that it then shows."""
+        """Return the updates for a page that has been open for a while, and the catalogue's version after them."""
         self._catalogue.update()
         now = self._catalogue.version
         return [gr.skip()] * (1 + len(self.outputs)) if now == version else [now, *self.add([], *values)]
@@ -211,7 +211,7 @@ def board_html(
     most: int | None = ROWS_AT_ONCE,
     **choice: Any,
 ) -> Markup:
-    """Render the rows of ``Board.rows`` as an HTML table, and the same as a list of one score for narrow windows.
+    """Render the rows of ``Board.rows`` as an HTML table, and as a list of one score for narrow windows.
 
     Args:
         catalogue: what to show.

@@ -66,7 +66,7 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
 
 
 def _default(catalogue: Catalogue) -> str | None:
-    """Return the model that the page opens with: a recomputed one if there is one."""
+    """Return the model that the page shows first: a recomputed model if there is one."""
     board = catalogue.board
     return next(iter([*board.models(RECOMPUTED), *board.models()]), None)
 
@@ -151,7 +151,7 @@ def provenance_html(catalogue: Catalogue, name: str) -> Markup:
 
 
 def _with_entries(shown: Sequence[Place], entries: Sequence[BoardEntry]) -> Iterator[tuple[Place, BoardEntry]]:
-    """Yield the places at which a model has values, with these; a recomputed one comes before one of a paper."""
+    """Yield the columns in which a model has values, with its entries; recomputed before published ones."""
     by_column: dict[BoardColumn, list[BoardEntry]] = {}
     for entry in entries:
         by_column.setdefault(entry.column, []).append(entry)

@@ -1,4 +1,4 @@
-"""Figures as HTML, in the colours of the page: marks are placed in per cent, so that texts keep their size.
+"""Figures as HTML in the colours of the page; positions are in per cent, so that texts keep their size.
 
 Names and values show on hover and tap. For screen readers each figure has a table or a sentence with the same numbers.
 Models differ by colour and by shape.
@@ -32,14 +32,14 @@ _MOST_TICKS = 6
 
 
 class Axis(NamedTuple):
-    """A range of values, and the values to mark in it."""
+    """A range of values, with the values to mark in it."""
 
     low: float
     high: float
     ticks: list[float]
 
     def at(self, value: float) -> float:
-        """Return the place of a value in per cent of the axis, within it."""
+        """Return the position of a value in per cent of the axis, clipped to its range."""
         return round(100 * min(max((value - self.low) / (self.high - self.low), 0), 1), 2)
 
     @classmethod
@@ -56,7 +56,7 @@ class Axis(NamedTuple):
 
 
 def profile(column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
-    """Render a row for each category with the values and intervals of up to five models; the whole comes last.
+    """Render a row for each category with values and intervals of up to five models; the overall score comes last.
 
     Args:
         column: the score.
@@ -122,7 +122,7 @@ def scatter(pairs: Sequence[tuple[BoardEntry, BoardEntry]]) -> Markup:
 
 
 def ready_pairs(board: Board) -> dict[str, tuple[str, str]]:
-    """Return pairs of scores to show first: headings (across, up) by title, of the pairs that most models have."""
+    """Return the pairs of scores to show first, those that most models have: headings (across, up) by title."""
     recognition = [column for name in _RECOGNITION for column in board.columns if column.benchmark == name]
     matching = [column for column in board.columns if column.task_type == "matching" and column.is_higher_better]
     failures = [column for column in board.columns if not column.is_higher_better]
@@ -148,7 +148,7 @@ def gap_histogram(predictions: Predictions) -> Markup:
 
     A gap is the score of the worst positive caption minus the score of the best negative one.
 
-    An example counts once, with the least gap of its images and captions. The model is wrong left of zero. Gaps
+    Each example counts once, with the smallest gap among its images and captions. The model is wrong left of zero. Gaps
     of two models are not comparable, since scores have no common unit. The outer bins contain the values beyond the
     lowest and highest half per cent.
 
@@ -194,5 +194,5 @@ def _gaps(predictions: Predictions) -> np.ndarray:
 
 
 def _sides(x: float, y: float) -> str:
-    """Return the side on which the name of a point stands: away from the edges."""
+    """Return the side on which the name of a point is printed: away from the edges."""
     return f"{'left' if x > 50 else 'right'} {'below' if y > 75 else 'above'}"

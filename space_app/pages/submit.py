@@ -1,4 +1,4 @@
-"""The Submit page: checking and sending predictions, the receipt, and withdrawing one's own submissions."""
+"""The Submit page: checking and sending predictions, the receipt, and withdrawing submissions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _step(number: int, title: str, text: str) -> None:
 
 
 def _template_part() -> None:
-    """The choice of a task, the template for it, and the command that converts it."""
+    """Build the choice of a task, the template for it, and the command that converts it."""
     gr.Markdown(_FILE_HELP)
     tasks = [
         f"{name}/{task.name}"
@@ -157,7 +157,7 @@ def _template_part() -> None:
 
 
 def _withdrawal(catalogue: Catalogue) -> Any:
-    """Build the withdrawal of one's own submissions; return its event."""
+    """Build the part of the page that withdraws the user's submissions; return its event."""
     with gr.Accordion("Withdraw or replace a submission", open=False, elem_id="own"):
         gr.Markdown(
             "To replace a submission, withdraw it and send the new one. What you withdrew by mistake, send again."

@@ -13,7 +13,7 @@ from .protocol import Storage
 
 
 def open_storage(location: str | None = None) -> Storage:
-    """Open a storage, by default the one named by ``VL_ASSAY_STORAGE``.
+    """Open a storage, by default the storage named by ``VL_ASSAY_STORAGE``.
 
     Args:
         location: a folder, or ``"hf://datasets/owner/name"`` for the Hub's dataset repositories owner/name-requests and

@@ -1,4 +1,4 @@
-"""Storage in a folder of this machine."""
+"""The storage in a local folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FolderStorage:
     """A folder on this machine.
 
     An addition is written to ``.journal/staged`` and committed by renaming that to ``.journal/committed``. Its files
-    are then moved to their places. If the process is killed in between, the next one to take the lock finishes the
-    moves, so no reader sees part of an addition.
+    are then moved to their final paths. If the process is killed in between, the next process to take the lock finishes
+    the moves, so that no reader sees part of an addition.
 
     Args:
         folder: created when it is first used.
@@ -66,9 +66,9 @@ class FolderStorage:
 
     @contextmanager
     def _locked(self, *, to_read: bool = False) -> Iterator[None]:
-        """Lock the folder, after finishing what a killed process left.
+        """Lock the folder, after finishing the interrupted addition of a killed process.
 
-        A folder that may not be written is read without a lock, since nobody here can add to it.
+        A read-only folder is read without a lock, since no process here can add to it.
         """
         from filelock import FileLock, Timeout
 
@@ -109,7 +109,7 @@ class FolderStorage:
         return True
 
     def _commit(self, files: Mapping[str, bytes]) -> None:
-        """Stage the files and rename them to committed. All that can fail for lack of space or permission is before."""
+        """Stage the files and rename them to committed. Lack of space or permission can only fail the staging."""
         try:
             for number, (path, content) in enumerate(files.items()):
                 write_atomically(self._staged / str(number), content)
@@ -125,7 +125,7 @@ class FolderStorage:
             shutil.rmtree(self._staged, ignore_errors=True)
 
     def _finish(self) -> None:
-        """Move the files of a committed addition to their places and discard a staged one."""
+        """Move the files of a committed addition to their final paths and discard a staged addition."""
         shutil.rmtree(self._staged, ignore_errors=True)
         record = self._committed / "paths.json"
         if record.is_file():

@@ -1,4 +1,4 @@
-"""Storage in two dataset repositories of the Hugging Face Hub; additions are commits."""
+"""The storage in two dataset repositories of the Hugging Face Hub; additions are commits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class HubStorage:
     """The dataset repositories ``<name>-requests`` and ``<name>-results``, created by the first addition to each.
 
     An addition is one commit whose parent is the head that was read before it, so the Hub refuses it if another commit
-    came in between. Refusals, time-outs and temporary errors are retried from the start, beginning with what the
-    repository has: a commit whose response was lost is found and not repeated.
+    came in between. Refusals, time-outs and temporary errors are retried from the start, which reads the repository
+    again: a commit whose response was lost is found and not repeated.
 
     Args:
         name: ``"owner/name"``.
-        endpoint, token: of the Hub; by default from huggingface_hub's environment variables and login.
+        endpoint, token: the Hub's address and token; by default from huggingface_hub's environment variables and login.
         timeout: seconds without a response after which a request is retried.
         sleep: called with the seconds to wait before a retry.
 
@@ -130,7 +130,7 @@ class _Repository:
             self._call(f"add to {self._name}", _ADD_ATTEMPTS, lambda: self._commit(files, message))
 
     def _commit(self, files: Mapping[str, bytes], message: str) -> None:
-        """One attempt to commit the files that the head does not have."""
+        """Try once to commit the files that the head does not have."""
         head = self._head()
         if head is None:
             self._api.create_repo(self._name, repo_type="dataset", exist_ok=True)
@@ -159,7 +159,7 @@ class _Repository:
             return None
 
     def _call(self, task: str, attempts: int, action: Callable[[], _Result]) -> _Result:
-        """See `call_hub`; each request has a limit of time."""
+        """Call the Hub as `call_hub` does, with a time limit for each request."""
 
         def attempt() -> _Result:
             hooks = get_session().event_hooks["request"]  # the session may be a new one
@@ -170,7 +170,7 @@ class _Repository:
         return call_hub(attempt, task, self._name, "dataset", attempts=attempts, sleep=self._sleep)
 
     def _set_timeout(self, request: Any) -> None:
-        """Limit the time of requests that huggingface_hub makes without a limit, such as commits."""
+        """Set a time limit for requests that huggingface_hub makes without one, such as commits."""
         limits = request.extensions.get("timeout", {})
         request.extensions["timeout"] = {
             kind: self._timeout if limits.get(kind) is None else limits[kind]

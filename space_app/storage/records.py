@@ -70,7 +70,7 @@ class Submission:
         status: as in `submissions.Receipt`, or "damaged" if its record cannot be read; then only the id is known.
         user: the verified name of the submitter, or "".
         model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
-        reason, reviewer: of the latest review.
+        reason, reviewer: from the latest review.
         reviews: the number of the latest review, 0 without reviews.
         key: SHA-256 of the key in the receipt; "" if a user submitted it.
         problems: messages on files that cannot be read.
@@ -91,12 +91,12 @@ class Submission:
 
     @property
     def is_reviewed_by_submitter(self) -> bool:
-        """True if the latest review is the submitter's."""
+        """True if the latest review is by the submitter."""
         return bool(self.reviewer) and self.reviewer == (self.user or RECEIPT)
 
     @property
     def is_reviewed_by_maintainer(self) -> bool:
-        """True if the latest review is by anyone but the submitter."""
+        """True if the latest review is by anyone except the submitter."""
         return bool(self.reviewer) and not self.is_reviewed_by_submitter
 
 
@@ -166,9 +166,9 @@ def results_path(submission: Submission) -> str:
 def results_version(tasks: tuple[tuple[str, str], ...]) -> str:
     """Return 12 hexadecimal digits that change when the results of the tasks (benchmark, task) have to be recomputed.
 
-    They are a hash of `ESTIMATION_VERSION`, of the version and the settings of each metric of the tasks and of their
-    parts, of the ids of the parts, and of the blind levels beside the benchmark's card. Comments, layout and other
-    benchmarks do not change it.
+    The hash covers `ESTIMATION_VERSION`, the version and settings of each metric of the tasks and their parts, the ids
+    of the parts, and the blind levels in the folder of the benchmark's card. Comments, layout and other benchmarks do
+    not change it.
     """
     arithmetic = [
         [
@@ -237,7 +237,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
 def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the latest valid review, or {}, and the problems of others.
 
-    Numbers decide and not times, since clocks are set back.
+    The highest number decides and not the latest time, since clocks may be set back.
     """
     latest: dict[str, Any] = {}
     problems = []
@@ -254,12 +254,12 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
 
 
 def unreadable(path: str, error: Exception) -> str:
-    """Return the message on a file that cannot be read, for one of the errors `DAMAGE`."""
+    """Return the message for a file that cannot be read because of one of the errors in `DAMAGE`."""
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
 def load(storage: Storage, path: str) -> Any:
-    """Return the JSON document at a path, read once; ValueError if it is not as it was written."""
+    """Return the JSON document at a path, cached; raise ValueError if it was changed since it was written."""
     known = _known.setdefault(storage, {})
     if path not in known:
         content = storage.read(path)

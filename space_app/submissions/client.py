@@ -17,10 +17,10 @@ _MOST_MESSAGE, _MOST_ANSWER = 1_000, 100
 def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) -> dict[str, Any]:
     """Submit the predictions of one model to the leaderboard at an address.
 
-    The token of ``HF_TOKEN`` or ``hf auth login`` is sent to Spaces only, which learn from it who submits.
+    The token of ``HF_TOKEN`` or ``hf auth login`` is sent only to Spaces, which use it to identify the submitter.
 
     Args:
-        address: of the page, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
+        address: the page's address, such as ``"http://127.0.0.1:7860"``, or the name of a Space, ``"owner/name"``.
         predictions: files that ``vl-assay predict`` wrote.
         model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty if not known.
 

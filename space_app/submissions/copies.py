@@ -1,7 +1,7 @@
-"""Detection of copies: predictions with the scores, the order of scores or the mistakes of stored or shipped ones.
+"""Detection of copies: predictions whose scores, ranks or mistakes match stored or shipped predictions.
 
-A stored record has a hash and a sketch of the scores of each predictions file, so that a new submission is compared
-with all others without reading their files.
+A stored record has a hash and a sketch of the scores of each predictions file, so a new submission can be compared with
+all others without reading their files.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _CHOICES = ("matching", "text_similarity", "retrieval")
 
 
 class CopySource(NamedTuple):
-    """Predictions that others may be copies of.
+    """Stored or shipped predictions that a submission may be a copy of.
 
     Attributes:
-        name: of the model, and where its predictions are.
-        benchmark, task: what they are predictions of.
+        name: the model, and the location of its predictions.
+        benchmark, task: the task of the predictions.
         scores: their `scores_hash`.
         sketch: their `sketch`, "" if not known.
     """
@@ -51,11 +51,11 @@ class CopySource(NamedTuple):
 
 
 def find_copied(described: Mapping[str, Any], sources: Iterable[CopySource]) -> Iterator[str]:
-    """Yield a sentence for each source that predictions are a copy of.
+    """Yield a sentence for each source that the predictions appear to be copied from.
 
     Args:
         described: the ``benchmark``, ``task``, ``scores`` and ``sketch`` of the predictions.
-        sources: what they are compared with.
+        sources: the predictions to compare with.
     """
     label = f"{described['benchmark']}/{described['task']}"
     for source in sources:
@@ -69,7 +69,7 @@ def find_copied(described: Mapping[str, Any], sources: Iterable[CopySource]) -> 
 
 @cache
 def shipped_sources(benchmark: str, task: str) -> dict[str, CopySource]:
-    """Return the predictions of a task that ship with this package, by the names of their models."""
+    """Return the shipped predictions of a task, with the names of their models."""
     paths, sources = shipped_predictions(), {}
     for result in shipped_results():
         name = result.model["name"]
@@ -81,13 +81,13 @@ def shipped_sources(benchmark: str, task: str) -> dict[str, CopySource]:
 
 
 def copied_from_shipped(described: Mapping[str, Any], name: str) -> Iterator[str]:
-    """As `find_copied`, for the models that ship with this package under another name than `name`."""
+    """Run `find_copied` against the models shipped with this package, except one named `name`."""
     shipped = shipped_sources(described["benchmark"], described["task"])
     return find_copied(described, [source for model, source in shipped.items() if not is_same_name(model, name)])
 
 
 def scores_hash(predictions: Predictions) -> str:
-    """SHA-256 of scores and boxes in single precision, sorted by id; independent of metadata and row order."""
+    """Return the SHA-256 of scores and boxes in single precision, sorted by id, without metadata and row order."""
     digest = hashlib.sha256()
     for row in sorted(predictions.rows, key=lambda row: row.id):
         arrays = [numbers(getattr(row, name, None)) for name in ("score", "scores", "boxes")]
@@ -122,7 +122,7 @@ def sketch(predictions: Predictions) -> str:
 
 
 def margins(rows: Iterable[Any]) -> NDArray[np.float64]:
-    """One number for each row, NaN for a row without scores.
+    """Return one number for each row; NaN for a row without scores.
 
     Returns:
         The least margin by which a correct caption beats the others; the score of an answer; for detection the mean of
@@ -196,9 +196,10 @@ def _likeness(first: str, second: str) -> str | None:
 
 
 def _trimmed_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """Return the rank correlation without the examples that differ most, ranked anew without them; 0 if most are ties.
+    """Return the rank correlation without the examples that differ most, ranked again; 0 if most are ties.
 
-    Other scores for some examples move the ranks of all, so that the examples left out are found in several steps.
+    Changing the scores of some examples moves the ranks of all, so the examples to leave out are found in several
+    steps.
     """
     # Models that answer yes or no differ in no rank once those that differ are left out.
     for steps in (first, second):
@@ -213,6 +214,6 @@ def _trimmed_correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
 
 
 def _ranks(steps: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return the mean rank of each of the 256 steps among some."""
+    """Return the mean rank of each of the 256 steps in a sample."""
     counts = np.bincount(steps, minlength=256)
     return np.cumsum(counts) - counts / 2

@@ -1,7 +1,7 @@
-"""Who submits: on a Space a verified user of the Hub, elsewhere an anonymous user.
+"""The identity of the submitter: on a Space a verified user of the Hub, elsewhere anonymous.
 
 Visitors of a Space log in with a button, and gradio keeps their name in a signed cookie. Programs send a token of the
-Hub, and the Hub is asked whose it is. A name is never taken from what is typed or sent.
+Hub, and the Hub returns its owner. A name that was typed or sent is never trusted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def visitor(profile: gr.OAuthProfile | None) -> str:
 
 
 def sender(profile: gr.OAuthProfile | None, token: gr.OAuthToken | None = None) -> str:
-    """Return the verified name of the submitter; "" if there is no login, which is anywhere but on a Space.
+    """Return the verified name of the submitter; "" without login, which only Spaces have.
 
     Args:
-        profile: what gradio read from the signed cookie.
-        token: what a program sent.
+        profile: the profile that gradio read from the signed cookie.
+        token: the token that a program sent.
 
     Raises:
         SubmissionError: on a Space, if nobody is logged in, the token is not a user's own, or no storage is set.

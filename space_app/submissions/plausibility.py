@@ -35,7 +35,7 @@ _RULES: dict[str, Callable[[str], float]] = {
 
 
 def find_flags(predictions: Predictions, data: TaskData) -> list[str]:
-    """Find what is implausible in a predictions file.
+    """Find implausible properties of a predictions file.
 
     Args:
         predictions: as ``check_upload`` returned it.
@@ -71,7 +71,7 @@ def _scores(row: Any) -> Any:
 
 
 def _labels(predictions: Predictions) -> Iterator[str]:
-    """Signs that the scores or boxes were made from the labels."""
+    """Yield signs that the scores or boxes were derived from the labels."""
     rows: list[Any] = [row for row in predictions.rows if row.is_scored]
     if len(rows) < FEWEST_EXAMPLES:
         return
@@ -91,7 +91,7 @@ def _labels(predictions: Predictions) -> Iterator[str]:
 
 
 def _labels_of_boxes(rows: Sequence[DetectionRow]) -> Iterator[str]:
-    """Signs in the best box of each phrase: where it lies, and whether it is surer if the phrase is in the image."""
+    """Yield signs in the best box of each phrase: its position, and higher confidence if the phrase is in the image."""
     overlaps: list[float] = []
     surest: dict[tuple[Any, ...], dict[bool, float]] = {}
     for row in rows:
@@ -114,7 +114,7 @@ def _labels_of_boxes(rows: Sequence[DetectionRow]) -> Iterator[str]:
 
 
 def _blind(predictions: Predictions, data: TaskData) -> Iterator[str]:
-    """Rules that make the same choices as the model, or order the differences in the same way."""
+    """Yield rules that make the same choices as the model, or order the differences in the same way."""
     if predictions.task_type != "matching":
         return
     by_id = {row.id: row for row in predictions.rows}
@@ -154,7 +154,7 @@ def _rule_values(examples: Sequence[Example]) -> Iterator[tuple[str, list[list[f
 def _same_choices(gaps: np.ndarray, rule_gaps: np.ndarray, owners: np.ndarray) -> str | None:
     """Return the agreement of the model with the rule, or with its opposite, if that is high.
 
-    Rules that decide less than half of the comparisons are ignored: every accurate model may agree with them.
+    Rules that decide fewer than half of the comparisons are ignored: every accurate model may agree with them.
     """
     decides = rule_gaps != 0
     if decides.mean() < 0.5 or len(np.unique(owners[decides])) < FEWEST_EXAMPLES:

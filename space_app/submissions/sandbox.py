@@ -1,8 +1,8 @@
 """A separate process that opens uploaded files, so that no file can harm the server.
 
-The process is started once and kept. It has a memory limit, each file has a time limit, and a process that dies or
-takes too long is replaced. Server and process exchange lines of JSON; predictions and results come back as files that
-the process itself wrote. On systems other than POSIX there is only the time limit.
+The process is started once and reused. It has a memory limit, each file has a time limit, and a process that dies or
+takes too long is replaced. Server and process exchange lines of JSON; the process returns predictions and results in
+files that it writes. On systems other than POSIX there is only the time limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH")
 
 
 class Footer(NamedTuple):
-    """The declarations of a Parquet file: number of rows, bytes of its columns before compression, metadata as JSON."""
+    """The footer of a Parquet file: number of rows, uncompressed bytes of its columns, and metadata as JSON."""
 
     rows: int
     size: int
@@ -44,7 +44,7 @@ class Sandbox:
     """A process that opens uploads one after the other; thread-safe.
 
     Args:
-        memory: bytes that one upload may take, in addition to what the process itself needs.
+        memory: bytes that one upload may take, in addition to the base memory of the process.
         seconds: time limit for one upload.
     """
 
@@ -59,16 +59,16 @@ class Sandbox:
         return self._process.pid if self._process else None
 
     def footer(self, content: bytes, name: str) -> Footer:
-        """Return the declarations of a Parquet file.
+        """Return the footer of a Parquet file.
 
         Raises:
-            PredictionsError: it cannot be read; likewise for all methods.
+            PredictionsError: the file cannot be read; all methods raise it in this case.
         """
         with self._done("footer", [content], name) as (_, answer):
             return Footer(**answer)
 
     def read(self, content: bytes, name: str, *, most_rows: int, most_bytes: int) -> Predictions:
-        """Return the predictions in an upload of at most so many rows and bytes in memory."""
+        """Return the predictions in an upload with at most this many rows and bytes in memory."""
         from ...metrics.records.predictions import read_predictions
 
         with self._done("read", [content], name, most_rows=most_rows, most_bytes=most_bytes) as (folder, _):
@@ -86,7 +86,7 @@ class Sandbox:
 
     @contextmanager
     def _done(self, work: str, contents: Sequence[bytes], name: str, **options: Any) -> Iterator[tuple[Path, Any]]:
-        """Yield the folder with the files that the process wrote, and its answer."""
+        """Run a request in the process; yield the folder with the files that it wrote, and its answer."""
         with TemporaryDirectory(prefix="vl-assay-upload-") as folder_name:
             folder = Path(folder_name)
             files = []
@@ -164,7 +164,7 @@ def readable(text: str, most: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of this process without secrets, and with few threads: each reserves address space."""
+    """Return this process's environment without secrets and with few threads, since each reserves address space."""
     environment = {name: value for name, value in os.environ.items() if not any(word in name for word in _SECRETS)}
     # With this folder, which ``-P`` would leave out.
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if Path(path).is_absolute())
@@ -173,7 +173,7 @@ def _environment() -> dict[str, str]:
 
 
 def _serve() -> None:
-    """Answer lines on stdin until its end. What libraries print goes to stderr."""
+    """Answer requests on stdin until it ends. Output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -199,7 +199,7 @@ def _serve() -> None:
 
 
 def _import_for(work: Any) -> None:
-    """Import what the work uses before memory is limited."""
+    """Import the modules that a request needs before memory is limited."""
     for name in ("pyarrow.parquet", *(("vl_assay.hub_datasets.reports.evaluation",) if work is _compute else ())):
         importlib.import_module(name)
 

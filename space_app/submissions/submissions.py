@@ -1,7 +1,7 @@
-"""Submitting, reviewing and withdrawing; see the package's docstring for the steps from an upload to the leaderboard.
+"""Submit, review and withdraw; the package's docstring lists the steps from an upload to the leaderboard.
 
-The request is stored first, in one addition. Results are derived from it, and `finish` computes those that are missing
-after a crash or a change of the metrics. A review is one more file.
+The request is stored first, in one addition. Results are derived from it; `finish` computes missing results after a
+crash or a change of the metrics. A review is one more file.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Receipt:
         id: 16 hexadecimal digits, fixed by user, model and predictions.
         time: when it was first submitted, UTC, ISO 8601.
         status: "pending" (no results yet), "accepted", "flagged" or "withdrawn".
-        flags: what a person should look at, a sentence each.
+        flags: findings for a person to review, a sentence each.
         predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
             `sketch` of its `scores`, and the `model` named in its metadata.
         results: as ``metrics.results.compute`` gives them with `OPTIONS`.
         model: the model's name on the leaderboard.
-        key: with it `withdraw` needs no login; only of what was just stored without one, else "".
+        key: lets `withdraw` work without a login; set only if the submission was just stored without a login, else "".
     """
 
     id: str
@@ -99,9 +99,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been validated and evaluated, and is not stored.
+    """A submission that has been validated and evaluated but not stored.
 
-    Its `contents` are the uploads, with the benchmark's images in place of other ones.
+    Its `contents` are the uploads, with their image keys replaced by those in the benchmark.
     """
 
     contents: list[bytes]
@@ -122,7 +122,8 @@ def submit(
 ) -> Receipt:
     """Validate, evaluate and store a submission. Repeating it returns the same receipt, without the key.
 
-    What its submitter has withdrawn is shown again, or waits for a maintainer if there were flags or other reviews.
+    Repeating a submission that its submitter withdrew shows it again, or leaves it to a maintainer if there were flags
+    or other reviews.
 
     Args:
         storage: where to store it.
@@ -134,10 +135,10 @@ def submit(
 
     Raises:
         PredictionsError: an upload or a typed field is refused; nothing is stored.
-        SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
+        SubmissionError: the uploads do not belong together, or the model's name is reserved or belongs to another user;
             nothing is stored.
         RateLimitError: too many submissions or checks in an hour; nothing is stored.
-        StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
+        StorageError: the storage failed. The submission may or may not be stored; repeating it is safe.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results, key = _id(user, typed, uploads), None, ""
@@ -186,7 +187,7 @@ def preview(
 
 
 def finish(storage: Storage) -> list[str]:
-    """Compute missing results: after a crash, and of all submissions if the metrics have changed.
+    """Compute missing results, after a crash or, for all submissions, after a change of the metrics.
 
     Returns:
         Messages on submissions that are damaged or can no longer be evaluated.
@@ -290,7 +291,7 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
 
 
 def _store(storage: Storage, id: str, user: str, draft: _Draft, key: str, now: Callable[[], datetime]) -> bool:
-    """Store a request within the rate limit; return False if it was stored in the meantime."""
+    """Store a request within the rate limit; return False if another process has stored it in the meantime."""
     files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
@@ -323,7 +324,7 @@ def _compute_stored(storage: Storage, submission: Submission) -> bytes:
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:
-    """Return the validated fields of a model."""
+    """Return the validated description of a model."""
     for name in model:
         if name not in MODEL_FIELDS:
             raise UnknownNameError("field of a model", str(name)[:50], MODEL_FIELDS)
@@ -386,10 +387,10 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
 
 
 def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
-    """Raise `RateLimitError` if the last hour has as many submissions as allowed, of this user or of all together.
+    """Raise `RateLimitError` if this user, or all users together, made as many submissions in an hour as allowed.
 
-    Each process counts what is stored before it adds: n processes that share a storage may together store n - 1 more
-    than the limit if they count at the same moment.
+    Each process counts stored submissions before it adds one, so n processes that share a storage and count at the same
+    moment may exceed the limit by n - 1.
     """
     recent = sorted(
         (time, each.user)
@@ -423,10 +424,10 @@ def _sha256(content: bytes) -> str:
 
 
 def _iso(time: datetime) -> str:
-    """Return a time in the storage: UTC, ISO 8601."""
+    """Format a time as the storage does: UTC, ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _to_bytes(value: Any) -> bytes:
-    """Return a record in the storage: readable JSON."""
+    """Format a record as the storage does: readable JSON."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,9 +1,9 @@
-"""Middleware: a limit on what visitors send, and the page's head for social networks.
+"""Middleware: limits on the requests of visitors, and the page's head for social networks.
 
-The limit is on how slow and how large a request may be, and on how many uploads there may be at a time.
+A request must not be too slow or too large, and the number of simultaneous uploads is limited.
 
-Without it some thousand visitors who send a byte a minute would keep everyone else from the page, and a body in JSON
-would take fifty times its size in memory before anything looks at it.
+Without these limits, some thousand visitors who send a byte a minute would block the page for everyone else, and a JSON
+body would take fifty times its size in memory before it is checked.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _UPLOAD = f"{API_PREFIX}/upload"
 
 
 class UploadLimit:
-    """ASGI middleware for the bodies of requests.
+    """ASGI middleware that limits size, speed and number of the bodies of requests.
 
     Args:
         app: the application.
-        size: bytes of a request that uploads files (413).
-        body: bytes of any other request.
-        at_once: uploads at the same time; others wait for a place.
-        wait: seconds after which they are asked to come again (status 503).
-        patience: seconds that a body has before it must have been sent at `rate` (408).
+        size: maximum bytes of a request that uploads files (status 413).
+        body: maximum bytes of any other request.
+        at_once: maximum number of simultaneous uploads; further ones wait.
+        wait: seconds after which waiting uploads are asked to come again (status 503).
+        patience: seconds before the minimum `rate` of a body is enforced (status 408).
         rate: bytes per second.
     """
 
@@ -104,7 +104,7 @@ class UploadLimit:
 
 
 class PageHead:
-    """ASGI middleware that puts a title and a picture for social networks into the page, in place of gradio's.
+    """ASGI middleware that replaces gradio's title and picture for social networks in the page.
 
     Args:
         app: the application.

@@ -1,6 +1,6 @@
 """Validation of uploaded predictions: file, metadata, and every row against the dataset.
 
-Nothing is computed from the scores here. Uploads are opened in the sandbox only.
+No results are computed here, and uploads are opened only in the sandbox.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _loading = threading.Lock()
 
 
 def check_files(paths: Sequence[Path]) -> None:
-    """Check uploaded files by name, number and size, before any is read.
+    """Check uploaded files by name, number and size, before any file is read.
 
     Raises:
-        SubmissionError: they are too many, too large together, or one is there twice.
-        PredictionsError: one is too large.
+        SubmissionError: there are too many files, they are too large together, or a file occurs twice.
+        PredictionsError: a file is too large.
     """
     check_count(len(paths))
     if len({path.resolve() for path in paths}) < len(paths):
@@ -65,18 +65,18 @@ def check_files(paths: Sequence[Path]) -> None:
 
 
 def check_count(count: int) -> None:
-    """Raise a `SubmissionError` unless a submission may have so many files."""
+    """Raise a `SubmissionError` unless a submission may have this number of files."""
     if not 1 <= count <= MOST_FILES:
         raise SubmissionError(f"got {count} predictions files; a submission has 1 to {MOST_FILES}")
 
 
 def upload_limit() -> int:
-    """Return the most bytes that a predictions file may have, by ``VL_ASSAY_UPLOAD_LIMIT`` in megabytes."""
+    """Return the maximum bytes of a predictions file: ``VL_ASSAY_UPLOAD_LIMIT`` in megabytes."""
     return positive_setting("VL_ASSAY_UPLOAD_LIMIT", 64) * MEGABYTE
 
 
 def most_bytes() -> int:
-    """Return the most bytes that the files of a submission may have together."""
+    """Return the maximum total bytes of the files of a submission."""
     return MOST_TOTAL * upload_limit()
 
 
@@ -193,10 +193,10 @@ def known_examples(reference: str) -> TaskData:
 
 
 def prepare() -> None:
-    """Build the datasets that uploads are compared with, and warn of those that cannot be built.
+    """Build the datasets that uploads are compared with, and warn of datasets that cannot be built.
 
-    These are the ones that are generated, those with a folder of sources in ``VL_ASSAY_DATA_DIR``, and those that
-    ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
+    These are the generated datasets, the datasets with a folder of sources in ``VL_ASSAY_DATA_DIR``, and the datasets
+    that ``VL_ASSAY_BENCHMARKS`` names, separated by spaces, which are downloaded.
     """
     requested = set(os.environ.get("VL_ASSAY_BENCHMARKS", "").split())
     for name in requested.difference(benchmark_names()):
@@ -220,7 +220,7 @@ def _load(reference: str, *_: str | None) -> TaskData:
 
 
 def positive_setting(name: str, default: int) -> int:
-    """Return a positive integer in an environment variable.
+    """Return a positive integer from an environment variable.
 
     Raises:
         VLAssayError: it has another value.
@@ -235,7 +235,7 @@ def check_text(value: Any, subject: str, most: int = 200) -> str:
     """Return an untrusted text, stripped.
 
     Raises:
-        PredictionsError: it is not a text, too long, or not printable.
+        PredictionsError: it is not text, too long, or not printable.
     """
     if not isinstance(value, str) or not value.isprintable() or len(value) > most:
         raise PredictionsError(f"{subject} is {_shown(value)}; give at most {most:,} printable characters on one line")
@@ -246,7 +246,7 @@ def check_link(value: Any, subject: str) -> str:
     """Return an untrusted web address, or "".
 
     Raises:
-        PredictionsError: it is neither.
+        PredictionsError: it is neither a web address nor empty.
     """
     link = check_text(value, subject, 300)
     try:
@@ -381,7 +381,7 @@ def _check_rows(predictions: Predictions, data: TaskData, label: str) -> None:
 
 
 def _other_values(example: Example, row: Row, correct: Mapping[str, list[int]]) -> str | None:
-    """Return a message on the first column, except the model's scores, in which a row differs from the dataset."""
+    """Return a message on the first column, except the model's scores, whose values differ from the dataset."""
     ours: dict[str, Any] = example.facts()
     del ours["images"]
     if row.task_type in ("matching", "text_similarity"):
@@ -422,7 +422,7 @@ def _other_images(example: Example, row: Row) -> str | None:
 
 
 def _retrieval_set(data: TaskData, rows: Sequence[Row]) -> tuple[dict[str, list[int]], int]:
-    """For each scored example of a retrieval set the columns of its image's captions; and the number of columns."""
+    """Return for each scored example of a retrieval set its image's caption columns, and the number of columns."""
     columns: dict[str, int] = {name: column for column, name in enumerate(data.candidates)}
     of_image: dict[str, list[int]] = {}
     scored = [example for example, row in zip(data.examples, rows, strict=True) if row.is_scored]

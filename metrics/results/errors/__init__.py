@@ -1,1 +1,1 @@
-"""Error analysis: the examples that models get wrong, what goes with their errors, and a page to look at them."""
+"""Error analysis: the examples that models get wrong, features associated with errors, and a page of examples."""

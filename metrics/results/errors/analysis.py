@@ -1,4 +1,4 @@
-"""Error analysis of predictions: what models get wrong, what goes with it, and a page to look at the examples."""
+"""Error analysis of predictions: which examples models get wrong, associated features, and a page of examples."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class ErrorAnalysis(Document):
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        """For each task the rates of errors, what goes with them, and how the models agree."""
+        """The error rates, associated features and model agreement of each task."""
         return [summarize(task, self.confidence, self.resamples, self.seed) for task in self.tasks]
 
     @property
     def verdicts(self) -> list[str]:
-        """Sentences: how often each model errs and on what, and how the models agree."""
+        """Sentences on each model's error rate, the associated features, and the agreement of the models."""
         return [sentence for summary in self.summaries for sentence in summary.sentences]
 
     @property
     def tables(self) -> list[Table]:
-        """For each task the errors by category, what goes with them, and the agreement of the models."""
+        """For each task the errors by category, the associated features, and the agreement of the models."""
         return [table for summary in self.summaries for table in summary.tables]
 
     def parts(self) -> list[Part]:
@@ -98,7 +98,7 @@ class ErrorAnalysis(Document):
         return pandas.DataFrame(records)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
-        """Write one HTML page to look at the examples; it needs no other file and no network.
+        """Write one self-contained HTML page with the examples; it needs no network.
 
         Args:
             path: the file.
@@ -121,15 +121,15 @@ def errors(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> ErrorAnalysis:
-    """Find out what one or more models get wrong.
+    """Analyse the errors of one or more models.
 
     Args:
         predictions: files of predictions, or folders of them.
         data: finds captions and images; by default none.
         category: one or more categories or tags to look at; by default all.
-        metric: the metric that decides on errors; by default the first declared one with a score of single examples,
-            of boxes one that counts those on distractors, too.
-        ties: the tie policy; by default that of the metric's paper.
+        metric: the metric that decides on errors; by default the first declared metric that scores single examples, for
+            boxes a metric that also counts boxes on distractors.
+        ties: the tie policy; by default the policy of the metric's paper.
         confidence, resamples, seed: of the intervals.
 
     Returns:
@@ -166,7 +166,7 @@ def errors(
 
 
 def _by_task(paths: Sequence[Path]) -> dict[str, dict[str, Predictions]]:
-    """The predictions by the name of their task, and there by the label of the model; each task is of one data."""
+    """Group the predictions by task, then by the label of the model; the data of a task are the same for all models."""
     files_read = [read_predictions(path) for path in paths]
     identities = [json.dumps(predictions.metadata["model"], sort_keys=True) for predictions in files_read]
     models = {
@@ -187,7 +187,7 @@ def _by_task(paths: Sequence[Path]) -> dict[str, dict[str, Predictions]]:
 
 
 def _task_names(predictions: Sequence[Predictions]) -> list[str]:
-    """Benchmark and task, with what distinguishes the data from those of others of that task."""
+    """Return benchmark and task, with what distinguishes the data from other data of the same task."""
     alike: dict[tuple[str, str], list[int]] = {}
     for number, file in enumerate(predictions):
         alike.setdefault((file.benchmark, file.task), []).append(number)

@@ -1,4 +1,4 @@
-"""Examples as cards: images with boxes, captions with the words that differ, and what each model made of them."""
+"""Examples as cards: images with boxes, captions with marked differences, and each model's scores or answers."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def _card(task: TaskErrors, number: int) -> dict[str, Any]:
 def cards_html(
     task: TaskErrors, numbers: Iterable[int], pictures: Mapping[str, Thumbnail], *, is_lazy: bool = False
 ) -> Iterator[Markup]:
-    """The cards of some examples as HTML fragments, in which all texts are escaped.
+    """Render some examples as cards: HTML fragments in which all texts are escaped.
 
     Args:
         task: the errors.
-        numbers: which examples, in the order of `TaskErrors.select`.
-        pictures: small images by their keys; those that are not in it are not shown.
-        is_lazy: whether addresses of images go to ``data-image``, for a script to set, and not to ``src``.
+        numbers: indices of the examples, in the order of `TaskErrors.select`.
+        pictures: small images by their keys; other images are not shown.
+        is_lazy: whether image addresses go to ``data-image``, for a script to load them, instead of ``src``.
     """
     render = environment().get_template("card.html").module.card
     for number in numbers:
@@ -96,7 +96,7 @@ def cards_html(
 
 
 def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", start: int = 0, count: int = 12) -> Markup:
-    """A page of cards with how many examples there are, for a server.
+    """Render a page of cards with the number of examples, for a server.
 
     Args:
         task: the errors; its thumbnails are shown, if it has any.
@@ -118,13 +118,13 @@ def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", sta
 
 
 def styles() -> str:
-    """The style sheet of cards, over the variables of ``tokens.css``."""
+    """Return the style sheet of cards, based on the variables of ``tokens.css``."""
     return (Path(__file__).parent / "card.css").read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Any:
-    """The templates of this folder."""
+    """Return the template environment of this folder."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -180,7 +180,7 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
 
 
 def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
-    """A line for each pair of captions, with the words in which they differ."""
+    """Return a line for each pair of captions, with the words in which they differ."""
     tables = [_scores(model.rows.get(row.id)) for model in task.models]
     scored = next(table for table in tables if table is not None)
     pairs = list(combinations(task.data.captions.get(row.id, ()), 2))
@@ -201,7 +201,7 @@ def _scores(row: Row | None) -> np.ndarray[Any, Any] | None:
 
 
 def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption: int) -> Iterator[ScoreCell]:
-    """The scores of a caption with each image, by one model."""
+    """Return one model's scores of a caption with each image."""
     for image in range(len(row.images)):
         if table is None or caption >= table.shape[1]:
             yield ScoreCell(MISSING)
@@ -211,7 +211,7 @@ def _column_cells(table: np.ndarray[Any, Any] | None, row: MatchingRow, caption:
 
 
 def _score_cell(scores: np.ndarray[Any, Any] | None, place: int) -> ScoreCell:
-    """One of some scores, marked if it is the highest; a dash without scores."""
+    """Return the cell of one of some scores, marked if it is the highest; a dash without scores."""
     if scores is None:
         return ScoreCell(MISSING)
     return ScoreCell(f"{scores[place]:.4g}", bool(scores[place] == scores.max()))
@@ -246,7 +246,7 @@ def _answers(task: TaskErrors, id: str) -> list[ScoreCell]:
 
 
 def _detection(task: TaskErrors, row: DetectionRow, part: str) -> tuple[list[CaptionLine], list[_Image]]:
-    """The phrases of a row with the most confident box of each model, and its image and distractors with boxes."""
+    """Return the phrases of a row with each model's most confident box, and its image and distractors with boxes."""
     distractors = task.distractors_of(row)
     asked = [row, *distractors]
     boxes: list[list[Box]] = [[] for _ in asked]
@@ -282,7 +282,7 @@ def _top_cell(boxes: Sequence[tuple[int, TopBox]]) -> ScoreCell:
 
 
 def _phrase(task: TaskErrors, row: DetectionRow, number: int) -> Segments:
-    """The caption with the phrase marked, or the phrase alone."""
+    """Return the caption with the phrase marked, or only the phrase if the caption is missing."""
     phrase = row.phrases[number]
     caption = next(iter(task.data.captions.get(row.id, ())), "")
     start, end = phrase["start"], phrase["end"]

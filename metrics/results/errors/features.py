@@ -47,7 +47,8 @@ class Association(NamedTuple):
         feature: the feature.
         n, clusters: the examples, and the images that they are of.
         rate, low, high: the share of errors and its interval.
-        expected: the share with the mean of all examples, or for all but categories with the means of their categories.
+        expected: the share expected from the mean of all examples, or for features other than categories from the
+            category means.
         p_value, p_value_holm: see ``association.associations``; the second is corrected for all features of the model
             and task.
     """
@@ -69,7 +70,7 @@ class Association(NamedTuple):
 
 
 def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature, Association]]:
-    """For each model the association of its errors with every feature that can be tested; see `Association`."""
+    """Return for each model the association of its errors with every feature that can be tested; see `Association`."""
     features, matrix = _features(task)
     wholes = [column for column, feature in enumerate(features) if feature.kind == CATEGORY]
     details = [column for column, feature in enumerate(features) if feature.kind != CATEGORY]
@@ -94,9 +95,9 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
 
 
 def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
-    """The captions of a row that are true of its image, and those that are not; of a group its first and its second.
+    """Split the captions of a row into correct and other captions; for groups, by the first and the second image.
 
-    Without an image those that mean the same, and the others.
+    For text similarity, the captions that mean the same come first.
     """
     captions = list(task.data.captions.get(row.id, ()))
     if isinstance(row, VQARow):
@@ -110,7 +111,7 @@ def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
 
 
 def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
-    """The features, and for each example (row) and feature (column) whether it has it."""
+    """Return the features, and whether each example (row) has each feature (column)."""
     lengths = _Bins(len(words(entry)) for row in task.rows for entry in split_captions(task, row)[0][:1])
     listed = [
         set(_of_example(task, row, part, categories, lengths))
@@ -130,7 +131,7 @@ def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
 
 
 class _Bins:
-    """Quarters of some whole numbers, named by their bounds."""
+    """The quartile ranges of some whole numbers, named by their bounds."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         found = np.fromiter(numbers, dtype=np.intp)
@@ -174,7 +175,7 @@ def _of_phrases(row: DetectionRow, part: str) -> Iterator[Feature]:
 
 
 def _of_differences(positives: Sequence[str], negatives: Sequence[str]) -> Iterator[Feature]:
-    """Yield the differences of the negative captions from the first positive one."""
+    """Yield features of the differences between the negative captions and the first positive one."""
     pairs = [marked(positives[0], negative) for negative in negatives]
     only_positive, only_negative = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
     yield from (Feature(_POSITIVE, word) for word in only_positive)

@@ -58,10 +58,10 @@ class Thumbnail(NamedTuple):
 
 @dataclass(frozen=True)
 class ExampleData:
-    """Captions, images and labels of a task's examples; all of them may be missing.
+    """Captions, images and labels of a task's examples; any of them may be missing.
 
     Args:
-        captions: those of each row, or its question, by its id.
+        captions: the captions of each row, or its question, by the row's id.
         images: the keys of each row's images, by its id.
         thumbnails: makes small images, by their keys; it may leave out some.
         note: why something is missing.
@@ -75,13 +75,13 @@ class ExampleData:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The outcomes of one model: arrays of shape (n,), NaN where it has no predictions.
+    """The outcomes of one model: arrays of shape (n,), NaN for examples without predictions.
 
     Args:
         label: the model.
         rows: its rows by their ids.
-        losses: what each example lacks of the best value of the score, in [0, 1]; above 0 is an error.
-        tied: whether a tie decides.
+        losses: the difference of each example's score from the best value, in [0, 1]; above 0 is an error.
+        tied: whether a tie decides the example.
         margins: by how much the worst positive outscores the best negative, on the model's own scale.
         confidence: the share of the model's decisions that are less confident, in [0, 1): by the absolute margin, for
             boxes by the score of the most confident one. Scores of models have no common unit, but ranks compare.
@@ -101,7 +101,7 @@ class Outcomes:
 
     @cached_property
     def severity(self) -> Floats:
-        """Above 0 for errors and below for all else, the more the more confident; NaN without prediction."""
+        """The confidence with a sign: positive for errors, negative for all other outcomes; NaN without prediction."""
         sizes = self.confidence + _LEAST_SEVERITY
         return np.where(np.isnan(self.losses), np.nan, np.where(self.errs, sizes, -sizes))
 
@@ -122,7 +122,7 @@ class TaskErrors:
     Args:
         where: the task in words.
         benchmark, task: what they were evaluated on.
-        metric, score: what decides on an error: a score that is a mean over examples.
+        metric, score: the score that decides on errors, a mean over examples.
         keys: for each example the id of its row, and its part of the row, such as a phrase; else "".
         rows: for each example its row, as the first model has it.
         models: one for each model.
@@ -177,7 +177,7 @@ class TaskErrors:
 
     @cached_property
     def pool(self) -> dict[int, str]:
-        """Retrieval: the captions of the set, by their column."""
+        """The captions of a retrieval set, by their column."""
         rows = {row.id: row for model in self.models for row in model.rows.values() if isinstance(row, RetrievalRow)}
         return {
             column: caption
@@ -186,7 +186,7 @@ class TaskErrors:
         }
 
     def distractors_of(self, row: Row) -> list[DetectionRow]:
-        """The first few rows that share a caption with a row, which is false of their images, if their boxes count."""
+        """Return a row's first distractor rows (same caption, other images); empty if their boxes are not counted."""
         if not isinstance(row, DetectionRow) or not _pools_pairs(get_spec(self.metric)):
             return []
         return self._distractors.get(row.pair, [])[:_MOST_DISTRACTORS]
@@ -198,14 +198,14 @@ class TaskErrors:
         return _negatives_by_pair(first[id] for id in dict.fromkeys(id for model in self.models for id in model.rows))
 
     def image_keys(self, row: Row) -> list[str]:
-        """The keys of the images that belong to a row, those of its distractors last."""
+        """Return the keys of a row's images, followed by the keys of its distractors' images."""
         keys = []
         for image_row in (row, *self.distractors_of(row)):
             keys += self.data.images.get(image_row.id, image_row.images)
         return keys
 
     def select(self, who: str | int = ANY, category: str = "") -> NDArray[np.intp]:
-        """The numbers of some examples, those with the most confident errors first.
+        """Return the indices of the selected examples, the most confident errors first.
 
         Args:
             who: one of `FILTERS`, or the number of a model: the examples on which it errs.
@@ -239,7 +239,7 @@ class TaskErrors:
         return indices[np.argsort(-severity[indices], kind="stable")]
 
     def restricted(self, categories: Collection[str]) -> TaskErrors:
-        """The examples of some categories or tags, without models that lack them; confidence stays that among all."""
+        """Keep the examples of some categories or tags and the models that have them; confidence is not ranked anew."""
         indices = [index for index, names in enumerate(self.categories) if not set(categories).isdisjoint(names)]
         models = [
             replace(
@@ -261,15 +261,15 @@ def task_errors(
     ties: str | None = None,
     data: ExampleData | None = None,
 ) -> TaskErrors | None:
-    """Collect the errors of models on one task.
+    """Collect the outcomes of several models on one task.
 
     Args:
         where: the task in words.
         files: predictions of the same examples by the model's label.
         metrics: the metrics that evaluate them, with their settings.
-        metric: the one that decides on errors; by default the first with a mean over examples, for boxes one that
-            counts those on distractors, too.
-        ties: the tie policy; by default that of the metric's paper.
+        metric: the metric that decides on errors; by default the first with a mean over examples, for boxes a metric
+            that also counts boxes on distractors.
+        ties: the tie policy; by default the policy of the metric's paper.
         data: captions and images.
 
     Returns:
@@ -312,7 +312,7 @@ def task_errors(
 
 
 def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[TopBox]:
-    """The boxes on an image for a phrase of the positive row, the most confident first; empty without that phrase."""
+    """Return the boxes on an image for a phrase of the positive row, most confident first; empty without the phrase."""
     wanted = positive.phrases[number]
     spans = [(phrase["start"], phrase["end"]) for phrase in row.phrases]
     if row.boxes is None or row.scores is None or (wanted["start"], wanted["end"]) not in spans:
@@ -328,7 +328,7 @@ def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[To
 
 
 def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
-    """The phrases that an example is about: the one that its part names by its number, or all of the row."""
+    """Return the phrases that an example is about: the phrase that its part names by number, or all of the row."""
     number = part.rpartition(" ")[2]
     known = number.isdigit() and int(number) < len(row.phrases)
     return [int(number)] if known else list(range(len(row.phrases)))
@@ -337,7 +337,7 @@ def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
 def _metric(
     rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None
 ) -> tuple[str, str, Examples] | None:
-    """The metric and the score that decide on errors, and the examples of these rows."""
+    """Return the metric and the score that decide on errors, and the examples of these rows."""
     if metric is not None:
         check_known("metric of these predictions", [metric], metrics)
     names = [metric] if metric is not None else sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name)))
@@ -358,7 +358,7 @@ def _pools_pairs(spec: MetricSpec) -> bool:
 
 
 def _negatives_by_pair(rows: Iterable[Row]) -> dict[str, list[DetectionRow]]:
-    """The rows whose caption is false of the image, by their pair."""
+    """Return the rows whose caption is false of the image, by their pair."""
     negatives: dict[str, list[DetectionRow]] = {}
     for row in rows:
         if isinstance(row, DetectionRow) and not row.positive:
@@ -392,7 +392,7 @@ def _outcomes(
 
 
 def _ranks(values: Floats) -> Floats:
-    """The share of values below each, in [0, 1)."""
+    """Return the share of values below each value, in [0, 1)."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return ((counts.cumsum() - counts) / len(values))[inverse]
 
@@ -416,7 +416,7 @@ def _decision(
 
 
 def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[DetectionRow]) -> tuple[float, float]:
-    """Right against wrong boxes: the least margin over the phrases, and the score of the most confident box."""
+    """Return the smallest margin of right over wrong boxes over the phrases, and the most confident box's score."""
     margins, tops = [], []
     for number in phrase_numbers(row, part):
         boxes = [box for image_row in (row, *distractors) for box in top_boxes(image_row, row, number)]
@@ -428,7 +428,7 @@ def _phrase_decision(row: DetectionRow, part: str, distractors: Sequence[Detecti
 
 
 def matching_margin(row: MatchingRow, positives: int) -> float:
-    """Return the score of the worst positive caption minus the best negative's; the first `positives` are true."""
+    """Return the worst positive caption's score minus the best negative's; the first `positives` captions are true."""
     table = row.scores or []
     if len(table) > 1 and len(table[0]) == 2 * len(table):
         half = len(table)  # answers to questions: those right of each image, then the others

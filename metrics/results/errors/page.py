@@ -24,7 +24,7 @@ _TOKENS = Path(__file__).parents[2] / "common" / "tokens.css"
 
 
 def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int) -> str:
-    """One HTML page over tasks.
+    """Render one HTML page over all tasks.
 
     Args:
         summaries: one for each task.
@@ -72,7 +72,7 @@ class _Images:
         self._size = 0
 
     def of(self, task: TaskErrors, numbers: np.ndarray[Any, Any]) -> Mapping[str, Thumbnail]:
-        """The images of some examples, whose addresses are their places in `addresses`."""
+        """Return the images of some examples; an image's address is its index in `addresses`."""
         keys = dict.fromkeys(key for number in numbers.tolist() for key in task.image_keys(task.rows[number]))
         self.left_out = 0
         for key, picture in task.data.thumbnails([key for key in keys if key not in self._known]).items():
@@ -102,6 +102,6 @@ def _task_data(task: TaskErrors, numbers: np.ndarray[Any, Any], pictures: Mappin
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand in a script element."""
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

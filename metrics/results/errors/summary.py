@@ -1,4 +1,4 @@
-"""The summary of errors in sentences and tables: how many, where, of which words, and where models agree."""
+"""Summarise errors in sentences and tables: their number, categories and words, and the agreement of models."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ErrorAgreement:
         n: the examples that both have predictions of.
         counts: both right, only the first errs, only the second errs, both err.
         share: of examples on which both are right or both err; with its interval.
-        kappa: Cohen's kappa of the errors: 0 if the models agree as often as two with their error rates would by
-            chance, 1 if they err on the same examples; NaN if that cannot differ. With its interval, None if resamples
-            do not spread.
+        kappa: Cohen's kappa of the errors: 0 if the models agree as often as expected by chance from their error rates,
+            1 if they err on the same examples; NaN if it is undefined. With its interval, None if resamples do not
+            spread.
     """
 
     models: tuple[str, str]
@@ -67,12 +67,12 @@ class Summary:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict: how often each model errs and on what, then how the models agree."""
+        """The verdict: each model's error rate and associated features, then the agreement of the models."""
         return [*map(self._rate_sentence, range(len(self.rates))), *map(_agreement_sentence, self.agreements)]
 
     @property
     def tables(self) -> list[Table]:
-        """Errors by category, what goes with errors, and agreement."""
+        """The tables of errors by category, associated features, and agreement."""
         tables = (self._category_table(), self._feature_table(), _agreement_table(self.agreements))
         return [table for table in tables if table.rows]
 
@@ -178,7 +178,7 @@ def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) ->
 def _agreement(
     task: TaskErrors, pair: tuple[int, int], confidence: float, resamples: int, seed: int
 ) -> ErrorAgreement | None:
-    """Source: error consistency, Geirhos, Meding and Wichmann, NeurIPS 2020; Cohen, 1960."""
+    """Compute the agreement of two models' errors."""
     model_a, two = (task.models[number] for number in pair)
     shared = np.flatnonzero(~np.isnan(model_a.losses) & ~np.isnan(two.losses))
     if not len(shared):
@@ -201,7 +201,7 @@ def _agreement(
 
 
 def _kappa(counts: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Cohen's kappa from rows of counts as in `ErrorAgreement`; NaN where neither or both models always err."""
+    """Compute Cohen's kappa from rows of counts as in `ErrorAgreement`; NaN if both models never, or always, err."""
     right, first, second, wrong = (counts / counts.sum(axis=1, keepdims=True)).T
     expected = (first + wrong) * (second + wrong) + (right + second) * (right + first)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,9 +1,9 @@
 """Cached gradients of a batch too large for memory (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size
 under Memory Limited Setup", section 3).
 
-A contrastive loss needs the whole batch, so gradients of chunks cannot simply be added. But embeddings are small: all
-chunks are encoded without a graph, the loss gives the gradient of the embeddings, and each chunk is encoded again, with
-a graph and the same random numbers, to propagate its embeddings' gradient to the parameters.
+A contrastive loss needs the whole batch, so gradients of chunks cannot simply be added. But embeddings are small, so
+all chunks are encoded without a graph, the loss gives the gradient of the embeddings, and each chunk is encoded again,
+with a graph and the same random numbers, to propagate its embeddings' gradient to the parameters.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def cached_backward(
 
     All embeddings are in memory too, and during the loss its logits, quadratic in the batch.
 
-    The gradients equal, to rounding, those of ``loss(join(encode(chunk) for chunk in chunks)).backward()``, with
-    dropout too: both passes draw the random numbers of that plain step, and leave torch's generators in the same state.
-    It costs one more forward pass, which a single chunk does not need.
+    Up to rounding, the gradients equal the result of ``loss(join(encode(chunk) for chunk in chunks)).backward()``, even
+    with dropout: both passes draw the same random numbers as this plain step, and leave torch's generators in the same
+    state. It costs one more forward pass, which a single chunk does not need.
 
     Args:
         encode: maps a chunk to tensors by name: rows of examples, such as ``images`` and ``captions``, and scalars that

@@ -1,10 +1,11 @@
 """Gather the embeddings of a batch from several processes, with gradients.
 
 Every process computes the loss of the whole batch. In the backward pass a row's gradient is summed over the losses of
-all W processes, which makes W times its gradient in one process. `average_gradients` then averages the parameters'
-gradients over the processes, which gives those of one process with the whole batch. A parameter that enters the loss
-otherwise, such as the scale, has the same full gradient in each process, and so in the average. It takes the place of
-`DistributedDataParallel`, in whose backward pass a process that runs out of memory would leave the others waiting.
+all W processes, which makes it W times as large as in one process. `average_gradients` then averages the parameters'
+gradients over the processes, which gives the gradients of one process with the whole batch. A parameter that enters the
+loss directly, such as the scale, has the same full gradient in each process, and so in the average. `average_gradients`
+replaces `DistributedDataParallel`, in whose backward pass a process that runs out of memory would leave the others
+waiting.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The losses of NegCLIP and of fine-tuning on hard negatives and hard positives, as pure functions of embeddings.
 
-All take embeddings of unit length and the scale (the inverse temperature, not its logarithm), and return a scalar in
-nats to minimise; `total` checks their shapes. Logits are computed in float32 at least, under autocast too: a logit near
-100 has steps of 0.5 in bfloat16. Losses are of the whole batch: with several processes gather the rows first
+All losses take embeddings of unit length and the scale (the inverse temperature, not its logarithm), and return a
+scalar in nats to minimise; `total` checks the shapes. Logits are computed in float32 at least, under autocast too: a
+logit near 100 has steps of 0.5 in bfloat16. Losses cover the whole batch: with several processes gather the rows first
 (`gather_embeddings`).
 
 Sources: ARO is Yuksekgonul et al. (2023), section 4; *Hard Positives* is Kamath et al. (2024), section 5.1, 5.3 and
 appendix D.1. The latter follows SVLC (Doveh et al., 2023, "Teaching Structured Vision & Language Concepts to Vision &
-Language Models") and gives no formulas; where it leaves something open the loss follows SVLC's released code
-(SivanDoveh/TSVLC at 19168b3, ``src/open_clip/loss.py``), and the docstring says so.
+Language Models") and gives no formulas; details that it leaves open follow SVLC's released code (SivanDoveh/TSVLC at
+19168b3, ``src/open_clip/loss.py``), and the docstrings name them.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def contrastive(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
 
 
 def negclip(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
-    """NegCLIP's loss (ARO, section 4): CLIP's, with all negatives as further columns for each image.
+    """Compute NegCLIP's loss (ARO, section 4): CLIP's loss, with all negatives as further columns for each image.
 
-    They are no columns of the captions' cross-entropy, as no image is theirs.
+    Negatives are not part of the captions' cross-entropy, because no image belongs to them.
     """
     return _symmetric(batch, _present(batch, "negatives")[2], scale)
 
 
 def hard_negative(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
-    """The hard-negative loss: each image's cross-entropy over its own caption and its own negative.
+    """Compute the hard-negative loss: each image's cross-entropy over its own caption and its own negative.
 
     "A hard negative loss on each image with its original and negative captions" (*Hard Positives*, D.1). The mean is
     over the examples that have a negative, as in SVLC's code, and 0 with a gradient of 0 where none has.
@@ -77,7 +77,7 @@ def hard_negative(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
 
 
 def hard_positive(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
-    """The hard-positive loss, SVLC's analogy loss: cross-entropies of images and captions over the positives.
+    """Compute the hard-positive loss, SVLC's analogy loss: cross-entropies of images and captions over the positives.
 
     "A hard positive loss (called an analogy loss in SVLC) on each image with its original and positive captions" (*Hard
     Positives*, D.1). The paper gives no formula; this one is the default of SVLC's code: the mean of two
@@ -107,16 +107,16 @@ _LOSSES: Mapping[str, tuple[Callable[[BatchEmbeddings, Tensor | float], Tensor],
 def total(
     embeddings: BatchEmbeddings, scale: Tensor | float, weights: LossWeights | None = None
 ) -> tuple[Tensor, dict[str, float]]:
-    """The weighted sum of the losses, and each loss by name before its weight.
+    """Return the weighted sum of the losses, and each unweighted loss by name.
 
     The sum of *Hard Positives* has CLIP's contrastive loss ("a contrastive loss across the batch, as in CLIP", D.1),
     without negatives among its columns. SVLC's code has them by default, which is ``Weights(contrastive=0, negclip=1,
     hard_negative=…)``.
 
     Args:
-        embeddings: of the whole batch.
+        embeddings: the embeddings of the whole batch.
         scale: the inverse temperature.
-        weights: of the losses; None for CLIP's loss only.
+        weights: the weights of the losses; None for CLIP's loss only.
 
     Raises:
         ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.
@@ -139,7 +139,7 @@ def total(
 
 
 def _symmetric(batch: BatchEmbeddings, negatives: Tensor, scale: Tensor | float) -> Tensor:
-    """The mean of both cross-entropies, with negatives (m, d) as further columns for the images."""
+    """Return the mean of both cross-entropies, with negatives (m, d) as further columns for the images."""
     n = len(batch.images)
     logits = _logits(batch.images, torch.cat([batch.captions, negatives]), scale)
     target = torch.arange(n, device=logits.device)
@@ -151,15 +151,15 @@ def _precise(tensor: Tensor) -> torch.dtype:
 
 
 def _logits(rows: Tensor, columns: Tensor, scale: Tensor | float) -> Tensor:
-    """Scaled similarities (rows, columns)."""
+    """Return scaled similarities (rows, columns)."""
     with torch.autocast(rows.device.type, enabled=False):
         return scale * (rows.to(_precise(rows)) @ columns.to(_precise(rows)).T)
 
 
 def _present(batch: BatchEmbeddings, kind: str) -> list[Tensor]:
-    """Images, captions and embeddings of the kind, of the examples that have them.
+    """Return images, captions and embeddings of the kind, for the examples that have it.
 
-    They are selected before any arithmetic: a NaN in another row would reach the gradient.
+    Rows are selected before any arithmetic, because a NaN in another row would reach the gradient.
     """
     mask = getattr(batch, f"has_{kind[:-1]}")
     return [rows if mask is None else rows[mask] for rows in (batch.images, batch.captions, getattr(batch, kind))]
