@@ -7,10 +7,10 @@ file if one was saved there.
 
 The model reads a caption and gives each of its 100 boxes a distribution over the caption's tokens and "no object". A
 phrase's score for a box is the greatest probability of its tokens, the rule of the authors' evaluation on Flickr30k
-(``PostProcessFlickr``). How MDETR's boxes for TRICD were scored is in no released file; that rule is likely.
+(``PostProcessFlickr``). No released file has the rule that scored MDETR's boxes for TRICD; it was probably the same.
 
 Settings: ``context``, the text that is read: ``caption`` (the default), once for all its phrases, or ``phrase``, each
-phrase alone; ``max_boxes``, the most boxes of a phrase (100); ``threshold``, the lowest score of a box (0).
+phrase separately; ``max_boxes``, the most boxes of a phrase (100); ``threshold``, the lowest score of a box (0).
 
 Source: MDETR (Kamath et al., ICCV 2021), section 2; parts of `transformers`: `ResNetBackbone`, DETR's encoder and
 decoder, and `RobertaModel`.

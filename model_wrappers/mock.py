@@ -4,13 +4,13 @@
 |---|---|---|---|
 | ``mock:constant`` | always 0 | neither yes nor no | the whole image |
 | ``mock:shuffled`` | random, a function of image and caption | random, likewise | ten random boxes, likewise |
-| ``mock:bag-of-words`` | share of its words that apply | yes if all words apply | what the phrase alone fits |
+| ``mock:bag-of-words`` | share of its words that apply | yes if all words apply | objects that fit the phrase |
 | ``mock:oracle`` | whether it is true | the truth | what the phrase refers to, if the caption is true |
 | ``mock:nan`` | NaN, an error | NaN | none |
 
-Two captions are similar by the share of words that they have in common (bag-of-words), or if they mean the same
-(oracle); the others do as with an image. The oracle reads the scenes of toy_scenes and supports no other images. Each
-mock supports every type of task; the cards state their results.
+The similarity of two captions is the share of words that they have in common (bag-of-words), or whether they mean the
+same (oracle); the other mocks score captions as they score images. The oracle reads the scenes of toy_scenes and
+supports no other images. Each mock supports every type of task; the cards state their results.
 """
 
 from __future__ import annotations

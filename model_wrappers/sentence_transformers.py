@@ -145,8 +145,8 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     """Load a model of the library; the preprocessing in the predictions holds the prompts that were used.
 
     Raises:
-        ModelError: not a model of the library, one that needs code of its own, whose weights are incomplete, which does
-            not embed both texts and images, or which is meant for another similarity than the cosine.
+        ModelError: not a model of the library, or a model that needs custom code, has incomplete weights, does not
+            embed both texts and images, or is meant for another similarity than the cosine.
         UnknownNameError: a setting or value that does not exist.
     """
     values = choose("sentence_transformers", options, SETTINGS)

@@ -1,14 +1,14 @@
 """VQAScore: generative vision-language models of `transformers`, asked whether the image shows the caption.
 
-Any checkpoint of ``AutoModelForImageTextToText``, from the Hub or a local folder. `MODEL_TYPES` are those whose tiny
-random checkpoints give the logits of a bare forward pass (``docs/generative.md``); write ``vqascore:`` before the name
-of another. Each is tried when it is loaded, see `loading.generative`, and refused with the reason if it gives others.
-The prompt follows the checkpoint's chat template; without one it is the text alone, for models whose processors place
-the image themselves. The setting ``score`` is
+Any checkpoint of ``AutoModelForImageTextToText``, from the Hub or a local folder. `MODEL_TYPES` are the types whose
+tiny random checkpoints give the logits of a bare forward pass (``docs/generative.md``); for another type write
+``vqascore:`` before the name. Each model is tried when it is loaded, see `loading.generative`, and refused with the
+reason if its logits differ. The prompt follows the checkpoint's chat template; without a template it is only the text,
+for models whose processors place the image themselves. The setting ``score`` is
 
 - ``yes``: the log-odds of "Yes" as the first word of the answer to the ``template``, log p / (1 - p), where p is its
   probability among all tokens. The paper's score is p itself, which would round to 1, a tie, for all confident pairs;
-  its log-odds rank the same.
+  its log-odds give the same ranking.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
   tokens scores NaN. The setting ``alpha`` (0 by default, at most 1) corrects for what is likely without the image:
@@ -20,14 +20,14 @@ the image themselves. The setting ``score`` is
 
 The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption or the captions.
 
-"Yes" is any of "Yes", "yes", " Yes", " yes" that is one token, their probabilities added (the paper has "Yes" alone);
-where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
-log P(yes) - log P(no).
+P("Yes") is the sum of the probabilities of "Yes", "yes", " Yes" and " yes", as far as each is one token (the paper has
+only "Yes"); if no form is one token, the first tokens of " Yes" and of "Yes" are used. The same holds for "No".
+Questions of benchmarks are answered with log P(yes) - log P(no).
 
-A batch has pairs of an image and a caption. Where captions can continue from the keys and values of the tokens with
-which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image.
-Processors of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a
-GPU: see `loading.placement`.
+A batch has pairs of an image and a caption. If the model can continue from the keys and values of the prefix that all
+prompts of an image share, which includes the image tokens, the prefix goes through the model once per image. Video and
+audio processors are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
+`loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).

@@ -1,7 +1,7 @@
 """X-VLM in the files of its authors, such as ``xvlm:16m_base_model_state_step_199999.th``.
 
-Files come from their Google Drive (github.com/zengyan-97/X-VLM; see `SOURCE`): the pre-trained 4M and 16M models and
-those fine-tuned for retrieval, whose names differ. The resolution, 224 or 384 pixels, follows from the window of the
+Files come from their Google Drive (github.com/zengyan-97/X-VLM; see `SOURCE`): the pre-trained 4M and 16M models, and
+models fine-tuned for retrieval, whose names differ. The resolution, 224 or 384 pixels, follows from the window of the
 Swin transformer. The tokenizer is BERT's (uncased), from the folder of the file if one was saved there; captions begin
 with [CLS], have **no** [SEP], and are cut to 40 tokens or to the ``max_tokens`` of the file's configuration.
 
@@ -9,12 +9,12 @@ The setting ``head`` chooses the score of an image and a caption:
 
 - ``itm+itc``: the logit of a match plus the cosine of the contrastive embeddings, as the authors of ARO
   (``model_zoo/xvlm_models.py``) and of Hard Positives score it;
-- ``itm``: the logit of a match only, as X-VLM's own retrieval ranks;
-- ``itc``: that cosine, a dual encoder.
+- ``itm``: only the logit of a match, by which X-VLM's authors rank in retrieval;
+- ``itc``: only the cosine, a dual encoder.
 
-The setting ``captions`` is ``raw``, captions as they are, the default of ``itm+itc``, since ARO cleans none in its
-wrapper of X-VLM; or ``cleaned``, X-VLM's ``pre_caption``, the default of the others: lower case without punctuation,
-and 30 words at most.
+The setting ``captions`` is ``raw``, unchanged captions, the default of ``itm+itc``, since ARO's wrapper of X-VLM does
+not clean captions; or ``cleaned``, X-VLM's ``pre_caption``, the default of the other heads: lower case without
+punctuation, and 30 words at most.
 
 In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
 

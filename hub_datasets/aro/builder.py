@@ -105,7 +105,7 @@ class ARO(KarpathyBuilder, ReleasedRows):
         yield from super()._generate_examples(self._order_rows(list(rows)) if self._is_order else rows, images)
 
     def _order_rows(self, entries: list[Row]) -> Iterator[Row]:
-        """The rows of all captions of each image (ARO, section 2.2); a row depends on its caption and options alone."""
+        """Yield one row per caption of each image (ARO, section 2.2); it depends only on the caption and options."""
         for entry, made in perturb(entries, SHUFFLES, self.config):
             for index, (text, caption) in enumerate(zip(entry["captions"], made.captions, strict=True)):
                 found = {name: texts[index] for name, texts in made.perturbed.items() if texts[index] is not None}

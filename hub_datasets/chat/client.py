@@ -1,7 +1,7 @@
 """The client of OpenAI-compatible servers for chat completions.
 
-Its answers are checked and bounded in size and time, and what goes wrong is told apart: `Unanswered` may be retried,
-`Refused` concerns one request, a `ModelError` all of them.
+It validates answers and limits their size and time. Errors are of three kinds: `Unanswered` may be retried, `Refused`
+concerns one request, and a `ModelError` concerns all requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Completion(NamedTuple):
 
 
 class Unanswered(Exception):
-    """No answer, but a retry may succeed: after `wait` seconds, where the endpoint says so, else 0."""
+    """Raised without an answer if a retry may succeed, after `wait` seconds (0 if the endpoint does not set a time)."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
 """COCO-Counterfactuals (Le et al., NeurIPS 2023 Datasets and Benchmarks) as a `datasets` builder.
 
-A row is a group of two generated images and two captions that differ in a noun, each true of its own image only. The
-text is exactly as released.
+A row is a group of two generated images and two captions that differ in a noun, each true of only one image. The text
+is exactly as released.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cola's multi-object matching test (Ray et al., NeurIPS 2023 Datasets and Benchmarks) as a `datasets` builder.
 
-A row is a group of two images of Visual Genome and two captions, each caption true of its own image only. The text is
+A row is a group of two images of Visual Genome and two captions, each caption true of only one image. The text is
 exactly as released. Cola's single-object test is not part of this dataset.
 """
 

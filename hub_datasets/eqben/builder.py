@@ -1,7 +1,7 @@
 """EqBen (Wang et al., ICCV 2023) as a `datasets` builder.
 
 A row is a group of two images that differ in little, frames of a video or renderings of a scene, and two captions, each
-true of its own image only. The text is exactly as released; frames that are arrays become PNG files.
+true of only one image. The text is exactly as released; frames that are arrays become PNG files.
 """
 
 from __future__ import annotations

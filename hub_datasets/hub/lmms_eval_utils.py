@@ -17,7 +17,12 @@ def text(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
 
 
 def results(doc: dict[str, Any], answers: list[str]) -> dict[str, Any]:
-    """Return whether a letter alone is the target, and the reply, which ``vl-assay run precomputed:LOG`` reads."""
+    """Compare the first single capital letter of the reply with the target.
+
+    Returns:
+        `exact_match`, 1.0 if they are equal, else 0.0; and `vl_assay`, the reply as ``vl-assay run precomputed:LOG``
+        reads it.
+    """
     found = re.search(r"\b[A-Z]\b", answers[0])
     logged = {"id": doc["id"], "choices": list(doc["choices"]), "answer": answers[0]}
     return {"exact_match": float(bool(found) and found[0] == doc["target"]), "vl_assay": logged}

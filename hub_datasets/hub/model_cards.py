@@ -2,15 +2,15 @@
 
 ``model-index`` has every score that tables show, with interval, number of examples and options. The files in
 ``.eval_results`` follow the Hub's newer format, with one value for each task of a dataset's ``eval.yaml`` that asks one
-question a row: the accuracy, which is what the task's scorer measures there; the notes have the rest. Other scores,
-such as those of groups and boxes, would be refused, or ranked among what they are not.
+question per row: the accuracy, which is what the task's scorer measures there; the notes have the other figures. Scores
+of groups and boxes are left out: the Hub would refuse them, or rank them together with accuracies.
 
 Both have the date of the predictions, a `ResultsSource`, and the revision of a dataset that came from the Hub. The
-Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
+Hub's classes accept any value and date; this module raises an error for a value that is not a finite number from 0 to
+1, and for a date that is not ISO 8601.
 
-Entries written by this module are recognised by the name of their source; all others are kept. The front matter is
-written as `huggingface_hub` writes it: keys keep their order and values, and comments are lost. The text below it is
-kept.
+Entries written by this module are recognised by the name of their source; all other entries are kept. The front matter
+is written with `huggingface_hub`: keys keep their order and values, and comments are lost. The text below it is kept.
 """
 
 from __future__ import annotations
@@ -100,23 +100,23 @@ def _refuse_several(names: Iterable[str]) -> None:
 def write_model_card(
     path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[Path]:
-    """Write the results of a model into its repository; the same results again change nothing.
+    """Write the results of a model into its repository; writing the same results again changes nothing.
 
     Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
 
     Args:
         path: the model's card, ``README.md``, which is created in its folder if needed. ``.eval_results`` is the folder
             next to it.
-        results: what `report` returned, of one model.
+        results: the results of one model, from `report`.
         dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
         source: who reports the results, and where the predictions are.
 
     Returns:
-        The files that were written; none if they had the results already.
+        The files that were written; empty if they had the results already.
 
     Raises:
-        DataError: no results, those of several models or of two files of one task, a value or a date that the format
-            does not have, an invalid owner, or a file that cannot be read.
+        DataError: no results, results of several models or of two files for one task, a value or a date that the format
+            does not allow, an invalid owner, or a file that cannot be read.
         StorageError: a file could not be written.
     """
     card = Path(path)

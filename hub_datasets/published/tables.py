@@ -1,4 +1,4 @@
-"""The tables of the papers that `reproduce` compares with: what they print, of which models, and how it is scored here.
+"""The tables of the papers that `reproduce` compares with: their printed values, models, and settings for scoring here.
 
 The data are next to this file:
 
@@ -10,9 +10,9 @@ The data are next to this file:
 | values/<table>.csv | what the table prints: a line for each row, with its group and label |
 | inventory.csv      | every table and figure of the papers, and where it can be had; see `inventory` |
 
-A value is kept as it is printed, and none was measured by us. Which checkpoint a row means is from the paper's text or
-its authors' code; where neither tells, the row's note says so. `models.csv` names the rows of a model
-``paper/label``, or more specifically ``paper/name`` or ``table/label``.
+Values are stored as printed; we measured none of them. The checkpoint of a row comes from the paper's text or its
+authors' code; if neither names it, the row has a note. `models.csv` names the rows of a model ``paper/label``, or more
+specifically ``paper/name`` or ``table/label``.
 
 Some tables are statistics of a dataset. Their rows are parts of it, of the category that `Run.settings` names, and
 their columns have the average ``"statistic"`` and no metric.
@@ -78,7 +78,7 @@ class PublishedColumn:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose results it needs: one, those of a suite, or none."""
+        """Return the tasks whose results the column needs: one task, all tasks of a suite, or an empty tuple."""
         if self.average != SUITE:
             return (self.task,) if self.task else ()
         benchmark, name = self.task.split("/")
@@ -117,8 +117,8 @@ class PublishedRow:
 
     Args:
         name: the row's label, with its group where the table has the label more than once.
-        label, group: as they are printed; not every table has groups.
-        printed: the values in the order of the columns, `NOTHING` for a cell without one.
+        label, group: as printed; not every table has groups.
+        printed: the values in the order of the columns, `NOTHING` for an empty cell.
         run: how the model is scored here.
     """
 
@@ -202,7 +202,7 @@ def number(printed: str) -> float:
 
 @cache
 def all_tables() -> Mapping[str, PublishedTable]:
-    """All tables by name, those of a paper together."""
+    """Return all tables by name, grouped by paper."""
     described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
     columns: dict[str, list[PublishedColumn]] = {}
     for line in read_csv(_FOLDER / "columns.csv"):
@@ -224,10 +224,10 @@ def all_tables() -> Mapping[str, PublishedTable]:
 
 
 def get_table(name: str) -> PublishedTable:
-    """The table of that name.
+    """Return the table of a name.
 
     Raises:
-        UnknownNameError: there is none; the message lists the known ones.
+        UnknownNameError: no table has that name; the message lists the known names.
     """
     check_known("table", [name], all_tables())
     return all_tables()[name]
@@ -260,10 +260,10 @@ def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[PublishedRow]:
 
 
 def of_row(described: Mapping[str, T], table: str, name: str, label: str) -> T:
-    """Return the description of a row from those by ``table/label``, ``paper/name`` or ``paper/label``.
+    """Return the description of a row, found by ``table/label``, ``paper/name`` or ``paper/label``.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no description has one of these names.
     """
     paper = table.rpartition("-")[0]
     keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")

@@ -149,7 +149,8 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     a task, contain only the matching rows of a part.
 
     Warns:
-        UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
+        UserWarning: the predictions lack rows of a part, for example because they are of another release; the part is
+            left out.
     """
     about = predictions.metadata["benchmark"]
     for part in parts_of(predictions.benchmark, predictions.task):

@@ -105,7 +105,7 @@ def skill_profile(
 
     Args:
         predictions: of one model, one for each task.
-        ties: the tie policy; by default that of each metric's paper.
+        ties: the tie policy; by default each metric's paper decides.
         confidence, resamples, seed: of the intervals, see `cluster_bootstrap`.
 
     Raises:

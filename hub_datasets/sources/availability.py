@@ -45,8 +45,8 @@ class ConfigEntry:
         built: whether `rows` and `images` are of a build in the cache.
         origin: `MADE`, `DOWNLOADED` (if the user has no copy) or `OWN`.
         state: of its sources: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
-        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or those of all
-            sources, joined by `NoSourceError.OR`.
+        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or the addresses of
+            all sources, joined by `NoSourceError.OR`.
     """
 
     name: str
@@ -74,9 +74,9 @@ class BenchmarkEntry:
 
 
 class BenchmarkLine(NamedTuple):
-    """A benchmark in one line: `rows` and the worst `state` are those of the configurations scored by default.
+    """A benchmark in one line: `rows` and the worst `state` of the configurations scored by default.
 
-    `rows` is None if not known; `caution` is empty if nothing speaks against its scores.
+    `rows` is None if not known; `caution` is empty if the benchmark has no known defects.
     """
 
     name: str

@@ -225,8 +225,8 @@ class Rows:
     """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV); or Parquet files.
 
     Args:
-        file: the file, whose suffix tells the format; or Parquet files of the Hub, whose images need no `Images`.
-        schema: the fields of a record and their types; those of a table are text. A record may be a list of their
+        file: the file, whose suffix determines the format; or Parquet files of the Hub, whose images need no `Images`.
+        schema: the fields of a record and their types; fields of a table are text. A record may be a list of their
             values. Columns of images in Parquet are names of files, so that a record is the same in either form.
         count: the number of records of the release; None if it is unknown.
         lists: the columns of a table that hold a list of texts in Python's notation, with an empty cell for an empty

@@ -1,6 +1,6 @@
 """toy_scenes without order: its retrieval set with shuffled captions or images, and the order task, drawn by a seed.
 
-After ARO (Yuksekgonul et al., ICLR 2023), sections 2.3 and 3.1. Scenes and captions are those of the test split of
+After ARO (Yuksekgonul et al., ICLR 2023), sections 2.3 and 3.1. Scenes and captions come from the test split of
 toy_scenes; only permutations depend on the seed. Nouns and adjectives are known from the lexicon, without a tagger.
 """
 

@@ -63,7 +63,7 @@ class NounPhrase:
         return next((word for word in words if KIND[MEANING[word]] == kind), None)
 
     def with_word(self, word: str) -> NounPhrase:
-        """The phrase with `word` in place of the word of its kind, added if there is none."""
+        """Return the phrase with `word` in place of its word of the same kind, or added if it has no such word."""
         kind = KIND[MEANING[word]]
         if kind == "shape":
             return NounPhrase(self.adjectives, word)

@@ -86,6 +86,6 @@ def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
 
 
 def _say_relation(things: list[Thing], rng: Rng) -> str | None:
-    """A relation that holds between the first two objects, None if there is none."""
+    """Return the text of a relation that holds between the first two objects; None if no relation holds."""
     relations = _true_relations(things[0], things[1])
     return say(rng, pick(rng, relations)) if relations else None

@@ -1,7 +1,7 @@
 """VisMin (Awal et al., NeurIPS 2024) as a `datasets` builder: the Hub's Parquet files with the authors' solutions.
 
-A row is a group of two images that differ in one thing, and two captions, each true of its own image only. In about
-half of the released rows the captions stand in the other order: a file of solutions tells in which.
+A row is a group of two images that differ in one thing, and two captions, each true of only one image. In about half of
+the released rows the captions are in the other order; a file of solutions lists these rows.
 """
 
 from __future__ import annotations

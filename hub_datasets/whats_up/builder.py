@@ -1,7 +1,7 @@
 """What'sUp (Kamath et al., EMNLP 2023) as a `datasets` builder.
 
-A row is a photograph and captions that differ in a relation of space, of which one is true. The text is exactly as
-released; the true caption comes first, as it does there.
+A row is a photograph and captions that differ in a spatial relation; one of them is true. The text is exactly as
+released; the true caption comes first, as in the release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The names of classes as they are put into prompts, from labels such as ImageNet's synsets or names of folders."""
+"""The names of classes for prompts, from labels such as ImageNet's synsets or names of folders."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 
 def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSet, origin: str) -> dict[str, str]:
-    """The names of all classes by their labels, in the order of the classes.
+    """Return the names of all classes by their labels, in the order of the classes.
 
-    The first that is there: the user's `NAMES` in one of the folders, which may also name classes without an image;
-    ImageNet's `SYNSETS`; the labels. ``_`` becomes a space, and of synonyms, separated by commas, the first is taken if
-    no other class has it; names in `NAMES` keep their commas.
+    Names come from the first of these sources that exists: the user's `NAMES` in one of the folders, which may also
+    name classes without an image; ImageNet's `SYNSETS`; the labels. ``_`` becomes a space. If a name is a list of
+    synonyms, separated by commas, the first is taken unless another class has it; names in `NAMES` keep their commas.
 
     Raises:
         DataError: a malformed list, a label that is not in it, fewer than two classes, equal names, or numbers that
-            say nothing in a prompt.
+            are meaningless in a prompt.
         MissingSourceError: synsets without names.
     """
     named = _user_names(labels, folders)

@@ -34,9 +34,9 @@ class Labelled:
     """Labelled images.
 
     Args:
-        names: the names of all classes, by number, as they are put into prompts.
-        images: the name of each image, and the number of its class.
-        folder: where the files of these names are; None if `read` gives their content.
+        names: the names of all classes for prompts, by class index.
+        images: the name of each image, and the index of its class.
+        folder: the folder of these files; None if `read` gives their content.
         read: the bytes of an image, by its index in `images`.
     """
 
@@ -48,10 +48,10 @@ class Labelled:
 
 @dataclass
 class ZeroShotConfig(SourceConfig):
-    """One labelled set.
+    """The options of one labelled set.
 
     Args:
-        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for those of the set.
+        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for the set's default.
         dataset: ``owner/name[@revision][/config]`` on the Hub, in place of a folder of images.
         split: the split or its folder; empty for test, or else validation.
         image_column, label_column: of a dataset; empty for the first column of images, and of class labels.

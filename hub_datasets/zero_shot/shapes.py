@@ -1,4 +1,4 @@
-"""Images to classify that are drawn: an object of each shape, colour, size and texture of toy_scenes, alone."""
+"""Drawn images for classification: a single object of each shape, colour, size and texture of toy_scenes."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python -m vl_assay.model_wrappers.demo_clip_web.train --out DIR
 
-Plain contrastive training, as demo-clip's, but each image is told apart among few captions, and the captions are worded
-as the web is: see `captions`. An image of nine patches, one for each place of the world's grid, makes seeing easy, so
-that what is left to learn is language.
+Plain contrastive training, as for demo-clip, but each image is compared with few captions, and the captions are worded
+like captions from the web: see `captions`. An image has nine patches, one for each place of the world's grid. This
+makes vision easy, so that mostly language has to be learned.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def grouped_loss(images: torch.Tensor, captions: torch.Tensor, scale: torch.Tens
         group: how many pairs are compared with each other; 1 less is the number of negatives.
 
     Returns:
-        The mean of both cross-entropies, in nats; with `group` n that of `CLIPModel`.
+        The mean of both cross-entropies, in nats; if `group` is n, it equals the loss of `CLIPModel`.
     """
     logits = scale * images.unflatten(0, (-1, group)) @ captions.unflatten(0, (-1, group)).mT
     target = torch.arange(group, device=logits.device).repeat(len(logits))

@@ -138,7 +138,7 @@ def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
 
 
 def peak_memory(model: object) -> int:
-    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, which does not tell."""
+    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, where it is unknown."""
     if str(getattr(model, "device", "")).startswith("cuda"):
         return sys.modules["torch"].cuda.max_memory_allocated(model.device)  # pyright: ignore[reportAttributeAccessIssue]
     try:

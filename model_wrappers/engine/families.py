@@ -78,7 +78,7 @@ def import_library(name: str) -> Any:
 class FamilyConstants:
     """The constants of a family's file; `problem` is the reason why the family cannot be used, or empty.
 
-    `others` says which checkpoints of types that are not in `model_types` the family tries where it is named.
+    `others` describes the checkpoints of types outside `model_types` that the family tries if it is named.
     """
 
     model_types: tuple[str, ...] = ()

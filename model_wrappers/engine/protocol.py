@@ -309,11 +309,11 @@ class RequestPlan:
 
 @runtime_checkable
 class RemoteModel(Protocol):
-    """A model behind a server, which is asked from several threads and keeps its answers.
+    """A model behind a server, which is queried from several threads and caches its answers.
 
-    `task_types` are the types of tasks that it can be evaluated on. `compares_texts` says that the score of a caption
-    depends on the other captions of its example, so that an item has all texts of one example. `threads` is the
-    number of items under way.
+    `task_types` are the types of tasks that it can be evaluated on. `compares_texts` is True if the score of a caption
+    depends on the other captions of its example; an item then has all texts of one example. `threads` is the number of
+    concurrent items.
     """
 
     info: ModelInfo

@@ -1,7 +1,7 @@
 """Conversion of a file of weights of `open_clip` or OpenAI to a folder that `transformers` loads as a `CLIPModel`.
 
-The layout is that of OpenAI's vision transformers, whose sizes follow from the shapes: heads are 64 wide in all of
-them. The shapes do not determine the activation; it comes from the published checkpoint or the named model.
+The weights must have the layout of OpenAI's vision transformers. All sizes follow from the shapes, since every head is
+64 wide. The shapes do not determine the activation; it comes from the published checkpoint or the named model.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class _Absent(dict[str, Any]):
 
 
 def load_processor(files: CheckpointFiles, config: Any) -> Any:
-    """Load the checkpoint's processor from its image processor and tokenizer, without those of videos and sounds.
+    """Load the checkpoint's processor from its image processor and tokenizer, without video and audio processors.
 
     Raises:
         ModelError: a part is missing or damaged, or `transformers` has no processor for the model type.

@@ -47,11 +47,11 @@ def parse_answer(fields: Mapping[str, Any]) -> Answer:
 
 
 def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
-    """The answer in a chat completion.
+    """Return the answer in a chat completion.
 
     Raises:
-        ValueError, TypeError, AttributeError, LookupError: it is none, or its log-probabilities are none, or are not
-            there and needed.
+        ValueError, TypeError, AttributeError, LookupError: the completion or its log-probabilities are malformed, or
+            log-probabilities are needed and missing.
     """
     text = text_of(completion)[:_MOST_CHARACTERS]
     content = (completion["choices"][0].get("logprobs") or {}).get("content")

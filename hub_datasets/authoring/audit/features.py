@@ -63,9 +63,9 @@ def tag_counts(captions: Sequence[str]) -> Features:
 class Rarity:
     """The frequency of a caption's words in the captions of other folds.
 
-    With fold k held out, the words of fold j are counted in the folds other than j and k, and those of fold k in the
-    folds other than k and the next, so that training and held-out captions are compared with equally many others, and
-    none with itself.
+    With fold k held out, the words of fold j are counted in the folds other than j and k, and the words of fold k in
+    the folds other than k and the next. So training and held-out captions are compared with equally many captions, and
+    no caption with itself.
 
     Args:
         captions: the texts.

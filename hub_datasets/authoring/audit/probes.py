@@ -1,4 +1,4 @@
-"""Learned probes: models that see captions alone and are evaluated on pairs of held-out images."""
+"""Learned probes: models that see only captions and are evaluated on pairs of held-out images."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Groups(NamedTuple):
 def group_pairs(pairs: Sequence[Pair]) -> Groups:
     """Group the pairs that share an image, or a caption on either side, directly or through others.
 
-    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. Where
-    captions recur so often, as those from templates do, that a group would be larger than a fold, pairs are grouped by
-    image alone.
+    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. If
+    captions recur so often that a group would be larger than a fold, as with captions from templates, pairs are grouped
+    by image only.
 
     Raises:
         DataError: no pairs.
@@ -145,7 +145,7 @@ class _Sides(NamedTuple):
 
 
 def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
-    """The features in which the captions of at least two pairs differ; others say nothing of other pairs."""
+    """Return the features that differ within at least two pairs; the other features cannot generalise."""
     positive, negative = features.values[rows[:, 0]], features.values[rows[:, 1]]
     differing = (positive - negative).tocsc()
     differing.eliminate_zeros()

@@ -45,7 +45,7 @@ def write_forms(path: Path, **texts: str) -> list[Path]:
 
 
 def as_json(record: Record) -> str:
-    """A record as it is written."""
+    """Return the text of a record's JSON file."""
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -129,8 +129,8 @@ def write_card(card: Path, record: Record) -> list[Path]:
     """Put the audit into a dataset's card, and its figures into ``audit.json`` in the same folder.
 
     The section lies between the comments ``<!-- audit NAME -->`` and ``<!-- /audit NAME -->`` and replaces what was
-    there. A first one comes under a heading "Audit" before the section on the licence, or at the end. The rest of the
-    card stays as it is, and the same audit again changes nothing.
+    there. The first such section comes under a heading "Audit" before the section on the licence, or at the end. The
+    other text of the card is not changed, and writing the same audit again changes nothing.
 
     Returns:
         The files that changed.

@@ -23,7 +23,7 @@ Levels = Mapping[str, float]
 
 
 def read_audit(benchmark: str) -> dict[str, Any] | None:
-    """The audits of a benchmark's parts, or None if there are none.
+    """Read the audits of a benchmark's parts; None if it was not audited.
 
     Returns:
         By part, such as ``"sugarcrepe"`` or ``"sugarcrepe/unrefined"``: `pairs`, `categories` (pairs of each),

@@ -1,4 +1,4 @@
-"""Candidates in the formatting of their captions, so that formatting does not tell which is which."""
+"""Formatting of candidates like their captions, so that formatting does not distinguish the two."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .checks import check
 
 
 def accept(kind: str, caption: str, text: str, old: Sequence[str] = (), new: str = "") -> str:
-    """A text as a candidate: its articles corrected, checked, and with its caption's formatting.
+    """Return a text as a candidate: articles corrected, validated, and formatted like its caption.
 
-    Arguments and errors are those of `check`.
+    Takes the arguments of `check` and raises the same errors.
 
     >>> accept("replace_obj", " a cat on a  mat. ", "An dog on a mat")
     ' a dog on a  mat. '
