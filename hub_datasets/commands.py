@@ -144,7 +144,7 @@ def _print_failures(outcomes: list[Any]) -> None:
 
 
 def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
-    """The first message, and how many others there are."""
+    """Return the first message, and the number of further messages."""
     messages = [
         str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
     ]

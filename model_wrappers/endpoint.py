@@ -283,7 +283,7 @@ class EndpointModel:
         return self._calls.known(self._key(request, logprobs))
 
     def _answer_or_none(self, request: _Request) -> Answer | None:
-        """The answer; None if the request is refused."""
+        """Return the answer; None if the request is refused."""
         try:
             return self._answer(request, needs_logprobs=bool(self._logprobs))
         except Refused:
@@ -313,7 +313,7 @@ class EndpointModel:
 
 
 def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
-    """The model of that name at a server; sends nothing.
+    """Return the model of a name at a server, without sending a request.
 
     Raises:
         ModelError: no address, an address with a key in it, a malformed number, or a missing library.
@@ -358,7 +358,7 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
 
 
 def _number(settings: dict[str, str], name: str, kind: type[int] | type[float] = int) -> Any:
-    """A setting as a number above 0; None for one that is empty by default."""
+    """Return a setting as a number above 0; None if it is empty, as by default."""
     try:
         number = None if settings[name] == SETTINGS[name][0] == "" else kind(settings[name])
     except ValueError:

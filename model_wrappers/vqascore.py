@@ -123,7 +123,7 @@ class VqaScore(GenerativeModel):
             return logs / counts
 
     def _priors(self, texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """log P(caption) of each caption, (n,), computed once for each."""
+        """Return log P(caption) of each caption, (n,), computed once per caption."""
         known = self._known_priors
         missing = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
         if missing:
@@ -156,7 +156,7 @@ class ChoiceScore(GenerativeModel):
         self._letters = [spellings(tokenizer, letter) for letter in ascii_uppercase]
 
     def prepare_choices(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of the question in each rotation of the captions: number j begins with caption j."""
+        """Return the token ids of the question in each rotation of the captions: rotation j begins with caption j."""
         count, most = len(captions), len(ascii_uppercase)
         if not 2 <= count <= most:
             raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
@@ -174,7 +174,7 @@ class ChoiceScore(GenerativeModel):
         *,
         exact: bool = False,
     ) -> list[np.ndarray]:
-        """For each prepared choice the scores (k,), float64, of its captions."""
+        """Return for each prepared choice the scores (k,), float64, of its captions."""
         image_features = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
         questions = [ids for orders in choices for ids in orders]
         logits = self.first_logits(image_features, questions, self._caption.tail, exact)
@@ -189,7 +189,7 @@ class ChoiceScore(GenerativeModel):
 
 
 def noise_images() -> list[Image.Image]:
-    """Three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
+    """Return three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
     rng = np.random.default_rng(0)
     drawn = (rng.normal(127.5, 63.75, (224, 224, 3)) for _ in range(3))
     return [Image.fromarray(noise.clip(0, 255).astype(np.uint8)) for noise in drawn]

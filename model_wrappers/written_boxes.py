@@ -92,7 +92,7 @@ class WrittenBox(NamedTuple):
 
 
 def read_boxes(answer: str, form: Format) -> list[WrittenBox]:
-    """The boxes in an answer, in their order; what follows its first 32,768 characters is not read."""
+    """Return the boxes in an answer, in their order, reading only its first 32,768 characters."""
     boxes = []
     for match in form.pattern.finditer(answer[:_MOST_CHARACTERS]):
         numbers = [float(match[1 + position]) + form.shift for position in form.order]
@@ -113,14 +113,14 @@ class WrittenBoxes(TorchModel):
         self._limits = read_limits(info.settings)
 
     def prepare_image(self, image: Image.Image) -> Prepared:
-        """The processor's inputs for the image, and the tokens that it inserts into a prompt."""
+        """Return the processor's inputs for the image, and the tokens that it inserts into a prompt."""
         return self._prompts.prepare(image)
 
     @torch.inference_mode()
     def detect(
         self, images: Sequence[Prepared], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image; a phrase is asked for once an image."""
+        """Return the boxes of each query of each prepared image; each phrase is asked once per image."""
         detections = []
         for image, size, row in zip(images, sizes, queries, strict=True):
             boxes_of_phrase = {
@@ -145,7 +145,7 @@ class WrittenBoxes(TorchModel):
         return best_boxes(np.reshape(boxes, (-1, 4)), np.array(scores, np.float64), size, size, self._limits)
 
     def write(self, image: Prepared, phrase: str) -> tuple[str, list[int], list[float]]:
-        """The answer for a phrase; for each of its tokens where its characters end, and its log-probability.
+        """Return the answer for a phrase, and for each of its tokens the end of its characters and its log-probability.
 
         Raises:
             ModelError: the phrase holds the token that stands for an image.

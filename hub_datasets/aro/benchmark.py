@@ -4,7 +4,7 @@ from .. import Benchmark, Task
 
 
 def _exchanged(name: str, config: str) -> Task:
-    """A task of pairs: the caption, and the same words with two of them exchanged."""
+    """Return a task of pairs: the caption, and the same words with two of them exchanged."""
     return Task(
         name=name,
         configs=(config,),

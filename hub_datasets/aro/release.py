@@ -34,13 +34,13 @@ _MIRRORED = {"vg_relation": _CAPTIONS | {"relation_name": str}, "vg_attribution"
 
 
 def annotation_file(config: str) -> SourceFile:
-    """The file of a configuration in the user's own copy."""
+    """Return the file of a configuration in the user's own copy."""
     name = FILES[config]
     return SourceFile(name, remedy=f"Get {name} with `gdown {DRIVE_IDS[name]}` (Google Drive, as in the authors' code)")
 
 
 def released_rows(config: str, folder: Path | None) -> Rows:
-    """The authors' file where the user has it, else the mirror."""
+    """Return the rows of the authors' file if the user has it, else of the mirror."""
     file = annotation_file(config)
     if file.find(folder):
         return Rows(file, _SCHEMAS[config], ROWS[config])
@@ -48,7 +48,7 @@ def released_rows(config: str, folder: Path | None) -> Rows:
 
 
 def to_row(config: str, number: str, record: Row) -> Row:
-    """A row of the dataset, without its image, of a record in either form."""
+    """Return the dataset row, without its image, of a record in either form."""
     common: Row = {
         "id": f"{config}/{number}",
         "filename": record["image_path" if "image_path" in record else "image"],

@@ -67,7 +67,7 @@ class AROCrepe(ReleasedRows):
 
 
 def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
-    """One negative of each caption, with its rule, drawn among those that the rules of a configuration make.
+    """Draw one negative of each caption from all that the rules of a configuration make; return it with its rule.
 
     Args:
         name: one of `CONFIG_NAMES`.

@@ -128,7 +128,7 @@ class Endpoint:
             return None
 
     def _ask(self, request: Any) -> bytes:
-        """The content of an answer, within the limits of time and size; raises as `send`."""
+        """Return the content of an answer, within the limits of time and size; raises as `send`."""
         import openai
 
         async def answer() -> bytes:
@@ -173,12 +173,12 @@ class Endpoint:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text of a server on one line of at most so many characters, without signs that command a terminal."""
+    """Return a server's text on one line of limited length, without control characters of terminals."""
     return " ".join(printable(text).split())[:most]
 
 
 def text_of(answer: Any) -> str:
-    """The text of a chat completion, empty without content; raises as `read` of `Endpoint.send`."""
+    """Return the text of a chat completion, empty without content; raises as `read` of `Endpoint.send`."""
     text = answer["choices"][0]["message"].get("content")
     if not isinstance(text, str | None):
         raise TypeError(f"its content is a {type(text).__name__}")
@@ -186,7 +186,7 @@ def text_of(answer: Any) -> str:
 
 
 def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
-    """The tokens read and written for a chat completion, 0 where the endpoint does not report them."""
+    """Return the tokens read and written for a chat completion, 0 if the endpoint does not report them."""
     usage = answer.get("usage") or {}
     read, written = (usage.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
     if not (isinstance(read, int) and isinstance(written, int)):
@@ -218,7 +218,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _bounded_client(seconds: float) -> Any:
-    """An HTTP client that gives up answers of more than `MOST_BYTES` and follows no redirect."""
+    """Return an HTTP client that rejects answers of more than `MOST_BYTES` and follows no redirect."""
     from openai import DefaultAsyncHttpxClient
 
     # httpx or httpx2, by the version of openai.

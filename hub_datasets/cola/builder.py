@@ -68,12 +68,12 @@ class Cola(ReleasedRows):
 
 
 def file_name(url: str) -> str:
-    """The last part of a URL or path."""
+    """Return the last part of a URL or path."""
     return url.rsplit("/", 1)[-1]
 
 
 def _download_images(dl_manager: Any, urls: dict[str, str]) -> ImagePaths:
-    """The path of each image in the cache, None if the server has no such file."""
+    """Download images; return the path of each in the cache, None if the server has no such file."""
     try:
         paths = dl_manager.download(list(urls.values()))
         images: ImagePaths = dict(zip(urls, map(str, paths), strict=True))

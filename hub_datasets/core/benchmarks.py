@@ -115,7 +115,7 @@ class Task:
 
     @property
     def declared_skills(self) -> list[str]:
-        """The skills that its examples test, each once; empty if none is declared."""
+        """Return the distinct skills that its examples test; empty if none is declared."""
         skills = [self.skills] if isinstance(self.skills, str) else (self.skills or {}).values()
         return list(dict.fromkeys(skills))
 
@@ -289,7 +289,7 @@ def is_downloaded(name: str) -> bool:
 
 
 def get_card(name: str) -> str:
-    """The text of a benchmark's card, ``README.md``."""
+    """Return the text of a benchmark's card, ``README.md``."""
     return (benchmark_folder(name) / "README.md").read_text(encoding="utf-8")
 
 

@@ -150,7 +150,7 @@ class BuildOutcome:
 
     @property
     def damaged(self) -> dict[str, Exception]:
-        """The errors other than missing sources."""
+        """Return the errors other than missing sources."""
         return {config: error for config, error in self.errors.items() if not isinstance(error, MissingSourceError)}
 
 

@@ -92,7 +92,7 @@ class Example:
         return list(range(min(max(len(self.images), 1), len(self.captions))))
 
     def facts(self) -> dict[str, Any]:
-        """The fields of an example that predictions of all task types contain."""
+        """Return the fields of an example that predictions of all task types contain."""
         return {
             "id": self.id,
             "config": self.config,
@@ -134,7 +134,7 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, categories, captions and image names, independent of the pixels."""
+        """Return the SHA-256 of ids, categories, captions and image names, independent of the pixels."""
         return self._digest.hexdigest()
 
     def image_bytes(self, key: str) -> bytes:

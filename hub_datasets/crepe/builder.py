@@ -125,7 +125,7 @@ class CREPE(ReleasedRows):
 
 
 def _file(path: str) -> SourceFile:
-    """A file below `data` of the repository, or in an archive that was unpacked anywhere near."""
+    """Find a file below `data` of the repository, or in an archive unpacked near it."""
     folder, _, name = path.rpartition("/")
     places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
     return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
@@ -139,7 +139,7 @@ def _number(text: str) -> float:
 
 
 def _defects(caption: str, negatives: list[str]) -> list[str]:
-    """The defects of a row; texts are compared without outer white space."""
+    """Return the defects of a row; texts are compared without outer white space."""
     texts = [negative.strip() for negative in negatives]
     found = {
         "blank_caption": not caption.strip(),

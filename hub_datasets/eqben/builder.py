@@ -101,7 +101,7 @@ class EqBen(ReleasedRows):
 
 
 def frame_as_png(path: str) -> bytes:
-    """The PNG file of a frame: an array in a file of NumPy, of shape (height, width, 3), uint8, blue, green and red.
+    """Return the PNG file of a frame, a NumPy file of shape (height, width, 3), uint8, blue, green and red.
 
     Raises:
         DataError: the file holds something else. It is mapped, and nothing in it is unpickled.

@@ -45,7 +45,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[LexiconEntry] = L
 
 
 def find_defects(caption: str, positive: str, negative: str, origin: LexiconOrigin | None = None) -> list[str]:
-    """The defects of one row, except repetitions, which need all rows.
+    """Return the defects of one row, except repetitions, which need all rows.
 
     Captions are compared without their outer white space.
 

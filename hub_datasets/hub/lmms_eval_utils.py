@@ -6,12 +6,12 @@ from typing import Any
 
 
 def visual(doc: dict[str, Any]) -> list[Any]:
-    """The image of a row, in RGB."""
+    """Return the image of a row, in RGB."""
     return [doc["image"].convert("RGB")]
 
 
 def text(doc: dict[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
-    """The question, with lettered choices."""
+    """Return the question, with lettered choices."""
     choices = "".join(f"\n{letter}. {choice}" for letter, choice in zip(ascii_uppercase, doc["choices"], strict=False))
     return f"{doc['question']}{choices}\nAnswer with the letter alone."
 

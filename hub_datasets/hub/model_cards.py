@@ -60,7 +60,7 @@ class ResultsSource(NamedTuple):
     repo: str = ""
 
     def url(self, result: Result, dataset: str) -> str:
-        """The address of the predictions of a result on a dataset."""
+        """Return the address of the predictions of a result on a dataset."""
         path = f"{self.repo}/blob/main/{predictions_path(result.predictions['sha256'])}" if self.repo else dataset
         return f"https://huggingface.co/datasets/{path}"
 
@@ -69,7 +69,7 @@ _UNKNOWN = ResultsSource()
 
 
 def predictions_path(sha256: str) -> str:
-    """The path of predictions in a repository: the same for the same bytes, so that links stay true."""
+    """Return the path of predictions in a repository, which depends on their bytes, so that links stay valid."""
     return f"{sha256}.parquet"
 
 
@@ -142,7 +142,7 @@ def write_model_card(
 def eval_results(
     group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[EvalResult]:
-    """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
+    """Return the ``model-index`` entries for one file's results: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
     first = group[0]
@@ -180,7 +180,7 @@ def eval_results(
 def eval_result_entries(
     group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one file: of all configurations, and of each of several.
+    """Return the ``.eval_results`` entries for one file's results: over all configurations, and for each of several.
 
     In predictions for several configurations, these are the configurations that are also categories. A task that is
     part of another, with several images or without choices has none, as no ``eval.yaml`` measures its scores.
@@ -216,7 +216,7 @@ def eval_result_entries(
 
 
 def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
-    """The results of each file of predictions; validates the models, files and the owner."""
+    """Group results by predictions file, and validate the models, files and the owner."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -244,7 +244,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
 def _with_model_index(
     card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: ResultsSource
 ) -> bytes:
-    """The content of the card with the entries in its ``model-index``."""
+    """Return the content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
     content = _text(card)
@@ -274,7 +274,7 @@ def _with_model_index(
 
 
 def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
-    """The content of a file of ``.eval_results`` with the entries in it."""
+    """Return the content of a file of ``.eval_results`` with the entries in it."""
     import yaml
     from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
 
@@ -294,7 +294,7 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
 
 
 def _metadata(content: str, card: Path) -> dict[str, Any]:
-    """The front matter of a card as a dictionary, which may be empty."""
+    """Return the front matter of a card as a dictionary, which may be empty."""
     import yaml
     from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
@@ -342,7 +342,7 @@ def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
 
 
 def _configs(result: Result) -> list[str]:
-    """The configurations of the result's predictions; by default all of its task."""
+    """Return the configurations of the result's predictions; by default all of its task."""
     benchmark = result.benchmark
     return list(benchmark.get("configs") or get_task(benchmark["name"], benchmark["task"]).configs)
 
@@ -352,7 +352,7 @@ def _source(result: Result) -> str:
 
 
 def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
-    """A score, checked: the Hub's classes take anything, and show it."""
+    """Return a validated score: the Hub's classes accept and show any value."""
     value = scores[score]
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_ROUNDING <= value <= 1 + _ROUNDING:
         name, task = result.benchmark["name"], result.benchmark["task"]
@@ -378,7 +378,7 @@ def _date(result: Result) -> str | None:
 
 
 def _revision(result: Result, dataset: str) -> str | None:
-    """The revision of that dataset on the Hub, if the predictions are of its download."""
+    """Return the dataset's revision on the Hub if the predictions are of its download."""
     found = result.benchmark.get("hub") or {}
     if found and not re.fullmatch("[0-9a-f]{40}", str(found.get("revision"))):
         raise DataError(
@@ -423,7 +423,7 @@ def _present(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> bytes | None:
-    """The file's bytes; None if it does not exist."""
+    """Return the file's bytes; None if it does not exist."""
     try:
         return file.read_bytes()
     except FileNotFoundError:

@@ -57,7 +57,7 @@ class PullRequest(NamedTuple):
         )
 
     def diff(self) -> str:
-        """The change as a unified diff; empty if the model has the results."""
+        """Return the change as a unified diff; empty if the model has the results."""
         lines: list[str] = []
         for path, content in self.changed.items():
             old = self.before.get(path, b"").decode(errors="replace").splitlines(keepends=True)
@@ -170,7 +170,7 @@ def _prepare(
 
 
 def _head(repo: str, branch: str | None, api: Any) -> str:
-    """The newest commit of a model."""
+    """Return the newest commit of a model."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
@@ -190,7 +190,7 @@ def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
 
 
 def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> str:
-    """The address of the first of others' pull requests that has the results; empty if none has them."""
+    """Return the address of another user's first pull request with the results; empty if none has them."""
     for pull in pulls[:_MOST_PULLS]:
         with suppress(DataError):  # its card cannot be read
             if prepare(_branch(pull)).is_reported:
@@ -199,7 +199,7 @@ def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> st
 
 
 def _commit(proposal: PullRequest, repo: str, pull: Any, api: Any) -> str:
-    """The address of a pull request with the changes: the one that is given, or a new one."""
+    """Commit the changes to the given pull request or to a new one, and return its address."""
     from huggingface_hub import CommitOperationAdd
 
     where = {"create_pr": True} if pull is None else {"revision": _branch(pull)}

@@ -64,7 +64,7 @@ class Publication:
 
 
 def plan(what: str | Path, repo: str) -> Publication:
-    """The files that `publish` would upload; needs no network.
+    """Return the files that `publish` would upload, without network access.
 
     Args:
         what: as for `publish`.

@@ -23,7 +23,7 @@ _FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself 
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """The files below a folder by their paths in it, without caches and hidden ones."""
+    """Return the files below a folder by relative path, without caches and hidden files."""
     paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         inside.as_posix(): path
@@ -33,7 +33,7 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def space_files(folder: Path) -> dict[str, Path | bytes]:
-    """All files of a Space, by their paths in its repository.
+    """Return all files of a Space, by their paths in its repository.
 
     Args:
         folder: with the Space's card. If it is itself a part of this package, only its card, ``app.py`` and

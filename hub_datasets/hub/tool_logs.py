@@ -75,7 +75,7 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
 
 
 def _inspect_log(answers: list[_LoggedAnswer], predictions: Predictions, sha256: str) -> str:
-    """The log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
+    """Return the log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
     name, scored = f"{predictions.benchmark}_{predictions.task}", [each for each in answers if each.scores is not None]
     lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}
     samples = [

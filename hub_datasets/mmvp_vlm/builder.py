@@ -69,7 +69,7 @@ class MMVPVLM(ReleasedRows):
         return [self._pair(by_number, 2 * pair - 1) for pair in pairs]
 
     def _pair(self, by_number: dict[int, Row], first: int) -> Row:
-        """The row of images `first` and `first` + 1."""
+        """Return the row of images `first` and `first` + 1."""
         both = [by_number.get(number) for number in (first, first + 1)]
         patterns = [row and row["category"] for row in both]
         if None in patterns or patterns[0] != patterns[1]:

@@ -189,7 +189,7 @@ class PublishedTable:
         return all(column.average == STATISTIC for column in self.columns)
 
     def why_not(self) -> str:
-        """Why nothing of it can be computed here; empty if something can."""
+        """Return why no value of the table can be computed here; empty if some can."""
         if any(column.task for column in self.columns):
             return ""
         return "; ".join(dict.fromkeys(column.reason for column in self.columns))

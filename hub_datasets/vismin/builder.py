@@ -74,7 +74,7 @@ class VisMin(ReleasedRows):
         return [self._solved(row, solution, origin) for row, solution in zip(rows, solutions.values(), strict=True)]
 
     def _solved(self, row: Row, solution: Row, origin: str) -> Row:
-        """The row with the captions in the order of their images."""
+        """Return the row with the captions in the order of their images."""
         key, number = row.pop("key"), row.pop("number")
         agrees = solution["category"] == row["category"]
         if not agrees or (self._verifies and number not in (solution["idx"], key)):

@@ -52,7 +52,7 @@ class AnnotationFile(NamedTuple):
 
 
 def annotation_files(config_name: str) -> list[AnnotationFile]:
-    """The files that the authors' `corpus/v1` lists for a type."""
+    """Return the files that the authors' `corpus/v1` lists for a type."""
     group, kind = config_name.split("_")
     if group == "attribute":
         return [AnnotationFile(f"Attribute/{source}/{kind}.json", source, None) for source in ("vg", "vaw")]
@@ -134,7 +134,7 @@ class VLCheckList(ReleasedRows):
 
 
 def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
-    """The files of a type from the sources in a comma-separated list."""
+    """Return the files of a type from the sources in a comma-separated list."""
     names = [name.strip() for name in str(sources).split(",")]
     unknown = [name for name in names if name not in SOURCES]
     if unknown:

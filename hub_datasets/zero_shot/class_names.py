@@ -85,7 +85,7 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
 
 
 def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
-    """The content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
+    """Return the content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
     found = _first_lines(SYNSETS, folders)
     if found is None:
         return None
@@ -97,7 +97,7 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
 
 
 def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
-    """The first file of that name in some folders, and its lines that are not empty."""
+    """Find the first file of a name in some folders; return it and its lines that are not empty."""
     path = first_file(folder / name for folder in folders)
     return None if path is None else (path, read_lines(path))
 

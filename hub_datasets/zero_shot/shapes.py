@@ -12,7 +12,7 @@ from .labelled import Labelled
 
 
 def draw_shapes() -> Labelled:
-    """The 512 images; a class is a colour and a shape. Where an object stands is drawn with a fixed seed."""
+    """Draw the 512 images; a class is a colour and a shape, and positions are random with a fixed seed."""
     names = [f"{colour} {shape}" for colour, shape in itertools.product(COLOURS, SHAPES)]
     rng = np.random.default_rng(0)
     images, scenes = [], []

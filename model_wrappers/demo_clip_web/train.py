@@ -50,7 +50,7 @@ class DemoClipWebRecipe:
 
 
 def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
-    """The untrained model."""
+    """Return the untrained model."""
     tower: dict[str, Any] = {
         "hidden_size": 96,
         "intermediate_size": 384,
@@ -63,13 +63,13 @@ def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
 
 
 def build_image_processor() -> CLIPImageProcessor:
-    """The model's preprocessing."""
+    """Return the model's preprocessing."""
     crop = {"height": 3 * _PATCH, "width": 3 * _PATCH}
     return CLIPImageProcessor(size={"shortest_edge": _SIDE}, crop_size=crop, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
 def load_scenes(recipe: DemoClipWebRecipe, *, quiet: bool = False) -> tuple[torch.Tensor, list[str]]:
-    """Prepared images (n, 3, 63, 63), 48 kB each, and their captions, `_CAPTIONS` of each in turn."""
+    """Return prepared images (n, 3, 63, 63), 48 kB each, and their captions, `_CAPTIONS` of each in turn."""
     processor = build_image_processor()
     pixels, captions = [], []
     for index in track(range(recipe.scenes), "drawing scenes", disable=quiet):

@@ -128,7 +128,7 @@ def changed_decisions(
 
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
-    """The tasks with `size` evenly spaced examples each; a retrieval set loses images and captions."""
+    """Return the tasks with `size` evenly spaced examples each; a retrieval set is cut to fewer images and captions."""
     sampled = []
     for task in tasks:
         count = len(task.examples)

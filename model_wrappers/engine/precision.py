@@ -68,11 +68,11 @@ class TwoPrecisions:
         return self.fast.prepare_captions(captions)
 
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
+        """Return embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_images(images, exact=True) if exact else self.fast.encode_images(images)
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
+        """Return embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_captions(captions, exact=True) if exact else self.fast.encode_captions(captions)
 
 
@@ -137,7 +137,7 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: E
 def _decide_alike(
     pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: EmbeddingLookups
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Decide examples of one shape; where images are compared too, their rounding errors do not cancel."""
+    """Decide examples of one shape; if images are also compared, their rounding errors do not cancel."""
     captions_only = EmbeddingLookups(mixed.images, precise.texts)
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     decided = scores.copy()

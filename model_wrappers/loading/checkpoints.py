@@ -295,7 +295,7 @@ def image_preprocessing(processor: Any) -> dict[str, Any]:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Without `transformers`' warnings of missing and unexpected weights, which are errors here."""
+    """Silence `transformers`' warnings of missing and unexpected weights, which are errors here."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 200
 
 
 def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> dict[str, str]:
-    """The fields by which a server describes its model and version; those that it does not have are left out.
+    """Return the fields by which a server describes its model and version; missing fields are left out.
 
     Args:
         server: the server.

@@ -32,7 +32,7 @@ Scores = NDArray[np.float64]
 
 
 def _looks_typed(caption: str) -> float:
-    """2 for irregular white space, 1 for no final full stop; the first outweighs the second."""
+    """Return 2 for irregular white space, 1 for a missing final full stop, their sum for both."""
     return 2.0 * (caption != " ".join(caption.split())) + (not caption.strip().endswith("."))
 
 
@@ -193,7 +193,7 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
 
 
 def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dict[str, Scores]:
-    """The scores that blind models gave the captions of pairs, of shape (n, 2), by the model's name.
+    """Return the scores that blind models gave the captions of pairs, shape (n, 2), by the model's name.
 
     Raises:
         PredictionsError: as for `audit`, or two files of one model.

@@ -62,7 +62,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _known(data: TaskData) -> dict[str, Any] | None:
-    """The levels that come with the package for these examples, for those they are a part of, or for their category."""
+    """Return the package's levels for these examples, for a set that contains them, or for their category."""
     shipped = shipped_levels(data.benchmark).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
@@ -84,13 +84,13 @@ def _known(data: TaskData) -> dict[str, Any] | None:
 
 
 def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The levels of a task that come with the package, by metric; empty if it was not audited with these options."""
+    """Return the package's levels of a task, by metric; empty if it was not audited with these options."""
     shipped = shipped_levels(benchmark).get(task)
     return shipped["metrics"] if shipped and shipped["options"] == options else {}
 
 
 def shipped_levels(benchmark: str) -> dict[str, Any]:
-    """The levels that come with the package, by task, each with its `options`, `key` and `metrics`."""
+    """Return the package's levels by task, each with its `options`, `key` and `metrics`."""
     return _read(_FOLDER / benchmark / BLIND_FILE)
 
 
@@ -188,7 +188,7 @@ def _aggregate(
 
 
 def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The scores of the scorer with the best main score, over all examples and in each category."""
+    """Return the scores of the scorer with the best main score, over all examples and in each category."""
     from .probes import widened
 
     spec = get_spec(metric)
@@ -216,7 +216,7 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
 
 
 def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each rule, in both directions; of questions, of the answers yes and no."""
+    """Return the rows of each rule, in both directions; for questions, of the answers yes and no."""
     from .audit import RULES
 
     for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
@@ -232,7 +232,7 @@ def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[st
 
 
 def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each probe, trained on the pairs of other images.
+    """Yield the rows of each probe, trained on the pairs of other images.
 
     All pairs of an example are held out in the same fold, so that a caption has the same score in each.
     """
@@ -257,7 +257,7 @@ def _rows(examples: Sequence[Example], scores: _Captions) -> list[Row]:
 
 
 def _untied(row: Row, example: Example) -> Row:
-    """A row in which different captions have different scores, by their order in the alphabet where a rule ties."""
+    """Return a row in which different captions have different scores: ties of a rule are broken alphabetically."""
     if not isinstance(row, MatchingRow) or not row.scores:
         return row
     keys = list(zip(row.scores[0], example.captions, strict=True))
@@ -266,7 +266,7 @@ def _untied(row: Row, example: Example) -> Row:
 
 
 def _key(data: TaskData) -> str:
-    """A hash of all that the levels depend on: captions, their categories and groups, and the metrics."""
+    """Return a hash of everything that the levels depend on: captions, their categories and groups, and the metrics."""
     digest = hashlib.sha256(repr((VERSION, data.task.task_type, data.task.metrics)).encode())
     for each in sorted(data.examples, key=lambda example: example.id):
         digest.update(repr((each.id, each.category, each.tags, each.captions, each.cluster, each.answer)).encode())

@@ -69,7 +69,7 @@ def group_pairs(pairs: Sequence[Pair]) -> Groups:
 
 
 def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """The fold of each pair, from 0 to `FOLDS` - 1: whole groups, in folds of similar size.
+    """Assign pairs to folds 0 to `FOLDS` - 1 of similar size, keeping groups together; return the fold of each pair.
 
     Raises:
         DataError: fewer groups than folds.
@@ -90,7 +90,7 @@ def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
 
 
 def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
-    """The interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
+    """Return the interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
     low, high = (accuracy + WIDENING * (bound - accuracy) for bound in interval)
     return [max(low, 0.0), min(high, 1.0)]
 
@@ -174,7 +174,7 @@ def _hold_out(
 
 
 def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n: int) -> _Sides:
-    """The features with which a fold is held out, next to one another."""
+    """Return the features with which a fold is held out, next to one another."""
     parts = list(counted)
     if rarity is not None:
         rare = rarity.held_out(fold)
@@ -187,7 +187,7 @@ def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n:
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights of a logistic model of which caption of a pair is the true one, per unit and per unit of spread.
+    """Fit a logistic model of which caption of a pair is true; return its weights per unit and per unit of spread.
 
     It has no intercept and sees differences only, so that exchanged captions exchange its prediction. Half of the pairs
     are turned round at random because the solver needs two classes; that does not change the optimum.
@@ -216,7 +216,7 @@ def _most_telling(
     contributions: Matrix,
     order: NDArray[np.intp],
 ) -> list[dict[str, Any]]:
-    """The features with the largest mean absolute contribution to held-out decisions.
+    """Return the features with the largest mean absolute contribution to held-out decisions.
 
     Each has its name as `feature`; its `weight`, the mean over the folds, in log-odds that a caption is the true one,
     per occurrence, or for a measure per root mean square of its differences, above 0 where it speaks for the positive

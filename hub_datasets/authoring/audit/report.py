@@ -224,7 +224,7 @@ def _rounded(figures: Record) -> dict[str, Any]:
 
 
 def accuracy(part: Record) -> str:
-    """An accuracy with its interval, in percent."""
+    """Return an accuracy with its interval, in percent."""
     low, high = map(percent, part["accuracy_interval"])
     return f"{percent(part['accuracy'])} ({low}–{high})"
 
@@ -235,7 +235,7 @@ def _label(name: str, scorer: Record) -> str:
 
 
 def _code(text: str) -> str:
-    """Text as a code span, with visible white space and nothing that would end the span, a cell or a comment."""
+    """Return text as a code span with visible white space, escaping what would end the span, a cell or a comment."""
     cut = text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"
     quoted = json.dumps(cut, ensure_ascii=False)
     return "`" + quoted.replace("`", "´").replace("|", "¦").replace("<", "‹") + "`"

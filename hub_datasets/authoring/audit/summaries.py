@@ -77,7 +77,7 @@ def _listed(names: list[str]) -> str:
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
-    """The audits in a file that ``vl-assay audit … --card`` wrote, or None if it does not exist; see `read_audit`."""
+    """Read a file that ``vl-assay audit … --card`` wrote; None if it does not exist; see `read_audit`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -24,7 +24,7 @@ def accept(kind: str, caption: str, text: str, old: Sequence[str] = (), new: str
 
 
 def conform(caption: str, candidate: str) -> str:
-    """The candidate with its caption's formatting.
+    """Return the candidate with its caption's formatting.
 
     The words that both share at the beginning and end are copied from the caption, with its outer white space and its
     final stop, if any. In the rest white space is normalised, and the first letter gets the caption's case.
@@ -54,7 +54,7 @@ def conform(caption: str, candidate: str) -> str:
 
 
 def _with_case_of(caption: str, text: str) -> str:
-    """The text with the caption's case in its first letter, unless its first word has other capitals."""
+    """Give the text's first letter the caption's case, unless its first word has other capitals."""
     match = re.match(r"\W*(\w)([\w'’-]*)", text)
     model = re.search(r"[^\W\d_]", caption)
     if not match or not model or match[2] != match[2].lower():

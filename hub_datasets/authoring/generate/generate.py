@@ -391,7 +391,7 @@ def print_report(report: GenerationReport) -> None:
 
 
 def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
-    """A table of the numbers of each kind, and of their sums."""
+    """Return a table of the counts of each kind, and of their sums."""
     sums = [sum(column) for column in zip(*counts.values(), strict=True)]
     rows = [[name, *map("{:,}".format, counted)] for name, counted in (*counts.items(), ("all", sums))]
     return simple_table(headings, [*rows[:-1], None, rows[-1]], title=title, numbers=True)

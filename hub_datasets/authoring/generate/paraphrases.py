@@ -83,7 +83,7 @@ class _Words(NamedTuple):
         return next((head for head in reversed(heads) if not self.matches(head, "garment")), -1)
 
     def object(self, at: int) -> int:
-        """The place of the head of the noun phrase that begins at a place, or goes on there; -1 if none does."""
+        """Return the index of the head of the noun phrase that begins or continues at index `at`; -1 if none does."""
         return next((end - 1 for first, end in self.tagged.noun_phrases if first <= at < end), -1)
 
     def is_name(self, start: int, end: int) -> bool:
@@ -100,7 +100,7 @@ class _Words(NamedTuple):
 
 
 def paraphrases(tagged: Tagged) -> Iterator[tuple[str, str, str]]:
-    """Each caption in which one word or phrase is replaced, with what was replaced and by what.
+    """Return each caption in which one word or phrase is replaced, with the old and the new text.
 
     Args:
         tagged: a caption with TextBlob's tags.

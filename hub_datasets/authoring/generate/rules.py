@@ -162,7 +162,7 @@ def _directions(caption: str) -> list[tuple[int, str]]:
 
 
 def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
-    """ "and a dog" after a noun phrase with a noun of the same list."""
+    """Add "and a dog" after a noun phrase with a noun of the same list."""
     words = [word.lower() for word in tagged.words]
     for first, end in tagged.noun_phrases:
         if words[first] not in ("a", "an", "the", "one"):
@@ -174,7 +174,7 @@ def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
 
 
 def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
-    """A colour or size right after an article: a dog becomes a red dog."""
+    """Add a colour or size right after an article: a dog becomes a red dog."""
     for first, end in tagged.noun_phrases:
         inside = [word.lower() for word in tagged.words[first:end]]
         if inside[0] not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):

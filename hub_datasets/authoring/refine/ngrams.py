@@ -126,7 +126,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Rows, _Rows]]:
-    """The rows of each part, and all other rows."""
+    """Yield the rows of each part, and all other rows."""
     groups = group_pairs(pairs).codes
     first: dict[int, str] = {}
     for group, pair in zip(groups.tolist(), pairs, strict=True):

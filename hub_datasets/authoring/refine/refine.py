@@ -200,11 +200,11 @@ class _Balancing(NamedTuple):
     seed: int
 
     def categories(self, rows: NDArray[np.intp]) -> list[str]:
-        """The categories of these pairs."""
+        """Return the categories of these pairs."""
         return [self.pairs[row].category for row in rows]
 
     def choose(self, rows: NDArray[np.intp], probe: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
-        """The rows to keep of these, balanced on all scorers and on the ranked gaps of a probe."""
+        """Choose the rows to keep, balanced on all scorers and on the ranked gaps of a probe."""
         columns = [column[rows] for column in self.scaled] + ([] if probe is None else [probe])
         is_kept = balance(
             np.column_stack(columns),
@@ -229,7 +229,7 @@ def _refine_in_rounds(
     refining: Sequence[str],
     confidence: float,
 ) -> tuple[NDArray[np.intp], dict[str, Gaps], dict[str, Any]]:
-    """The rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
+    """Return the rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
     watching = tuple(name for name in WATCHING if name not in refining)
     # Folds depend on the order of the pairs, so this one is fixed.
     rows = np.array(sorted(range(len(balancing.pairs)), key=lambda row: balancing.pairs[row].id))
@@ -261,7 +261,7 @@ def _refine_in_rounds(
 
 
 def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[str, NDArray[np.float64]]:
-    """The held-out gaps of each probe."""
+    """Return the held-out gaps of each probe."""
     try:
         probes = run_probes(pairs, group_pairs(pairs), seed, names)
         return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in probes}
@@ -270,7 +270,7 @@ def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[
 
 
 def _why_ended(probes: Mapping[str, Any], refining: Sequence[str], done: int, most: int) -> str | None:
-    """Why no further round is made; None where one is."""
+    """Return why no further round is made; None if a round follows."""
     better = {name for name, figures in probes.items() if figures["accuracy_interval"][0] > 0.5}
     if done and set(probes) > set(refining) and not better.difference(refining):
         return "no probe that watches is better than chance"
@@ -294,7 +294,7 @@ def _accuracy(
 
 
 def _scorer_gaps(pairs: Sequence[Pair], scorers: Sequence[BlindScores]) -> dict[str, NDArray[np.float64]]:
-    """The gaps of each scorer by its name, float64 arrays of shape (n,)."""
+    """Return the gaps of each scorer by its name, float64 arrays of shape (n,)."""
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names):
         raise ScoresError(f"the scorers are {', '.join(names)}; give each a name of its own")

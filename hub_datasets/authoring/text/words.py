@@ -29,7 +29,7 @@ class Words(NamedTuple):
 
     @property
     def content(self) -> list[str]:
-        """The words that are compared: singular, and without articles, pronouns and forms of "be"."""
+        """Return the words that are compared: singular, and without articles, pronouns and forms of "be"."""
         return [singular(word) for word in self.lower if word not in FOLLOWING]
 
 
