@@ -102,7 +102,7 @@ class VqaScore(GenerativeModel):
         *,
         exact: bool = False,
     ) -> np.ndarray:
-        """Scores (n,), float64: log-odds of "Yes", or the caption's mean log-probability; higher matches better."""
+        """Return scores (n,), float64: log-odds of "Yes", or a caption's mean log-probability; higher is better."""
         if not captions:
             return np.empty(0)
         image_features = [features[i] for i in images]
@@ -114,7 +114,7 @@ class VqaScore(GenerativeModel):
         return (logits[:, self._yes].logsumexp(-1) - masked.logsumexp(-1)).numpy(force=True)
 
     def _likelihoods(self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
+        """Return the captions' mean token log-probability (n,), float64, minus `alpha` times the one without image."""
         logs, counts = self._log_probabilities(features, texts, exact)
         alpha = float(self.info.settings["alpha"])
         if alpha:

@@ -125,7 +125,7 @@ class CREPE(ReleasedRows):
 
 
 def _file(path: str) -> SourceFile:
-    """Find a file below `data` of the repository, or in an archive unpacked near it."""
+    """Return a file below `data` of the repository, or of an archive unpacked near it."""
     folder, _, name = path.rpartition("/")
     places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
     return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")

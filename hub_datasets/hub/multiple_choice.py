@@ -193,7 +193,7 @@ def _eval_yaml(tasks: list[TaskData]) -> str:
 
 
 def _task_file(tool: str, task: TaskData, own: str, dataset: str) -> str:
-    """Return a task file of lm-eval or lmms-eval, by generation: their models give no log-likelihoods of choices."""
+    """Return a task file of lm-eval or lmms-eval, whose models generate and give no log-likelihoods of choices."""
     import yaml
 
     settings = yaml.safe_load(Path(__file__).with_name("task_files.yaml").read_text(encoding="utf-8"))[tool]

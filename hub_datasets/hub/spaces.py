@@ -80,7 +80,7 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
 
 
 def pinned(requirements: str) -> str:
-    """A ``requirements.txt`` with a line for vl-assay replaced by its requirements, as installed."""
+    """Return a ``requirements.txt`` in which vl-assay's requirements, in the installed versions, replace its line."""
     lines: list[str] = []
     for line in requirements.splitlines():
         lines += sorted(set(_pins(line))) if line.startswith(NAME) else [line]

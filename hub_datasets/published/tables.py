@@ -162,7 +162,7 @@ class PublishedTable:
     on_leaderboard: bool = True
 
     def tasks(self, row: PublishedRow) -> list[str]:
-        """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
+        """Return the tasks for which a row has values, like ``["hard_positives/replace", "hard_positives/swap"]``."""
         return list(dict.fromkeys(task for column, _ in self.cells(row) for task in column.tasks))
 
     def cells(self, row: PublishedRow) -> list[tuple[PublishedColumn, str]]:

@@ -137,7 +137,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
 
     @property
     def _folder(self) -> Any:
-        """The user's own copy of the sources; None if they are downloaded."""
+        """The user's copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
 
     @property
@@ -303,7 +303,7 @@ class ReleasedImages(SourceBuilder):
 
     @property
     def _image_folder(self) -> Path | None:
-        """The folder in which images are looked for; None without one."""
+        """The folder in which images are looked for; None if there is no such folder."""
         return self._folder
 
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:

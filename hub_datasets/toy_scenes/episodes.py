@@ -86,6 +86,6 @@ def exchange_words(statement: Statement, first: int, second: int, kind: str) -> 
 
 
 def with_absent(statement: Statement, position: int, kind: str, scene: Scene, rng: Rng) -> Statement:
-    """The statement with a word of a kind in one phrase that applies to no object of the scene."""
+    """Replace one phrase's word of a kind by a word that applies to no object of the scene."""
     word = say(rng, pick(rng, absent(scene, kind)))
     return with_phrase(statement, position, statement.phrases[position].with_word(word))

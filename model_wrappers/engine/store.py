@@ -89,7 +89,7 @@ class Store:
 
     Args:
         folder: the model's folder.
-        say: prints messages about damaged parts and a full disk.
+        say: prints a message about damaged parts or a full disk.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None] = print) -> None:

@@ -112,7 +112,7 @@ def is_bounded(logprobs: Sequence[tuple[str, float]], *, is_question: bool) -> b
 
 
 def answer_score(text: str, *, is_question: bool) -> float:
-    """Return 1 for yes; otherwise 0 for a caption, and for a question -1 for no and 0 for neither."""
+    """Return 1 for yes; otherwise 0 for a caption, and for a question -1 for no and 0 for neither answer."""
     said = yes_or_no(text)
     return said if is_question else max(said, 0.0)
 

@@ -50,7 +50,7 @@ def as_json(record: Record) -> str:
 
 
 def to_markdown(record: Record) -> str:
-    """The whole audit: accuracy of each scorer, the features that give captions away, and degenerate pairs."""
+    """Return the audit as Markdown: each scorer's accuracy, features that give captions away, degenerate pairs."""
     level = f"{100 * record['settings']['confidence']:g}"
     by = {"image": "images", "image and captions": "images and captions"}[record["settings"]["held_out_by"]]
     parts: list[documents.Part] = [

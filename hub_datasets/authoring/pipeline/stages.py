@@ -1,4 +1,4 @@
-"""Stages of a new benchmark, each with a folder; a finished one is repeated if its settings or inputs change."""
+"""Stages of a new benchmark, each with a folder; a finished stage is repeated if its settings or inputs change."""
 
 from __future__ import annotations
 
