@@ -87,7 +87,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "price_out": ("", "…"),
     "key_variable": ("", "…"),
 }
-# Which of the settings determine the scores.
+# The settings that determine the scores.
 _DETERMINING = ("base_url", "score", "template", "top_logprobs")
 
 QUESTION = "{} Please answer yes or no."
@@ -97,7 +97,7 @@ _MOST_CAPTIONS = 26
 # TGI lists no more by default.
 _FEWER_LOGPROBS = 5
 _ANSWER_TOKENS = 16
-# Threads for each request under way: those that wait for a retry keep none from being sent.
+# Threads per concurrent request, so that threads waiting for a retry do not delay other requests.
 _THREADS = 4
 # For estimates: characters of a token, and pixels, as of Qwen2-VL.
 _CHARACTERS, _PIXELS = 4, 28 * 28
@@ -132,12 +132,12 @@ class EndpointModel:
             at_once=concurrency,
             most=self._most,
         )
-        self._description: dict[str, Any] | None = None  # of the server, by itself
+        self._description: dict[str, Any] | None = None  # the server's description of itself
         top = int(info.settings["top_logprobs"])
         by_score = {"logprobs": (top, _FEWER_LOGPROBS), "auto": (top, _FEWER_LOGPROBS, 0)}
         tokens = by_score.get(info.settings["score"], (0,))
         self._numbers = [*dict.fromkeys(number for number in tokens if number <= top)]
-        self._logprobs = self._numbers[0]  # how many are asked for
+        self._logprobs = self._numbers[0]  # how many log-probabilities are requested
 
     def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
         """See `RemoteModel`; asks the server for its description, which costs nothing."""
@@ -374,5 +374,5 @@ def _grey_file() -> tuple[str, bytes]:
     return "image/png", buffer.getvalue()
 
 
-# What is asked first, to see what the server can do.
+# The first question, to find out what the server supports.
 _GREY = _Request(RemoteImage("grey", lambda: (64, 64), _grey_file), QUESTION.replace("{}", "Is this image grey?"))

@@ -45,10 +45,10 @@ _TOKENIZER = ("FacebookAI/roberta-base", "e2da8e2f811d1448a5b465c236feacd80ffbac
 _EFFICIENT_NETS = {40: "tf_efficientnet_b3", 48: "tf_efficientnet_b5"}
 _HEADS = 8
 _UNUSED_POSITIONS = 2  # RoBERTa counts positions from the one after its padding's
-# What this score does not depend on, and what is computed nowadays.
+# Weights that the score does not depend on, and buffers that current code computes.
 _UNUSED = re.compile(r"contrastive_align_projection_|transformer\.text_encoder\.pooler\.|.*position_ids$")
 _BODY, _TEXT = "backbone.0.body", "transformer.text_encoder"
-# Names of `transformers`, and those of the authors.
+# The names of weights in `transformers`, and the authors' names.
 _NAMES = (
     (r"^backbone\.embedder\.embedder\.convolution", "backbone.conv1"),
     (r"^backbone\.embedder\.embedder\.normalization", "backbone.bn1"),

@@ -132,7 +132,7 @@ class _Oracle(_Constant):
 
     def score(self, caption: str) -> float:
         statement = parse(caption)
-        if statement is None:  # one object alone, as the prompts of zero-shot classification name it
+        if statement is None:  # a single object, as in the prompts of zero-shot classification
             return float(any(phrase.fits(thing) for phrase in _phrases(caption) for thing in self._scene.things))
         return float(statement.is_true_of(self._scene))
 

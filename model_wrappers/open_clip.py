@@ -61,7 +61,7 @@ CHECKPOINTS = (
 )
 SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
-_ARRAYS = (".npz", ".npy")  # of big_vision, which the library itself reads
+_ARRAYS = (".npz", ".npy")  # the format of big_vision, which the library reads itself
 _LONGEST = 1 << 16
 
 

@@ -76,7 +76,7 @@ class SentenceEmbedder(DualEncoderMixin):
         self._step = 1 if two["attention_mask"][0, 0] else -1
         self._pad = model.tokenizer.pad_token_id
         self._others = {name: value for name, value in two.items() if name not in _ROWS}
-        # What follows a caption, such as the end token: truncation keeps it.
+        # The tokens after a caption, such as the end token, which truncation keeps.
         ends = zip(*(ids[::-1] for ids in self.prepare_captions(_TWO)), strict=False)
         self._suffix = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], ends)])
 

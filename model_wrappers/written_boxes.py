@@ -77,7 +77,7 @@ FORMATS = {
     "qwen2_5_vl": Format(_IN_JSON, _JSON, parts=0),
     "qwen3_vl": Format(_IN_JSON, _JSON),
 }
-# Their types are those of vqascore, so that this family is chosen by its name alone.
+# vqascore claims the same model types, so this family has to be named.
 MODEL_TYPES: tuple[str, ...] = ()
 CHECKPOINTS = ("google/paligemma2-3b-mix-448", "florence-community/Florence-2-large-ft", "Qwen/Qwen2.5-VL-3B-Instruct")
 SETTINGS = {"confidence": ("probability", "none"), **LIMITS}

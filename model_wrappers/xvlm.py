@@ -61,9 +61,9 @@ SOURCE = (
 )
 _TOKENIZER = ("google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594")
 _MAX_TOKENS, _MAX_WORDS = 40, 30
-# What no score depends on, and what is computed nowadays.
+# Weights that no score depends on, and buffers that current code computes.
 _UNUSED = re.compile(r"text_encoder\.cls\.|bbox_head\.|temp$|.*(relative_position_index|attn_mask|position_ids)$")
-# Names of `transformers`, and those of the authors.
+# The names of weights in `transformers`, and the authors' names.
 _NAMES = (
     (r"^vision\.embeddings\.patch_embeddings\.projection", "vision.patch_embed.proj"),
     (r"^vision\.embeddings\.norm", "vision.patch_embed.norm"),

@@ -99,7 +99,7 @@ class ARO(KarpathyBuilder, ReleasedRows):
         return kind._find_images(self, dl_manager, rows)
 
     def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
-        # An image is read once for the rows that follow each other with it.
+        # An image is read once for consecutive rows that share it.
         self._read = functools.lru_cache(1)(read_bytes)
         self._crop = functools.lru_cache(_CROPS_KEPT)(crop)
         yield from super()._generate_examples(self._order_rows(list(rows)) if self._is_order else rows, images)

@@ -12,13 +12,13 @@ from ..sources.source_files import SourceFile
 
 FILES = {"vg_relation": "visual_genome_relation.json", "vg_attribution": "visual_genome_attribution.json"}
 ROWS = {"vg_relation": 23_937, "vg_attribution": 28_748}
-# Of files on Google Drive, as the authors' code fetches them; `gdown ID` downloads one.
+# The ids of files on Google Drive, as in the authors' code; `gdown ID` downloads one.
 DRIVE_IDS = {
     "visual_genome_relation.json": "1kX2iCHEv0CADL8dSO1nMdW-V0NqIAiP3",
     "visual_genome_attribution.json": "13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw",
     "vgr_vga_images.zip": "1qaPlrwhGNMrR3a11iopZUT_GPP_LrgP9",
 }
-# Datasets of the Hub with the same number of rows and whole photographs, whose names they lack.
+# Datasets of the Hub with the same number of rows and uncropped photographs, but without their file names.
 MIRRORS = {
     name: HubTable(repository, "data/test-*.parquet", {"image": "{content}.jpg"}, revision)
     for name, repository, revision in (

@@ -26,7 +26,7 @@ _KINDS = {
     "swap": ("swap_obj", "swap_att"),
     "negate": ("negate",),
 }
-# A negative and the name of its rule; None where no rule applies.
+# A negative and the name of its rule; None if no rule applies.
 _Made = list[tuple[str, str] | None]
 
 

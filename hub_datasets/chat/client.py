@@ -20,7 +20,7 @@ from ...metrics.common.command_line import printable
 from ...metrics.common.errors import ModelError
 
 KEY_VARIABLE = "VL_ASSAY_API_KEY"
-# Of an answer; thousands of tokens have some kilobytes, and objects of JSON take thirty times their size in memory.
+# The limit for an answer: thousands of tokens are a few kilobytes, and parsed JSON takes 30 times its size in memory.
 MOST_BYTES = 1 << 20
 _RETRIED_STATUSES = (408, 409, 425, 429)
 _REFUSED_STATUSES = (400, 413, 422)
@@ -75,7 +75,7 @@ class Endpoint:
         self.name, self._key, self._options = name, key, options
         self.base_url = address if urlsplit(address).path else f"{address}/v1"
         self._seconds = 4 * timeout
-        # Without a key the client would send that of the user's OpenAI account.
+        # Without a key the client would send the key of the user's OpenAI account.
         self._client = AsyncOpenAI(
             api_key=key or "none",
             base_url=self.base_url,
@@ -196,7 +196,7 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
 
 def _loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of all requests, in a thread: only there a request can be given up at any moment."""
-    with _starting:  # `cache` alone would let two threads start a loop each
+    with _starting:  # with only `cache`, two threads could start a loop each
         return _started_loop()
 
 
@@ -240,7 +240,7 @@ def _bounded_client(seconds: float) -> Any:
             await self._stream.aclose()
 
     async def bound(response: Any) -> None:
-        response.headers.pop("content-encoding", None)  # none was asked for; a small one may become a huge one
+        response.headers.pop("content-encoding", None)  # unrequested, and could expand hugely
         response.stream = Bounded(response.stream)
 
     return DefaultAsyncHttpxClient(timeout=seconds, follow_redirects=False, event_hooks={"response": [bound]})

@@ -20,7 +20,7 @@ _GET = (
     "--local-dir MY_COPY` and `unzip MY_COPY/data/images.zip -d MY_COPY/data` "
     "(https://huggingface.co/datasets/Intel/COCO-Counterfactuals)"
 )
-# The card of the release does not say whether an id is a number or a text.
+# According to the card of the release, an id may be a number or a text.
 _SCHEMA = {"id": object, "image_0": str, "image_1": str, "caption_0": str, "caption_1": str}
 
 

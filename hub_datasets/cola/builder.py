@@ -39,7 +39,7 @@ class Cola(ReleasedRows):
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Cola", ["multiobjects"])
     ROWS: ClassVar = {"multiobjects": Rows(ANNOTATIONS, _SCHEMA)}
-    # The authors' folder, and those of Visual Genome, whose images have the same names.
+    # The authors' folder, and the folders of Visual Genome, whose images have the same names.
     IMAGES = Images(("images", "vg_gqa_images", "VG_100K", "VG_100K_2"), "Put them into images/ of data_dir")
     COLUMNS = f"id {GROUP}"
 

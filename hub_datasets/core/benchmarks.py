@@ -22,7 +22,7 @@ from ...metrics.common.errors import DataError, UnknownNameError, check_known
 from ...metrics.common.plugins import plugins
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
-# What examples test, and what each skill is; `Task.skills` maps to these.
+# The skills that examples test, with their descriptions; `Task.skills` maps to these.
 SKILLS = {
     "object": "an object was added or replaced",
     "attribute": "an attribute was added or replaced",
@@ -148,7 +148,7 @@ def retrieval_task(config: str, metric: str, **options: Any) -> Task:
     return Task(config, metrics, task_type="retrieval", captions=("captions",), **options)
 
 
-# Tasks, each with those of its configurations that are wanted.
+# Tasks, each with the requested ones of its configurations.
 Chosen = list[tuple[Task, tuple[str, ...]]]
 
 

@@ -414,7 +414,7 @@ def data_errors(what: str) -> Iterator[None]:
         raise
     except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
         cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
-        # What is written is new, and not there yet.
+        # Files to be written do not exist yet, so an existing file could not be read.
         if isinstance(cause, PermissionError) and cause.filename and os.access(cause.filename, os.F_OK):
             raise read_error(cause) from error
         if unwritable := cache_error(cause, what):

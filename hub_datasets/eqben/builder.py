@@ -32,7 +32,7 @@ FULL_COUNTS = {
     "eqbenkubric_cnt": 2_000,
     "eqbensd": 1_513,
 }
-# Of each set the archive of the images and the annotations on Google Drive.
+# The Google Drive ids of each set's image archive and annotations.
 _DRIVE = {
     False: ("13Iuirsvx34-9F_1Mjhs4Dqn59yokyUjy", "18BSRf1SnBtGiEc42mzRLirXaBLzYE5Tt"),
     True: ("1e608uhd36ak_v7SnlMVaYcekBc4gBqzn", "1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ"),
@@ -43,7 +43,7 @@ _GET = {
 }
 _NAMES = {False: "eqben_subset_10percent_final.json", True: "private_info_global.json"}
 _SCHEMA = {"image0": str, "caption0": str, "image1": str, "caption1": str}
-_MOST_VALUES = 100_000_000  # of a frame: far more than any video has
+_MOST_VALUES = 100_000_000  # the limit for a frame, far more than any video has
 
 
 @dataclass

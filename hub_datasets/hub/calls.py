@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...metrics.common.errors import StorageError, VLAssayError
 
 _Result = TypeVar("_Result")
-# Statuses below 500 that pass; among them those of a commit that came first.
+# Temporary statuses below 500, including the conflicts with a commit that came first.
 _TEMPORARY = {408, 409, 412, 425, 429}
 _MOST_SECONDS = 300.0  # of all attempts of one call together
 _FIRST_WAIT, _SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 0.1, 30.0

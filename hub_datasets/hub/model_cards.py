@@ -194,7 +194,7 @@ def eval_result_entries(
     order = list(task.metrics)
     result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
     dataset, entries = f"{dataset_owner}/{name}", []
-    score = result.table_scores[0]  # the main score may be another one, of yes and no apart
+    score = result.table_scores[0]  # the main score may differ, such as one that treats yes and no separately
     for own, parts in task.hub_ids(configs).items():
         part = result.scores if parts == configs else result.scores.get("per_category", {}).get(parts[0], {})
         if part.get(score) is None:

@@ -41,7 +41,7 @@ QUESTION = "Which caption describes this image?"
 _ROWS_AT_ONCE = 256
 _CONFIG = "choices_"  # before a task's id, since the dataset that is published with them has configurations, too
 _FRAMEWORK = "inspect-ai"
-# What an export writes, and what Python makes of it.
+# The files that an export writes, and Python's caches of them.
 _WRITTEN = (EVAL_FILE, "README.md", f"{FOLDER}/*/*.parquet", "lm*_eval/*.yaml", "lmms_eval/**/utils.*py*")
 
 

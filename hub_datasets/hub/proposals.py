@@ -31,8 +31,8 @@ _DESCRIPTION = (
     "Scores of composition with their intervals, recomputed from predictions whose hash each entry names. Written by "
     "`vl-assay publish`; other parts of the card are unchanged."
 )
-_MOST_PULLS = 20  # of other users, with our title, that are looked at
-# The lines of a card and of results that name who reports them, and where the predictions are.
+_MOST_PULLS = 20  # the most pull requests of other users with our title that are inspected
+# The lines of a card and of results with the reporting user and the address of the predictions.
 _REPORTER = re.compile(rb"^[ -]*(?:user|url): .*\n", re.MULTILINE)
 
 

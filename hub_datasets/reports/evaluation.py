@@ -23,7 +23,7 @@ from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, sui
 if TYPE_CHECKING:
     from ...metrics.results.errors.analysis import ErrorAnalysis
 
-# A number of a run that is known of its whole task only, not of the task's parts.
+# A count of a run that is known only for the full task, not for its parts.
 _OF_WHOLE = "truncated_captions"
 
 

@@ -126,7 +126,7 @@ def skill_profile(
             continue
         found = _of_task(each, len(rows), ties, left_out)
         scored += found
-        # Two benchmarks may name configurations alike, and crops in them.
+        # Two benchmarks may use the same names for configurations and crops.
         rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
     clusters = np.array(cluster_numbers(rows), dtype=np.intp)
     scores = []

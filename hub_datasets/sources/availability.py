@@ -97,7 +97,7 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
         if sources_folder(name, data_dir) is None and data_dir is None:
             counts = {config: _built_counts(name, config, benchmark.split_of(config)) for config in configs}
-            # What was built from the user's own copy needs that copy again.
+            # Configurations built from the user's copy need that copy again.
             ready = not any(_has_source(benchmark, config) for config in configs)
             ready = ready or (is_downloaded(name) and all(counts.values()))
             state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
@@ -203,7 +203,7 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
     rows, images = counts or card_counts(name).get((config, split), (None, None))
     origin, state, problem = MADE, READY, ""
     if _has_source(benchmark, config):
-        # Without the user's own copy: where the sources would come from.
+        # The origin of the sources if the user has no copy.
         state, problem = _look(name, config, None, options)
         origin = OWN if state == MISSING else DOWNLOADED
         if data_dir is not None:

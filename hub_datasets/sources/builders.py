@@ -331,7 +331,7 @@ class ReleasedRows(ReleasedImages):
     """A builder that declares its files of rows and its images, and makes rows from each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
-    # Where all files come from if the user has none of those of the rows.
+    # The source of all files if the user has no file of rows.
     RELEASE: ClassVar[HubFiles | None] = None
     BUILDER_CONFIG_CLASS = VerifiedConfig
     # The folders of rows and of images in a release that was fetched.

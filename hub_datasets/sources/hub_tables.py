@@ -24,7 +24,7 @@ from .records import Record
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
 _ROWS_AT_ONCE = 1_000
-# Of a SHA-256: 64 bits, among tens of thousands of images.
+# Hexadecimal digits of a SHA-256: 64 bits are enough for tens of thousands of images.
 _DIGITS = 16
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
 
@@ -168,7 +168,7 @@ def fetch_files(
             token=getattr(dl_manager.download_config, "token", None),
             endpoint=constants.ENDPOINT,
         )
-    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides private repositories.
         raise MissingSourceError(
             f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
             f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or pass {remedy}."

@@ -56,7 +56,7 @@ def fetch_or_mirror(
         where = " and ".join(archive.url for archive in archives)
         sources.append((where, lambda: (fetch_images(texts, archives, remedy), f"the archive {where}")))
     if mirror:
-        # What the archive gave before it failed is kept, and compared.
+        # Files read from the archive before it failed are kept, and compared.
         find = mirror.find_images
         sources.append((mirror.table.source, lambda: find(texts, kept_images(texts, archives), folder, dl_manager)))
     return first_source("images", sources)

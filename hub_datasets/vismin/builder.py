@@ -35,7 +35,7 @@ SOLUTIONS = SourceFile(
     url=_URL,
 )
 _SOLUTION: dict[str, Any] = dict.fromkeys(("idx", "Text", "Image", "category"), str)
-# What has to score higher where text number i is true of image number i, and where the texts are exchanged.
+# The inequalities between scores if text i is true of image i, and if the texts are exchanged.
 RELATIONS = {
     ("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"): "released",
     ("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"): "exchanged",

@@ -31,7 +31,7 @@ SOURCES = ("vg", "vaw", "swig", "hake")
 
 _HOMEPAGE = "https://github.com/om-ai-lab/VL-CheckList"
 _IMAGES_GUIDE = f"{_HOMEPAGE}/blob/main/DATASETS.md"
-# The images of VAW are those of Visual Genome.
+# VAW uses the images of Visual Genome.
 _IMAGE_ROOTS = {"vg": "vg", "vaw": "vg", "swig": "swig", "hake": "hake"}
 _OBJECT_PARTS = {"location": ("center", "mid", "margin"), "size": ("large", "medium", "small")}
 _OBJECT_ROLES = {

@@ -72,7 +72,7 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
     pairs = [[part.strip() for part in line.split("\t")] for line in lines]
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
-    # Names alone may be of other classes: some people sort b10 before b2, and others after it.
+    # Names without labels are ambiguous if sort orders differ: some people sort b10 before b2, and others after it.
     by_value = sorted(labels, key=lambda label: re.sub(r"\d+", lambda digits: digits[0].zfill(20), label))
     is_unclear = by_value != list(labels) == sorted(labels)
     if any("\t" in line for line in lines) or len(lines) != len(labels) or is_unclear:

@@ -26,7 +26,7 @@ from .captions import RARE, web_captions
 # Images are halved to 64 pixels; without the last row and column they are three patches wide.
 _SIDE, _PATCH = 64, 21
 _CAPTIONS = 3  # of `web_captions`
-# The purpose of its random numbers, none of toy_scenes'.
+# The purpose of its random numbers, different from all purposes in toy_scenes.
 _PURPOSE = 1000
 
 

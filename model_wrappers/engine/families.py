@@ -179,7 +179,7 @@ def check_model(name: str) -> None:
         if close and "/" not in name:
             raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
     is_path = checkpoint.startswith((".", "/", "~")) or checkpoint.endswith(WEIGHTS)
-    # A family without model types, such as precomputed, says itself what file it needs.
+    # A family without model types, such as precomputed, raises its own error for a missing file.
     if (
         is_path
         and not Path(checkpoint).expanduser().exists()

@@ -24,8 +24,8 @@ from .plan import Pairs
 from .protocol import DualEncoder, LoadOptions
 
 AUTO = "auto"
-# Errors are nearly normal. A decision is turned unseen where the error is beyond four standard deviations and the
-# difference between the two: with a tenth of the differences below four, that is one decision in some five million.
+# Errors are nearly normal. A wrong decision goes unnoticed only if the error exceeds four standard deviations and the
+# score difference: if a tenth of the differences are below four deviations, this is one decision in some five million.
 BOUND = 4
 # Samples, each with its least and its most examples and the part of all that it is: those closest to a tie, which are
 # mostly computed again anyhow, others, as captions that are close may be off by less, and those with images too.
@@ -178,7 +178,7 @@ def _bounds(
     few = closest[: _sample_size(count, *WITH_IMAGES)]
     of_images = errors(few, captions_only, precise)
     limits = [np.full(count, _deviation(values)) for values in of_images]
-    if columns > 1:  # the first differences are those of texts
+    if columns > 1:  # the differences of texts come first
         across = np.repeat(distances[few, None], rows, axis=1).ravel()
         apart = across > 0
         limits[0] = _deviation(of_images[0][apart] / across[apart]) * distances.max(axis=1)

@@ -19,7 +19,7 @@ import torch
 from .prompts import common_start
 from .torch_models import to_device
 
-# Sequences are cut at so many tokens: a token is compared with all others of its sequence.
+# The largest number of tokens of a sequence, since each token is compared with all others in it.
 LENGTH = 320
 # Captions to try at load whether a tower may share them.
 SAMPLES = ("a cat and a dog", "a cat and a dog on a red box", "a cat", "a dog and a cat")

@@ -257,7 +257,7 @@ def _run_scorers(
         measured = measure(name, values, kind="probe")
         for figure in (measured, *measured["per_category"].values()):
             figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
-            # Only accuracies have an interval that allows for what the models of the folds share.
+            # Only the intervals of accuracies account for the training data that the folds' models share.
             del figure["mean_gap_interval"], figure["auc_interval"]
         measured["telling"] = features
     return figures

@@ -15,7 +15,7 @@ from scipy import sparse
 from ....metrics.common.wording import words
 from ..text.tagging import tag
 
-# A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
+# A sparse matrix of scipy, whose annotations lack the type of an indexed matrix.
 Matrix: TypeAlias = Any
 
 # The ends of a caption, in n-grams.

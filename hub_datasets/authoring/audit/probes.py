@@ -95,7 +95,7 @@ def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
     return [max(low, 0.0), min(high, 1.0)]
 
 
-@lru_cache(2)  # `vl-assay audit` needs those of a benchmark twice: for its tables and for its blind levels
+@lru_cache(2)  # `vl-assay audit` needs a benchmark's probes twice: for its tables and for its blind levels
 def probe_scores(pairs: tuple[Pair, ...], seed: int) -> list[tuple[str, NDArray[np.float64], list[dict[str, Any]]]]:
     """Return the results of all probes on pairs, see `run_probes`."""
     return list(run_probes(pairs, group_pairs(pairs), seed))

@@ -14,7 +14,7 @@ from ...core.benchmarks import benchmark_folder, split_reference
 AUDIT_FILE = "audit.json"
 SCHEMA = "vl-assay/audit-summary"
 VERSION = 1
-# A category is solved, or leaks, without the image where the interval of the best scorer's accuracy lies above this.
+# A category counts as solved (or leaking) without the image if the best scorer's interval lies above this.
 SOLVED, LEAKS = 0.9, 0.55
 _MOST_NAMES = 7
 

@@ -108,7 +108,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
         raise DataError(f"{reference} has no captions of one image each; name another part of it")
     yielded: set[tuple[str, str]] = set()
     for data in usable:
-        # A retrieval task has positive captions alone.
+        # A retrieval task has only positive captions.
         positives = data.task.positives
         for example in data.examples:
             key = example.images[0]

@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "id": ("id",),
 }
 
-# Of a dataset on the Hub: prefer columns of images to columns of their names, or the reverse, or do not download them.
+# For a dataset on the Hub: prefer columns of images, prefer columns of their names, or do not download images.
 Pictures = Literal["first", "last", "skip"]
 
 

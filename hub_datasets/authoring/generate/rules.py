@@ -212,7 +212,7 @@ def _means_the_same(tagged: Tagged, left: Span, right: Span, *, is_adjective: bo
     parts = {*words[left[0] : left[1]], *words[right[0] : right[1]]}
     after = words[right[1]] if right[1] < len(words) else ""
     if is_adjective:
-        # A black and white photograph has no colours, and nobody says it the other way round.
+        # "Black and white" of a photograph is a fixed phrase: nobody writes "white and black".
         return (
             bool(after) and tags[right[1]].startswith("NN") and not (parts == {"black", "white"} and after in _PICTURES)
         )

@@ -59,7 +59,7 @@ def balance(
     if len(names) != n or len(set(names)) != n:
         raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")
     signs = np.sign(cell)
-    # Of the first number in each row that is not 0; 0 where all are.
+    # The sign of the first non-zero number in each row; 0 if all are 0.
     side = signs[np.arange(n), (signs != 0).argmax(axis=1)]
     code = np.zeros(n, np.int64) if groups is None else label_codes(groups, n, "groups")[1].astype(np.int64)
     for column in (cell * side[:, np.newaxis]).T:

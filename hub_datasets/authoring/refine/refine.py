@@ -37,11 +37,11 @@ from .ngrams import blind_scores
 
 SCHEMA = "vl-assay/refinement"
 VERSION = 1
-# Probes that decide which pairs go by default, and probes of other features that only measure: what these still find
-# in the end was not merely hidden from the former.
+# The probes that decide by default which pairs are removed, and probes of other features that only measure, to show
+# what the filtering did not remove.
 REFINING = ("formatting", "words")
 WATCHING = ("characters", "parts_of_speech", "rarity")
-# Of the ranked gaps of probes, which fill all cells alike; a finer grid would cost many pairs.
+# The grid for ranked gaps of probes, which fill all cells evenly; a finer grid would remove many pairs.
 LEARNED_GRID = 10
 
 

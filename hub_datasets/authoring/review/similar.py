@@ -20,7 +20,7 @@ from .pictures import Pictures
 
 HISTOGRAM = "histogram"
 NEIGHBOURS = 60
-# Of a histogram: the side of the image, its cells on a side, the levels of each colour, the directions of gradients.
+# Histogram: side of the image in pixels, cells per side, levels of each colour, directions of gradients.
 _SIDE, _CELLS, _LEVELS, _DIRECTIONS = 128, 4, 4, 8
 Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
 

@@ -22,7 +22,7 @@ from .perturb import caption_rng
 from .tagging import Span, Tagged, tag
 
 NEGCLIP_KINDS = ("noun_phrase", "noun", "adjective", "adverb", "verb_phrase")
-# What the released captions show: nouns of one number, and gerunds for verb phrases.
+# The released negatives exchange nouns of the same number, and gerunds instead of verb phrases.
 RELEASED_KINDS = ("noun_phrase", "singular_noun", "plural_noun", "gerund", "adverb", "adjective")
 NEGATIONS = ("caption", "object", "relation")
 
