@@ -1,4 +1,4 @@
-"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's own copy of its sources or mirrors.
+"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's copy of its sources or mirrors.
 
 A row is one image-to-text test. `vg_relation` and `vg_attribution` show a photograph of Visual Genome: a caption
 describes what is in its box, and in another the two objects of a relation, or the attributes of two objects, are

@@ -34,7 +34,7 @@ _MIRRORED = {"vg_relation": _CAPTIONS | {"relation_name": str}, "vg_attribution"
 
 
 def annotation_file(config: str) -> SourceFile:
-    """Return the file of a configuration in the user's own copy."""
+    """Return the file of a configuration in the user's copy."""
     name = FILES[config]
     return SourceFile(name, remedy=f"Get {name} with `gdown {DRIVE_IDS[name]}` (Google Drive, as in the authors' code)")
 

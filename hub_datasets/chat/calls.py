@@ -135,7 +135,7 @@ class JournaledCalls(Generic[A]):
 
         Args:
             key: identifies the call.
-            about: what the journal records of it.
+            about: a record of the call for the journal.
             send: makes the call; raises as ``client.Endpoint.send``.
 
         Raises:

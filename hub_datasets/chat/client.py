@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Completion(NamedTuple):
-    """An answer and its numbers of tokens, 0 where the endpoint does not report them."""
+    """An answer and its numbers of tokens, 0 if the endpoint does not report them."""
 
     text: str
     prompt_tokens: int = 0

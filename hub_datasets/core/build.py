@@ -63,7 +63,7 @@ def build(
         benchmark: its name.
         out: the folder of the repository.
         configs: configurations to build; None for all.
-        data_dir: the user's own copy of the sources; None to download them, if the benchmark needs any.
+        data_dir: the user's copy of the sources; None to download them, if the benchmark needs any.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
         splits: splits to build; None for all.
         on_error: called with the name and the error of each configuration that cannot be built, which is left out.
@@ -164,7 +164,7 @@ def build_all(
 
     Args:
         out: the folder of the repositories.
-        data_dir: the user's own copies of the sources, see `sources_folder`.
+        data_dir: the user's copies of the sources, see `sources_folder`.
         options: fields of the builders' configurations; each is set for the benchmarks that have it.
 
     Yields:

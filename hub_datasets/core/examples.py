@@ -236,7 +236,7 @@ def load_examples(
             configuration), the folder of a benchmark outside the package (see `benchmarks.adopt`), or the folder of a
             dataset repository that `build` wrote.
         task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
-        data_dir: the user's own copy of the sources, see the benchmark's card; remembered for later calls without it.
+        data_dir: the user's copy of the sources, see the benchmark's card; remembered for later calls without it.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.

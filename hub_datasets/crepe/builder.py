@@ -1,4 +1,4 @@
-"""CREPE (Ma et al., CVPR 2023) as a `datasets` builder, from the user's own copy of the authors' release.
+"""CREPE (Ma et al., CVPR 2023) as a `datasets` builder, from the user's copy of the authors' release.
 
 A row is a part of a photograph of Visual Genome, the caption that describes it, and hard negatives: captions that do
 not. The text is exactly as released. The repository states no licence, so nothing of it comes with this module and

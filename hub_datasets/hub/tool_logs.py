@@ -35,7 +35,7 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
     Args:
         predictions: a file of predictions of a task that can be asked as multiple choice.
         out: the log, ``.json``, which replaces no other file.
-        data_dir: the user's own copy of the sources, or a folder that `build` wrote, for the captions.
+        data_dir: the user's copy of the sources, or a folder that `build` wrote, for the captions.
 
     Returns:
         The number of samples with scores. Samples whose image is missing are errors in the log.

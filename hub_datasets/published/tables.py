@@ -55,16 +55,16 @@ class PublishedColumn:
 
     Args:
         name: its name, unique in the table.
-        task: benchmark and task, such as ``"sugarcrepe/itm"``; empty where no benchmark here has it.
+        task: benchmark and task, such as ``"sugarcrepe/itm"``; empty if no benchmark here has it.
         metric: the metric that computes it.
         score: its path in the metric's result, such as ``("per_category", "swap_obj", "accuracy")``.
         average: ``"category"``, over the examples of one category; ``"micro"``, over all examples; ``"macro"``, the
             unweighted mean over categories; ``"suite"``, that over the tasks of a suite (`task` names it, see
             ``core.benchmarks``); ``"curve"``, one precision-recall curve over all examples;
             ``"statistic"``, none: the score names a property of the dataset, such as ``("words",)``.
-        n: number of examples, where the paper prints it.
+        n: number of examples, if the paper prints it.
         reason: why it cannot be computed here, where `task` is empty.
-        header: the header in the paper, where that is not the name.
+        header: the header in the paper, if it differs from the name.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Run:
     """The run that scores the model of a row.
 
     Args:
-        model: its name as `load_model` takes it; empty where no family loads it.
+        model: its name as `load_model` takes it; empty if no family loads it.
         settings: of its family.
         weights: what the user must download: a file of weights, which becomes the setting ``pretrained``; or, where
             `model` ends in a colon, what completes it: a file of weights or the folder of released answers.
@@ -116,7 +116,7 @@ class PublishedRow:
     """The row of one model in a published table.
 
     Args:
-        name: the row's label, with its group where the table has the label more than once.
+        name: the row's label, with its group if the table has the label more than once.
         label, group: as printed; not every table has groups.
         printed: the values in the order of the columns, `NOTHING` for an empty cell.
         run: how the model is scored here.
@@ -140,12 +140,12 @@ class PublishedTable:
 
     Args:
         name: its name here, such as ``"sugarcrepe-6"``.
-        paper, number: where it stands.
-        unit: what it prints for a score of 1: 100 where it prints per cent.
+        paper, number: the paper that prints it, and its number.
+        unit: what it prints for a score of 1: 100 if it prints per cent.
         decimals: how many it prints; a zero at the end may be left out.
         columns, rows: scores and models; in the paper it is the other way round where `transposed`.
         notes: why our values may differ.
-        is_comparable: False where the paper has other data, so that its values are not compared with ours.
+        is_comparable: False if the paper uses other data, so that its values are not compared with ours.
         on_leaderboard: whether the leaderboard shows it.
     """
 

@@ -95,7 +95,7 @@ def errors(
 
     Args:
         predictions: files of predictions, or folders of them.
-        data_dir: the user's own copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
+        data_dir: the user's copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
             benchmark outside the package; without it images are shown if they are generated or already here, and never
             downloaded.
         images: whether to look for images.
@@ -107,7 +107,7 @@ def errors(
 
     Raises:
         PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
-        DataError: there is no folder `data_dir`.
+        DataError: the folder `data_dir` does not exist.
         UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
     """
     # Half a second, which reports need not wait for.

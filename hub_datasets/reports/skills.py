@@ -202,7 +202,7 @@ def _whole_of(predictions: Predictions) -> str | None:
 
 
 def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:
-    """Return the examples of a task by skill, with row indices from `start`; count the rest in `left_out`."""
+    """Return the examples of a task by skill, with row indices from `start`; count the other examples in `left_out`."""
     part = f"{predictions.benchmark}/{predictions.task}"
     if predictions.benchmark not in benchmark_names():
         left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)

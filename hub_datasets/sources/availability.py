@@ -123,8 +123,8 @@ def list_benchmarks(
 
     Args:
         names: benchmarks; None for all.
-        data_dir: the user's own copies of the sources, one folder for all or a folder of its name for each.
-        options: fields of the builders' configurations; each is set where a benchmark has it.
+        data_dir: the user's copies of the sources, one folder for all or a folder of its name for each.
+        options: fields of the builders' configurations; each is set for the benchmarks that have it.
 
     Raises:
         UnknownNameError: no such benchmark.

@@ -146,7 +146,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return ""
 
     def _note(self, what: str, source: str, folder: Path | None) -> None:
-        """Record in the build where something was downloaded from; the user's own copy is not recorded."""
+        """Record in the build where something was downloaded from; the user's copy is not recorded."""
         if folder is None or not Path(source).is_relative_to(folder):
             self.sources.append(f"{what}: {source}")
 

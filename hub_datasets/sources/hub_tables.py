@@ -1,6 +1,6 @@
 """Datasets of the Hub whose rows and images are in Parquet files: finding, fetching and reading the files.
 
-The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
+The files are the user's copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
 keeps what has arrived, so that an interrupted download continues.
 """
 
@@ -41,7 +41,7 @@ class HubTable:
             from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
             bytes, so that an image of several rows has one name. Paths in the files are not used: they may be missing,
             or the same for different images. Two images of a configuration may not have one name otherwise.
-        revision: the full hash of a commit, where one is known, or a branch.
+        revision: the full hash of a commit, if known, or a branch.
     """
 
     repository: str
@@ -109,7 +109,7 @@ class HubFiles:
         repository: ``owner/name``.
         rows: a pattern of the paths of the annotations in the repository, or one zip archive, which is unpacked.
         images: likewise of the images; empty if they are in the archive of `rows`.
-        revision: the full hash of a commit, where one is known, or a branch.
+        revision: the full hash of a commit, if known, or a branch.
         repo_type: ``"dataset"`` or ``"model"``.
     """
 
@@ -188,7 +188,7 @@ def read_table(
 
     Args:
         paths: the files, in order.
-        table: what they hold.
+        table: the rows in the files.
         schema: the fields of a record, as for `check_rows`; columns of images may be among them, as `str`.
 
     Yields:

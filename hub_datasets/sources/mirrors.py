@@ -82,7 +82,7 @@ class ImageMirror:
         Args:
             wanted: by the name of each image the texts of its rows.
             kept: images of the release itself that are there, with which the mirror's pixels are compared.
-            folder: the user's own copy, which may have the mirror's files.
+            folder: the user's copy, which may have the mirror's files.
             dl_manager: a `datasets.DownloadManager`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""VL-CheckList (Zhao et al., 2022) as a `datasets` builder, from the user's own copy.
+"""VL-CheckList (Zhao et al., 2022) as a `datasets` builder, from the user's copy.
 
 A row is one image-to-text test: an image, a caption that describes it and a hard negative, in which the object, the
 attribute or the relation is replaced. The text is exactly as released. The repository states no licence, so nothing of

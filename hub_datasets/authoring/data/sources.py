@@ -42,11 +42,11 @@ def read_captions(
             wrote, of which the positive captions are taken.
         columns: the columns `caption`, `image` and `id`, such as ``{"caption": "title"}``; common names are found
             without (``tables.COLUMNS``). A column may hold lists of captions.
-        split: of a dataset on the Hub; by default ``test`` where there is one, else the first.
+        split: of a dataset on the Hub; by default ``test`` if it exists, else the first.
         limit: how many captions to read at most, from the first on.
         images: a folder for copies of the images' files, named by the keys of their content; the captions then have
             the paths of the copies. Without it no image is read.
-        data_dir: the user's own copy of a benchmark's sources.
+        data_dir: the user's copy of a benchmark's sources.
 
     Returns:
         At least one caption, in the order of the source. Without a column of ids, the number or the key of the row is

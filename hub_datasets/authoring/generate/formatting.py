@@ -27,7 +27,7 @@ def conform(caption: str, candidate: str) -> str:
     """Return the candidate with its caption's formatting.
 
     The words that both share at the beginning and end are copied from the caption, with its outer white space and its
-    final stop, if any. In the rest white space is normalised, and the first letter gets the caption's case.
+    final stop, if any. In the other text white space is normalised, and the first letter gets the caption's case.
 
     >>> conform(" a cat on a  mat. ", "A dog on a mat")
     ' a dog on a  mat. '

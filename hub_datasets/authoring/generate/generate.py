@@ -180,7 +180,7 @@ def generate(
             and `tries`, and not on `concurrency` or on interruptions.
         prompts: ``"json"``, or ``"paper"`` to ask as SugarCrepe and Hard Positives do (see `paper_prompts`).
         concurrency: the number of questions under way at once, at least 1.
-        per_minute: at most so many questions a minute; None for no limit.
+        per_minute: the largest number of questions per minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
         progress: whether to show a progress bar on standard error.
 
