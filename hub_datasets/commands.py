@@ -144,7 +144,7 @@ def _print_failures(outcomes: list[Any]) -> None:
 
 
 def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
-    """The first message, and how many others there are."""
+    """Return the first message, and the number of further messages."""
     messages = [
         str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
     ]
@@ -493,7 +493,7 @@ def make_report(
     Args:
         predictions: all files that the report covers.
         out: the folder of the report.
-        new: those of them that were just written by a run, which prints a screen that concludes instead of all tables.
+        new: the files among them that a run has just written; if there are any, prints a summary instead of all tables.
         figures: the forms of the profile; see `Report.write`.
         options: `ties` and `confidence`.
     """

@@ -1,9 +1,9 @@
 """Models: the model families, and the runner that evaluates them.
 
 The public modules of this package are the model families. `run` evaluates a model on benchmarks, `predict` only writes
-its predictions, and `RunConfig` holds their further options. `check` tells whether a model
-is loaded as its authors meant. To evaluate a model of your own, implement one or more of the protocols `DualEncoder`,
-`CrossEncoder`, `ChoiceModel`, `PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
+its predictions, and `RunConfig` holds their further options. `check` tests whether a model is loaded as its authors
+intended. To evaluate your model, implement one or more of the protocols `DualEncoder`, `CrossEncoder`, `ChoiceModel`,
+`PairScorer`, `TextPairScorer`, `TextScorer`, `Detector` and `VQAModel`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _CLASSES: dict[str, Any] = {
     "chinese_clip": ChineseCLIPModel,
 }
 MODEL_TYPES = tuple(_CLASSES)
-# Text towers in which a token sees those before it alone; whether captions may share them is tried at load.
+# Causal text towers, in which captions may share prefixes; this is tested when a model is loaded.
 _CAUSAL = ("clip", "metaclip_2")
 CHECKPOINTS = (
     "openai/clip-vit-base-patch32",

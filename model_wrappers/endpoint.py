@@ -8,7 +8,7 @@
 |---|---|---|
 | ``base_url`` | | address of the server |
 | ``score`` | auto | ``logprobs``, ``answers`` or ``choice``; auto: logprobs if the server gives them, else answers |
-| ``template`` | VQAScore's | what is asked of a caption, which stands for ``{}`` |
+| ``template`` | VQAScore's | the question about a caption, which replaces ``{}`` |
 | ``top_logprobs`` | 20 | how many tokens the server lists; 5 if it refuses that, as TGI does |
 | ``concurrency`` | 16 | requests under way |
 | ``timeout`` | 120 | seconds for each read of an answer, and four times that altogether |
@@ -16,21 +16,22 @@
 | ``price_in``, ``price_out`` | none | prices of a million tokens read and written, for the plan |
 | ``key_variable`` | VL_ASSAY_API_KEY | environment variable with the API key |
 
-Scores of a caption, asked by the ``template``, and of a question with the answer yes or no:
+Scores of a caption, asked with the ``template``, and of a yes-or-no question:
 
 - ``logprobs``: log p / (1 - p) of the probability that the answer begins with "Yes" or "yes", after a space or not, as
-  in VQAScore; of a question log P(yes) - log P(no). A caption whose "Yes" is not among the listed tokens scores below
-  all whose is, and ties with others like it. A question's word that is not listed is bounded (see `yes_no_log_odds`).
-  Both are counted (`bounded_answers`).
-- ``answers``: 1 for yes, else 0; of a question 1 for yes and -1 for no. Ties are real here, and wrong by default. An
-  answer that is neither is not yes, and 0 for a question (`no_answer`).
-- ``choice``: which caption is right, asked in the dataset's order and in the reverse; a caption's score is the share of
-  orders in which it was chosen. If an answer chooses none, all captions of the image score 0, a tie (`no_answer`).
+  in VQAScore; for a question log P(yes) - log P(no). A caption whose "Yes" is not among the listed tokens scores below
+  all captions whose "Yes" is listed, and ties with the other unlisted ones. For a question, the probability of a word
+  that is not listed is bounded (see `yes_no_log_odds`). Both cases are counted (`bounded_answers`).
+- ``answers``: 1 for yes, else 0; for a question 1 for yes and -1 for no. Ties are frequent here, and wrong by default.
+  An answer that is neither yes nor no counts as not yes, and scores 0 for a question (`no_answer`).
+- ``choice``: the model chooses the right caption, in the dataset's order and in the reverse; a caption's score is the
+  share of orders in which it was chosen. If an answer chooses no caption, all captions of the image score 0, a tie
+  (`no_answer`).
 
-Requests that the server refuses, as its filter does, count as answers that are neither (`refused_requests`). Every
-answer is kept in the cache's folder ``answers``, and is not asked for again by any run of the same model, as the server
-describes it, whatever ends a run. The file of a JPEG or PNG in RGB is sent as it is, other images as PNG. The metadata
-have the server's description of itself and who answered how often (`served`).
+Requests that the server refuses, for example by a content filter, count as answers that are neither yes nor no
+(`refused_requests`). Every answer is cached in the folder ``answers``, so that no run of the same model, as described
+by the server, asks again, even after an interruption. A JPEG or PNG file in RGB is sent unchanged, other images as PNG.
+The metadata have the server's description of itself and the number of answers by served model (`served`).
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3.
 """
@@ -86,7 +87,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "price_out": ("", "…"),
     "key_variable": ("", "…"),
 }
-# Which of the settings determine the scores.
+# The settings that determine the scores.
 _DETERMINING = ("base_url", "score", "template", "top_logprobs")
 
 QUESTION = "{} Please answer yes or no."
@@ -96,7 +97,7 @@ _MOST_CAPTIONS = 26
 # TGI lists no more by default.
 _FEWER_LOGPROBS = 5
 _ANSWER_TOKENS = 16
-# Threads for each request under way: those that wait for a retry keep none from being sent.
+# Threads per concurrent request, so that threads waiting for a retry do not delay other requests.
 _THREADS = 4
 # For estimates: characters of a token, and pixels, as of Qwen2-VL.
 _CHARACTERS, _PIXELS = 4, 28 * 28
@@ -131,12 +132,12 @@ class EndpointModel:
             at_once=concurrency,
             most=self._most,
         )
-        self._description: dict[str, Any] | None = None  # of the server, by itself
+        self._description: dict[str, Any] | None = None  # the server's description of itself
         top = int(info.settings["top_logprobs"])
         by_score = {"logprobs": (top, _FEWER_LOGPROBS), "auto": (top, _FEWER_LOGPROBS, 0)}
         tokens = by_score.get(info.settings["score"], (0,))
         self._numbers = [*dict.fromkeys(number for number in tokens if number <= top)]
-        self._logprobs = self._numbers[0]  # how many are asked for
+        self._logprobs = self._numbers[0]  # how many log-probabilities are requested
 
     def plan(self, items: Iterable[RemoteItem]) -> RequestPlan:
         """See `RemoteModel`; asks the server for its description, which costs nothing."""
@@ -282,7 +283,7 @@ class EndpointModel:
         return self._calls.known(self._key(request, logprobs))
 
     def _answer_or_none(self, request: _Request) -> Answer | None:
-        """The answer; None if the request is refused."""
+        """Return the answer; None if the request is refused."""
         try:
             return self._answer(request, needs_logprobs=bool(self._logprobs))
         except Refused:
@@ -312,7 +313,7 @@ class EndpointModel:
 
 
 def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
-    """The model of that name at a server; sends nothing.
+    """Return the model of a name at a server, without sending a request.
 
     Raises:
         ModelError: no address, an address with a key in it, a malformed number, or a missing library.
@@ -357,7 +358,7 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
 
 
 def _number(settings: dict[str, str], name: str, kind: type[int] | type[float] = int) -> Any:
-    """A setting as a number above 0; None for one that is empty by default."""
+    """Return a setting as a number above 0; None if it is empty, as by default."""
     try:
         number = None if settings[name] == SETTINGS[name][0] == "" else kind(settings[name])
     except ValueError:
@@ -373,5 +374,5 @@ def _grey_file() -> tuple[str, bytes]:
     return "image/png", buffer.getvalue()
 
 
-# What is asked first, to see what the server can do.
+# The first question, to find out what the server supports.
 _GREY = _Request(RemoteImage("grey", lambda: (64, 64), _grey_file), QUESTION.replace("{}", "Is this image grey?"))

@@ -6,7 +6,7 @@ sigmoid over the tokens of its span of characters, as MDETR's evaluation on Flic
 authors' own demonstration scores given phrases (Liu et al., 2023; ``token_spans``).
 
 Settings: ``context``, the text that is read: ``caption`` (the default), once for all its phrases, or ``phrase``, each
-phrase alone; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, the most boxes of a phrase (100);
+phrase separately; ``tokens``, ``max`` (the default) or ``mean``; ``max_boxes``, the most boxes of a phrase (100);
 ``threshold``, the lowest score of a box (0).
 """
 

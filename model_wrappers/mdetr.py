@@ -7,10 +7,10 @@ file if one was saved there.
 
 The model reads a caption and gives each of its 100 boxes a distribution over the caption's tokens and "no object". A
 phrase's score for a box is the greatest probability of its tokens, the rule of the authors' evaluation on Flickr30k
-(``PostProcessFlickr``). How MDETR's boxes for TRICD were scored is in no released file; that rule is likely.
+(``PostProcessFlickr``). No released file has the rule that scored MDETR's boxes for TRICD; it was probably the same.
 
 Settings: ``context``, the text that is read: ``caption`` (the default), once for all its phrases, or ``phrase``, each
-phrase alone; ``max_boxes``, the most boxes of a phrase (100); ``threshold``, the lowest score of a box (0).
+phrase separately; ``max_boxes``, the most boxes of a phrase (100); ``threshold``, the lowest score of a box (0).
 
 Source: MDETR (Kamath et al., ICCV 2021), section 2; parts of `transformers`: `ResNetBackbone`, DETR's encoder and
 decoder, and `RobertaModel`.
@@ -45,10 +45,10 @@ _TOKENIZER = ("FacebookAI/roberta-base", "e2da8e2f811d1448a5b465c236feacd80ffbac
 _EFFICIENT_NETS = {40: "tf_efficientnet_b3", 48: "tf_efficientnet_b5"}
 _HEADS = 8
 _UNUSED_POSITIONS = 2  # RoBERTa counts positions from the one after its padding's
-# What this score does not depend on, and what is computed nowadays.
+# Weights that the score does not depend on, and buffers that current code computes.
 _UNUSED = re.compile(r"contrastive_align_projection_|transformer\.text_encoder\.pooler\.|.*position_ids$")
 _BODY, _TEXT = "backbone.0.body", "transformer.text_encoder"
-# Names of `transformers`, and those of the authors.
+# The names of weights in `transformers`, and the authors' names.
 _NAMES = (
     (r"^backbone\.embedder\.embedder\.convolution", "backbone.conv1"),
     (r"^backbone\.embedder\.embedder\.normalization", "backbone.bn1"),

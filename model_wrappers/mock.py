@@ -4,13 +4,13 @@
 |---|---|---|---|
 | ``mock:constant`` | always 0 | neither yes nor no | the whole image |
 | ``mock:shuffled`` | random, a function of image and caption | random, likewise | ten random boxes, likewise |
-| ``mock:bag-of-words`` | share of its words that apply | yes if all words apply | what the phrase alone fits |
+| ``mock:bag-of-words`` | share of its words that apply | yes if all words apply | objects that fit the phrase |
 | ``mock:oracle`` | whether it is true | the truth | what the phrase refers to, if the caption is true |
 | ``mock:nan`` | NaN, an error | NaN | none |
 
-Two captions are similar by the share of words that they have in common (bag-of-words), or if they mean the same
-(oracle); the others do as with an image. The oracle reads the scenes of toy_scenes and supports no other images. Each
-mock supports every type of task; the cards state their results.
+The similarity of two captions is the share of words that they have in common (bag-of-words), or whether they mean the
+same (oracle); the other mocks score captions as they score images. The oracle reads the scenes of toy_scenes and
+supports no other images. Each mock supports every type of task; the cards state their results.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _Oracle(_Constant):
 
     def score(self, caption: str) -> float:
         statement = parse(caption)
-        if statement is None:  # one object alone, as the prompts of zero-shot classification name it
+        if statement is None:  # a single object, as in the prompts of zero-shot classification
             return float(any(phrase.fits(thing) for phrase in _phrases(caption) for thing in self._scene.things))
         return float(statement.is_true_of(self._scene))
 
@@ -162,12 +162,12 @@ class Mock:
         self._knowledge = knowledge
 
     def score(self, image: Image.Image, captions: Sequence[str]) -> list[float]:
-        """The score of each caption."""
+        """Return the score of each caption."""
         known = self._knowledge(image)
         return [known.score(caption) for caption in captions]
 
     def score_texts(self, text: str, others: Sequence[str]) -> list[float]:
-        """The similarity of each other text to a text."""
+        """Return the similarity of a text to each of the other texts."""
         return [self._knowledge.similarity(text, other) for other in others]
 
     def prepare_image(self, image: Image.Image) -> _Constant:
@@ -175,7 +175,7 @@ class Mock:
         return self._knowledge(image)
 
     def prepare_questions(self, questions: Sequence[str]) -> list[list[int]]:
-        """The characters of each question."""
+        """Return the characters of each question."""
         return [[ord(letter) for letter in question] for question in questions]
 
     def encode_images(self, images: Sequence[_Constant], *, exact: bool = False) -> Sequence[_Constant]:
@@ -190,32 +190,32 @@ class Mock:
         *,
         exact: bool = False,
     ) -> np.ndarray:
-        """The answer to each question."""
+        """Return the answer to each question."""
         texts = ["".join(map(chr, question)) for question in questions]
         return np.array([features[image].answer(text) for image, text in zip(images, texts, strict=True)])
 
     def detect(
         self, images: Sequence[_Constant], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query."""
+        """Return the boxes of each query."""
         return [[_found(known.boxes(query)) for query in asked] for known, asked in zip(images, queries, strict=True)]
 
 
 def load(checkpoint: str, options: LoadOptions) -> Mock:
-    """The mock of that name, which has no settings."""
+    """Return the mock of a name; mocks have no settings."""
     check_known("mock", [checkpoint], _MOCKS)
     choose("mock", options, {})
     return Mock(checkpoint, _MOCKS[checkpoint])
 
 
 def _phrases(text: str) -> tuple[NounPhrase, ...]:
-    """The phrase that a text is; none if it is something else."""
+    """Return the phrase that a text is, or nothing if it is not a phrase."""
     statement = parse(f"{text} and {text}")
     return statement.phrases[:1] if statement else ()
 
 
 def _meaning(caption: str) -> tuple[Any, ...]:
-    """Equal for captions of toy_scenes with the same meaning."""
+    """Return a value that is equal for toy_scenes captions with the same meaning."""
     statement = parse(caption)
     if statement is None:
         raise ModelError(f"mock:oracle knows the meaning of captions of toy_scenes, and {caption!r:.80} is none")
@@ -235,7 +235,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _random(pixels: bytes, text: str) -> float:
-    """A pseudorandom number in [0, 1), a function of image and text."""
+    """Return a pseudorandom number in [0, 1), a function of image and text."""
     return int.from_bytes(_digest(pixels + text.encode())[:8], "big") / 2**64
 
 

@@ -8,8 +8,8 @@ cosine of the embeddings.
 
 OpenAI's weights, and weights fine-tuned from them, need the activation QuickGELU, which only models whose name ends in
 ``-quickgelu`` have; with GELU their scores differ. NegCLIP is such a model, and its authors' code (ARO, Yuksekgonul et
-al. 2023) loads it as ``ViT-B-32`` with GELU. A model of the library runs as it is named; a known mismatch is a warning,
-and is recorded in the settings.
+al. 2023) loads it as ``ViT-B-32`` with GELU. A model of the library runs exactly as named; a known mismatch gives a
+warning, and is recorded in the settings.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CHECKPOINTS = (
 )
 SETTINGS = {"pretrained": ("", "…")}
 _SCHEMES = ("hf-hub:", "local-dir:")
-_ARRAYS = (".npz", ".npy")  # of big_vision, which the library itself reads
+_ARRAYS = (".npz", ".npy")  # the format of big_vision, which the library reads itself
 _LONGEST = 1 << 16
 
 
@@ -107,9 +107,9 @@ class OpenClip(DualEncoderMixin):
         return model.encode_text(to_device(self.padded(captions), next(model.parameters()).device))
 
     def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return what `read` returns, with common beginnings computed once and without padding up to `max_tokens`.
+        """Return the output of `read`, computing common prefixes once and without padding up to `max_tokens`.
 
-        Raises AttributeError or another error of `can_share` for a tower that is not built like that of CLIP.
+        Raises AttributeError or another error of `can_share` if the tower is not built like CLIP's.
         """
         tower = getattr(model, "text", model)
         cut = [cut_tokens(ids, self.max_tokens) for ids in captions]

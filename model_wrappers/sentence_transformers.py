@@ -76,7 +76,7 @@ class SentenceEmbedder(DualEncoderMixin):
         self._step = 1 if two["attention_mask"][0, 0] else -1
         self._pad = model.tokenizer.pad_token_id
         self._others = {name: value for name, value in two.items() if name not in _ROWS}
-        # What follows a caption, such as the end token: truncation keeps it.
+        # The tokens after a caption, such as the end token, which truncation keeps.
         ends = zip(*(ids[::-1] for ids in self.prepare_captions(_TWO)), strict=False)
         self._suffix = len([*itertools.takewhile(lambda pair: pair[0] == pair[1], ends)])
 
@@ -145,8 +145,8 @@ def load(checkpoint: str, options: LoadOptions) -> SentenceEmbedder:
     """Load a model of the library; the preprocessing in the predictions holds the prompts that were used.
 
     Raises:
-        ModelError: not a model of the library, one that needs code of its own, whose weights are incomplete, which does
-            not embed both texts and images, or which is meant for another similarity than the cosine.
+        ModelError: not a model of the library, or a model that needs custom code, has incomplete weights, does not
+            embed both texts and images, or is meant for another similarity than the cosine.
         UnknownNameError: a setting or value that does not exist.
     """
     values = choose("sentence_transformers", options, SETTINGS)

@@ -1,14 +1,14 @@
 """VQAScore: generative vision-language models of `transformers`, asked whether the image shows the caption.
 
-Any checkpoint of ``AutoModelForImageTextToText``, from the Hub or a local folder. `MODEL_TYPES` are those whose tiny
-random checkpoints give the logits of a bare forward pass (``docs/generative.md``); write ``vqascore:`` before the name
-of another. Each is tried when it is loaded, see `loading.generative`, and refused with the reason if it gives others.
-The prompt follows the checkpoint's chat template; without one it is the text alone, for models whose processors place
-the image themselves. The setting ``score`` is
+Any checkpoint of ``AutoModelForImageTextToText``, from the Hub or a local folder. `MODEL_TYPES` are the types whose
+tiny random checkpoints give the logits of a bare forward pass (``docs/generative.md``); for another type write
+``vqascore:`` before the name. Each model is tried when it is loaded, see `loading.generative`, and refused with the
+reason if its logits differ. The prompt follows the checkpoint's chat template; without a template it is only the text,
+for models whose processors place the image themselves. The setting ``score`` is
 
 - ``yes``: the log-odds of "Yes" as the first word of the answer to the ``template``, log p / (1 - p), where p is its
   probability among all tokens. The paper's score is p itself, which would round to 1, a tie, for all confident pairs;
-  its log-odds rank the same.
+  its log-odds give the same ranking.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
   tokens scores NaN. The setting ``alpha`` (0 by default, at most 1) corrects for what is likely without the image:
@@ -20,14 +20,14 @@ the image themselves. The setting ``score`` is
 
 The setting ``template`` is the text of the user's turn, where ``{}`` stands for the caption or the captions.
 
-"Yes" is any of "Yes", "yes", " Yes", " yes" that is one token, their probabilities added (the paper has "Yes" alone);
-where none is, the first token of " Yes" and of "Yes". So with "No". Questions of benchmarks are answered with
-log P(yes) - log P(no).
+P("Yes") is the sum of the probabilities of "Yes", "yes", " Yes" and " yes", as far as each is one token (the paper has
+only "Yes"); if no form is one token, the first tokens of " Yes" and of "Yes" are used. The same holds for "No".
+Questions of benchmarks are answered with log P(yes) - log P(no).
 
-A batch has pairs of an image and a caption. Where captions can continue from the keys and values of the tokens with
-which the prompts of an image begin, those of the image among them, these tokens go through the model once for an image.
-Processors of videos and sounds are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a
-GPU: see `loading.placement`.
+A batch has pairs of an image and a caption. If the model can continue from the keys and values of the prefix that all
+prompts of an image share, which includes the image tokens, the prefix goes through the model once per image. Video and
+audio processors are not loaded. The settings ``placement`` and ``quantise`` are for models larger than a GPU: see
+`loading.placement`.
 
 Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v_metrics; VisualGPTScore (Lin et al.,
 2023).
@@ -102,7 +102,7 @@ class VqaScore(GenerativeModel):
         *,
         exact: bool = False,
     ) -> np.ndarray:
-        """Scores (n,), float64: log-odds of "Yes", or the caption's mean log-probability; higher matches better."""
+        """Return scores (n,), float64: log-odds of "Yes", or a caption's mean log-probability; higher is better."""
         if not captions:
             return np.empty(0)
         image_features = [features[i] for i in images]
@@ -114,7 +114,7 @@ class VqaScore(GenerativeModel):
         return (logits[:, self._yes].logsumexp(-1) - masked.logsumexp(-1)).numpy(force=True)
 
     def _likelihoods(self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """Mean log-probability (n,), float64, of the captions' tokens, less that without the image."""
+        """Return the captions' mean token log-probability (n,), float64, minus `alpha` times the one without image."""
         logs, counts = self._log_probabilities(features, texts, exact)
         alpha = float(self.info.settings["alpha"])
         if alpha:
@@ -123,7 +123,7 @@ class VqaScore(GenerativeModel):
             return logs / counts
 
     def _priors(self, texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """log P(caption) of each caption, (n,), computed once for each."""
+        """Return log P(caption) of each caption, (n,), computed once per caption."""
         known = self._known_priors
         missing = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
         if missing:
@@ -156,7 +156,7 @@ class ChoiceScore(GenerativeModel):
         self._letters = [spellings(tokenizer, letter) for letter in ascii_uppercase]
 
     def prepare_choices(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of the question in each rotation of the captions: number j begins with caption j."""
+        """Return the token ids of the question in each rotation of the captions: rotation j begins with caption j."""
         count, most = len(captions), len(ascii_uppercase)
         if not 2 <= count <= most:
             raise ModelError(f"score=choice needs 2 to {most} captions for an image, got {count}; take score=yes")
@@ -174,7 +174,7 @@ class ChoiceScore(GenerativeModel):
         *,
         exact: bool = False,
     ) -> list[np.ndarray]:
-        """For each prepared choice the scores (k,), float64, of its captions."""
+        """Return for each prepared choice the scores (k,), float64, of its captions."""
         image_features = [features[i] for i, orders in zip(images, choices, strict=True) for _ in orders]
         questions = [ids for orders in choices for ids in orders]
         logits = self.first_logits(image_features, questions, self._caption.tail, exact)
@@ -189,7 +189,7 @@ class ChoiceScore(GenerativeModel):
 
 
 def noise_images() -> list[Image.Image]:
-    """Three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
+    """Return three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
     rng = np.random.default_rng(0)
     drawn = (rng.normal(127.5, 63.75, (224, 224, 3)) for _ in range(3))
     return [Image.fromarray(noise.clip(0, 255).astype(np.uint8)) for noise in drawn]

@@ -1,22 +1,23 @@
 """Boxes that generative models of `transformers` write as text: PaliGemma, Florence-2 and Qwen-VL.
 
 Chosen by name, as in ``written_boxes:google/paligemma2-3b-mix-448``; `vqascore` asks the same checkpoints questions.
-Each phrase is asked for alone, and answered greedily. The request is the model's own where it was trained with fixed
-words (PaliGemma, Florence-2). How boxes are written, by model type:
+Each phrase is a separate request, and decoding is greedy. A model that was trained with a fixed wording of the request
+gets that wording (PaliGemma, Florence-2). The formats of boxes, by model type:
 
 - ``paligemma``: "detect PHRASE"; ``<loc…>`` for y1, x1, y2, x2 in 1,024 parts of the image's height and width;
 - ``florence2``: its task of open-vocabulary detection; ``<loc_…>`` for x1, y1, x2, y2, the middle of 1,000 parts;
 - ``qwen2_vl``: ``(x1,y1),(x2,y2)`` in 1,000 parts; ``qwen3_vl``: ``"bbox_2d": [x1, y1, x2, y2]`` in 1,000 parts;
   ``qwen2_5_vl``: the same in pixels of the image as the model sees it.
 
-These models give no confidences, by which detections are ranked. The setting ``confidence`` is in their place
+These models give no confidences, which are needed to rank detections. The setting ``confidence`` replaces them:
 
 - ``probability`` (the default): the geometric mean of the probabilities of the tokens that wrote the four numbers;
 - ``none``: 1 for every box. Then the boxes of an image keep the order in which they were written, and boxes of two
   images are tied, which never counts as right: Group-Recall@1 is right only where the other image has no box.
 
-What is no whole box, or has no area within the image, is left out; a phrase may have no box. An answer ends after
-`MOST_TOKENS` tokens. ``max_boxes`` and ``threshold`` are as for other detectors. Each phrase has the image seen again.
+Incomplete boxes, and boxes without an area within the image, are left out; a phrase may have no box. An answer ends
+after `MOST_TOKENS` tokens. ``max_boxes`` and ``threshold`` are as for other detectors. The model processes the image
+again for each phrase.
 
 Source: Florence-2's processor in `transformers`; PaliGemma (Beyer et al., 2024); Qwen2-VL (Wang et al., 2024);
 Qwen2.5-VL (Bai et al., 2025); the examples of Qwen3-VL. No released checkpoint was run.
@@ -76,7 +77,7 @@ FORMATS = {
     "qwen2_5_vl": Format(_IN_JSON, _JSON, parts=0),
     "qwen3_vl": Format(_IN_JSON, _JSON),
 }
-# Their types are those of vqascore, so that this family is chosen by its name alone.
+# vqascore claims the same model types, so this family has to be named.
 MODEL_TYPES: tuple[str, ...] = ()
 CHECKPOINTS = ("google/paligemma2-3b-mix-448", "florence-community/Florence-2-large-ft", "Qwen/Qwen2.5-VL-3B-Instruct")
 SETTINGS = {"confidence": ("probability", "none"), **LIMITS}
@@ -91,7 +92,7 @@ class WrittenBox(NamedTuple):
 
 
 def read_boxes(answer: str, form: Format) -> list[WrittenBox]:
-    """The boxes in an answer, in their order; what follows its first 32,768 characters is not read."""
+    """Return the boxes in an answer, in their order, reading only its first 32,768 characters."""
     boxes = []
     for match in form.pattern.finditer(answer[:_MOST_CHARACTERS]):
         numbers = [float(match[1 + position]) + form.shift for position in form.order]
@@ -112,14 +113,14 @@ class WrittenBoxes(TorchModel):
         self._limits = read_limits(info.settings)
 
     def prepare_image(self, image: Image.Image) -> Prepared:
-        """The processor's inputs for the image, and the tokens that it inserts into a prompt."""
+        """Return the processor's inputs for the image, and the tokens that it inserts into a prompt."""
         return self._prompts.prepare(image)
 
     @torch.inference_mode()
     def detect(
         self, images: Sequence[Prepared], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image; a phrase is asked for once an image."""
+        """Return the boxes of each query of each prepared image; each phrase is asked once per image."""
         detections = []
         for image, size, row in zip(images, sizes, queries, strict=True):
             boxes_of_phrase = {
@@ -144,7 +145,7 @@ class WrittenBoxes(TorchModel):
         return best_boxes(np.reshape(boxes, (-1, 4)), np.array(scores, np.float64), size, size, self._limits)
 
     def write(self, image: Prepared, phrase: str) -> tuple[str, list[int], list[float]]:
-        """The answer for a phrase; for each of its tokens where its characters end, and its log-probability.
+        """Return the answer for a phrase, and for each of its tokens the end of its characters and its log-probability.
 
         Raises:
             ModelError: the phrase holds the token that stands for an image.

@@ -1,7 +1,7 @@
 """X-VLM in the files of its authors, such as ``xvlm:16m_base_model_state_step_199999.th``.
 
-Files come from their Google Drive (github.com/zengyan-97/X-VLM; see `SOURCE`): the pre-trained 4M and 16M models and
-those fine-tuned for retrieval, whose names differ. The resolution, 224 or 384 pixels, follows from the window of the
+Files come from their Google Drive (github.com/zengyan-97/X-VLM; see `SOURCE`): the pre-trained 4M and 16M models, and
+models fine-tuned for retrieval, whose names differ. The resolution, 224 or 384 pixels, follows from the window of the
 Swin transformer. The tokenizer is BERT's (uncased), from the folder of the file if one was saved there; captions begin
 with [CLS], have **no** [SEP], and are cut to 40 tokens or to the ``max_tokens`` of the file's configuration.
 
@@ -9,12 +9,12 @@ The setting ``head`` chooses the score of an image and a caption:
 
 - ``itm+itc``: the logit of a match plus the cosine of the contrastive embeddings, as the authors of ARO
   (``model_zoo/xvlm_models.py``) and of Hard Positives score it;
-- ``itm``: the logit of a match only, as X-VLM's own retrieval ranks;
-- ``itc``: that cosine, a dual encoder.
+- ``itm``: only the logit of a match, by which X-VLM's authors rank in retrieval;
+- ``itc``: only the cosine, a dual encoder.
 
-The setting ``captions`` is ``raw``, captions as they are, the default of ``itm+itc``, since ARO cleans none in its
-wrapper of X-VLM; or ``cleaned``, X-VLM's ``pre_caption``, the default of the others: lower case without punctuation,
-and 30 words at most.
+The setting ``captions`` is ``raw``, unchanged captions, the default of ``itm+itc``, since ARO's wrapper of X-VLM does
+not clean captions; or ``cleaned``, X-VLM's ``pre_caption``, the default of the other heads: lower case without
+punctuation, and 30 words at most.
 
 In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
 
@@ -61,9 +61,9 @@ SOURCE = (
 )
 _TOKENIZER = ("google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594")
 _MAX_TOKENS, _MAX_WORDS = 40, 30
-# What no score depends on, and what is computed nowadays.
+# Weights that no score depends on, and buffers that current code computes.
 _UNUSED = re.compile(r"text_encoder\.cls\.|bbox_head\.|temp$|.*(relative_position_index|attn_mask|position_ids)$")
-# Names of `transformers`, and those of the authors.
+# The names of weights in `transformers`, and the authors' names.
 _NAMES = (
     (r"^vision\.embeddings\.patch_embeddings\.projection", "vision.patch_embed.proj"),
     (r"^vision\.embeddings\.norm", "vision.patch_embed.norm"),

@@ -4,7 +4,7 @@ from .. import Benchmark, Task
 
 
 def _exchanged(name: str, config: str) -> Task:
-    """A task of pairs: the caption, and the same words with two of them exchanged."""
+    """Return a task of pairs: the caption, and the same words with two of them exchanged."""
     return Task(
         name=name,
         configs=(config,),
@@ -17,7 +17,7 @@ def _exchanged(name: str, config: str) -> Task:
 
 
 def _order(config: str) -> Task:
-    """A task of five captions of the same words; not by default, as few have the photographs of all three sources."""
+    """Return a task of five captions of the same words; off by default, as few users have all three photo sources."""
     return Task(
         name=config,
         captions=("caption", "negative_captions"),

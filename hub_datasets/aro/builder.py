@@ -1,4 +1,4 @@
-"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's own copy of its sources or mirrors.
+"""ARO (Yuksekgonul et al., ICLR 2023) as a `datasets` builder, from the user's copy of its sources or mirrors.
 
 A row is one image-to-text test. `vg_relation` and `vg_attribution` show a photograph of Visual Genome: a caption
 describes what is in its box, and in another the two objects of a relation, or the attributes of two objects, are
@@ -99,13 +99,13 @@ class ARO(KarpathyBuilder, ReleasedRows):
         return kind._find_images(self, dl_manager, rows)
 
     def _generate_examples(self, rows: Iterable[Row], images: ImagePaths | None) -> Iterator[tuple[str, Row]]:
-        # An image is read once for the rows that follow each other with it.
+        # An image is read once for consecutive rows that share it.
         self._read = functools.lru_cache(1)(read_bytes)
         self._crop = functools.lru_cache(_CROPS_KEPT)(crop)
         yield from super()._generate_examples(self._order_rows(list(rows)) if self._is_order else rows, images)
 
     def _order_rows(self, entries: list[Row]) -> Iterator[Row]:
-        """The rows of all captions of each image (ARO, section 2.2); a row depends on its caption and options alone."""
+        """Yield one row per caption of each image (ARO, section 2.2); it depends only on the caption and options."""
         for entry, made in perturb(entries, SHUFFLES, self.config):
             for index, (text, caption) in enumerate(zip(entry["captions"], made.captions, strict=True)):
                 found = {name: texts[index] for name, texts in made.perturbed.items() if texts[index] is not None}

@@ -12,13 +12,13 @@ from ..sources.source_files import SourceFile
 
 FILES = {"vg_relation": "visual_genome_relation.json", "vg_attribution": "visual_genome_attribution.json"}
 ROWS = {"vg_relation": 23_937, "vg_attribution": 28_748}
-# Of files on Google Drive, as the authors' code fetches them; `gdown ID` downloads one.
+# The ids of files on Google Drive, as in the authors' code; `gdown ID` downloads one.
 DRIVE_IDS = {
     "visual_genome_relation.json": "1kX2iCHEv0CADL8dSO1nMdW-V0NqIAiP3",
     "visual_genome_attribution.json": "13tWvOrNOLHxl3Rm9cR3geAdHx2qR3-Tw",
     "vgr_vga_images.zip": "1qaPlrwhGNMrR3a11iopZUT_GPP_LrgP9",
 }
-# Datasets of the Hub with the same number of rows and whole photographs, whose names they lack.
+# Datasets of the Hub with the same number of rows and uncropped photographs, but without their file names.
 MIRRORS = {
     name: HubTable(repository, "data/test-*.parquet", {"image": "{content}.jpg"}, revision)
     for name, repository, revision in (
@@ -34,13 +34,13 @@ _MIRRORED = {"vg_relation": _CAPTIONS | {"relation_name": str}, "vg_attribution"
 
 
 def annotation_file(config: str) -> SourceFile:
-    """The file of a configuration in the user's own copy."""
+    """Return the file of a configuration in the user's copy."""
     name = FILES[config]
     return SourceFile(name, remedy=f"Get {name} with `gdown {DRIVE_IDS[name]}` (Google Drive, as in the authors' code)")
 
 
 def released_rows(config: str, folder: Path | None) -> Rows:
-    """The authors' file where the user has it, else the mirror."""
+    """Return the rows of the authors' file if the user has it, else of the mirror."""
     file = annotation_file(config)
     if file.find(folder):
         return Rows(file, _SCHEMAS[config], ROWS[config])
@@ -48,7 +48,7 @@ def released_rows(config: str, folder: Path | None) -> Rows:
 
 
 def to_row(config: str, number: str, record: Row) -> Row:
-    """A row of the dataset, without its image, of a record in either form."""
+    """Return the dataset row, without its image, of a record in either form."""
     common: Row = {
         "id": f"{config}/{number}",
         "filename": record["image_path" if "image_path" in record else "image"],

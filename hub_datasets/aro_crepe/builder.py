@@ -1,8 +1,8 @@
-"""ARO+CREPE on COCO, the baseline of SugarCrepe (Hsieh et al., NeurIPS 2023 Datasets and Benchmarks), made again.
+"""ARO+CREPE on COCO: the baseline of SugarCrepe (Hsieh et al., NeurIPS 2023 Datasets and Benchmarks), reconstructed.
 
-The authors normalised older benchmarks to SugarCrepe's captions and compared with that (section 5), and did not release
-it. Here the positive captions are those of SugarCrepe, each once for an image, and rules make one hard negative of each
-kind: CREPE's REPLACE, SWAP and NEGATE, and the SHUFFLE of ARO.
+The authors normalised older benchmarks to SugarCrepe's captions and compared with the result (section 5), but did not
+release it. Here the positive captions come from SugarCrepe, each once per image, and rules make one hard negative of
+each kind: CREPE's REPLACE, SWAP and NEGATE, and ARO's SHUFFLE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS = {
     "swap": ("swap_obj", "swap_att"),
     "negate": ("negate",),
 }
-# A negative and the name of its rule; None where no rule applies.
+# A negative and the name of its rule; None if no rule applies.
 _Made = list[tuple[str, str] | None]
 
 
@@ -67,7 +67,7 @@ class AROCrepe(ReleasedRows):
 
 
 def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
-    """One negative of each caption, with its rule, drawn among those that the rules of a configuration make.
+    """Draw one negative of each caption from all that the rules of a configuration make; return it with its rule.
 
     Args:
         name: one of `CONFIG_NAMES`.
@@ -90,9 +90,10 @@ def _by_rule(kinds: Sequence[str], captions: Sequence[str], seed: int) -> list[l
 
 
 def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
-    """The perturbations of ARO's order tasks, with the capital and the full stop of the caption.
+    """Return the perturbations of ARO's order tasks, with the caption's first capital and full stop restored.
 
-    ARO takes these from the caption, too; with them in the caption alone no word is needed to tell a negative.
+    ARO removes both from the caption as well. If only the caption kept them, negatives could be recognised without
+    reading a word.
     """
     made = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
     return [

@@ -1,7 +1,7 @@
 """BiVLC (Miranda et al., NeurIPS 2024 Datasets and Benchmarks) as a `datasets` builder, from the Hub.
 
 A row is a group of two images and two captions: SugarCrepe's photograph and caption, and its hard negative with an
-image that was generated for it. Each caption is true of its own image only. Text and images are exactly as released.
+image that was generated for it. Each caption is true of only one image. Text and images are exactly as released.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Usage:
 def read_answers(
     path: Path, parse: Callable[[Mapping[str, Any]], A]
 ) -> tuple[Journal[tuple[str, A | None]], dict[str, A]]:
-    """The `Journal` of calls, with an entry for each answer and error, and its answers by key."""
+    """Open the `Journal` of calls, with an entry for each answer and error; return it and its answers by key."""
 
     def entry(row: Any) -> tuple[str, A | None]:
         return row["key"], parse(row["answer"]) if "answer" in row else None
@@ -122,7 +122,7 @@ class JournaledCalls(Generic[A]):
         return self._retrying.copy(stop=tenacity.stop_after_attempt(_FEW_TRIES))(send)
 
     def known(self, key: str) -> A | None:
-        """The answer that the journal had or that was given since; None without one."""
+        """Return the answer in the journal or from this run; None if there is no answer yet."""
         return self._answers.get(key)
 
     def refresh(self) -> None:
@@ -131,11 +131,11 @@ class JournaledCalls(Generic[A]):
             self._answers |= _answers(self._journal)
 
     def call(self, key: str, about: Mapping[str, Any], send: Callable[[], A]) -> A:
-        """The answer of that key, from the journal where it has one, else what `send` returns.
+        """Return the answer for a key: from the journal if it has one, else from `send`.
 
         Args:
             key: identifies the call.
-            about: what the journal records of it.
+            about: a record of the call for the journal.
             send: makes the call; raises as ``client.Endpoint.send``.
 
         Raises:

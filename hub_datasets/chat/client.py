@@ -1,7 +1,7 @@
 """The client of OpenAI-compatible servers for chat completions.
 
-Its answers are checked and bounded in size and time, and what goes wrong is told apart: `Unanswered` may be retried,
-`Refused` concerns one request, a `ModelError` all of them.
+It validates answers and limits their size and time. Errors are of three kinds: `Unanswered` may be retried, `Refused`
+concerns one request, and a `ModelError` concerns all requests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...metrics.common.command_line import printable
 from ...metrics.common.errors import ModelError
 
 KEY_VARIABLE = "VL_ASSAY_API_KEY"
-# Of an answer; thousands of tokens have some kilobytes, and objects of JSON take thirty times their size in memory.
+# The limit for an answer: thousands of tokens are a few kilobytes, and parsed JSON takes 30 times its size in memory.
 MOST_BYTES = 1 << 20
 _RETRIED_STATUSES = (408, 409, 425, 429)
 _REFUSED_STATUSES = (400, 413, 422)
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Completion(NamedTuple):
-    """An answer and its numbers of tokens, 0 where the endpoint does not report them."""
+    """An answer and its numbers of tokens, 0 if the endpoint does not report them."""
 
     text: str
     prompt_tokens: int = 0
@@ -36,7 +36,7 @@ class Completion(NamedTuple):
 
 
 class Unanswered(Exception):
-    """No answer, but a retry may succeed: after `wait` seconds, where the endpoint says so, else 0."""
+    """Raised without an answer if a retry may succeed, after `wait` seconds (0 if the endpoint does not set a time)."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ class Endpoint:
         self.name, self._key, self._options = name, key, options
         self.base_url = address if urlsplit(address).path else f"{address}/v1"
         self._seconds = 4 * timeout
-        # Without a key the client would send that of the user's OpenAI account.
+        # Without a key the client would send the key of the user's OpenAI account.
         self._client = AsyncOpenAI(
             api_key=key or "none",
             base_url=self.base_url,
@@ -128,7 +128,7 @@ class Endpoint:
             return None
 
     def _ask(self, request: Any) -> bytes:
-        """The content of an answer, within the limits of time and size; raises as `send`."""
+        """Return the content of an answer, within the limits of time and size; raises as `send`."""
         import openai
 
         async def answer() -> bytes:
@@ -173,12 +173,12 @@ class Endpoint:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text of a server on one line of at most so many characters, without signs that command a terminal."""
+    """Return a server's text on one line of limited length, without control characters of terminals."""
     return " ".join(printable(text).split())[:most]
 
 
 def text_of(answer: Any) -> str:
-    """The text of a chat completion, empty without content; raises as `read` of `Endpoint.send`."""
+    """Return the text of a chat completion, empty without content; raises as `read` of `Endpoint.send`."""
     text = answer["choices"][0]["message"].get("content")
     if not isinstance(text, str | None):
         raise TypeError(f"its content is a {type(text).__name__}")
@@ -186,7 +186,7 @@ def text_of(answer: Any) -> str:
 
 
 def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
-    """The tokens read and written for a chat completion, 0 where the endpoint does not report them."""
+    """Return the tokens read and written for a chat completion, 0 if the endpoint does not report them."""
     usage = answer.get("usage") or {}
     read, written = (usage.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
     if not (isinstance(read, int) and isinstance(written, int)):
@@ -196,7 +196,7 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[int, int]:
 
 def _loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of all requests, in a thread: only there a request can be given up at any moment."""
-    with _starting:  # `cache` alone would let two threads start a loop each
+    with _starting:  # with only `cache`, two threads could start a loop each
         return _started_loop()
 
 
@@ -218,7 +218,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _bounded_client(seconds: float) -> Any:
-    """An HTTP client that gives up answers of more than `MOST_BYTES` and follows no redirect."""
+    """Return an HTTP client that rejects answers of more than `MOST_BYTES` and follows no redirect."""
     from openai import DefaultAsyncHttpxClient
 
     # httpx or httpx2, by the version of openai.
@@ -240,7 +240,7 @@ def _bounded_client(seconds: float) -> Any:
             await self._stream.aclose()
 
     async def bound(response: Any) -> None:
-        response.headers.pop("content-encoding", None)  # none was asked for; a small one may become a huge one
+        response.headers.pop("content-encoding", None)  # unrequested, and could expand hugely
         response.stream = Bounded(response.stream)
 
     return DefaultAsyncHttpxClient(timeout=seconds, follow_redirects=False, event_hooks={"response": [bound]})

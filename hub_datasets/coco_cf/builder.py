@@ -1,7 +1,7 @@
 """COCO-Counterfactuals (Le et al., NeurIPS 2023 Datasets and Benchmarks) as a `datasets` builder.
 
-A row is a group of two generated images and two captions that differ in a noun, each true of its own image only. The
-text is exactly as released.
+A row is a group of two generated images and two captions that differ in a noun, each true of only one image. The text
+is exactly as released.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GET = (
     "--local-dir MY_COPY` and `unzip MY_COPY/data/images.zip -d MY_COPY/data` "
     "(https://huggingface.co/datasets/Intel/COCO-Counterfactuals)"
 )
-# The card of the release does not say whether an id is a number or a text.
+# According to the card of the release, an id may be a number or a text.
 _SCHEMA = {"id": object, "image_0": str, "image_1": str, "caption_0": str, "caption_1": str}
 
 

@@ -1,6 +1,6 @@
 """Cola's multi-object matching test (Ray et al., NeurIPS 2023 Datasets and Benchmarks) as a `datasets` builder.
 
-A row is a group of two images of Visual Genome and two captions, each caption true of its own image only. The text is
+A row is a group of two images of Visual Genome and two captions, each caption true of only one image. The text is
 exactly as released. Cola's single-object test is not part of this dataset.
 """
 
@@ -39,7 +39,7 @@ class Cola(ReleasedRows):
     IS_DOWNLOADED = True
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "Cola", ["multiobjects"])
     ROWS: ClassVar = {"multiobjects": Rows(ANNOTATIONS, _SCHEMA)}
-    # The authors' folder, and those of Visual Genome, whose images have the same names.
+    # The authors' folder, and the folders of Visual Genome, whose images have the same names.
     IMAGES = Images(("images", "vg_gqa_images", "VG_100K", "VG_100K_2"), "Put them into images/ of data_dir")
     COLUMNS = f"id {GROUP}"
 
@@ -68,12 +68,12 @@ class Cola(ReleasedRows):
 
 
 def file_name(url: str) -> str:
-    """The last part of a URL or path."""
+    """Return the last part of a URL or path."""
     return url.rsplit("/", 1)[-1]
 
 
 def _download_images(dl_manager: Any, urls: dict[str, str]) -> ImagePaths:
-    """The path of each image in the cache, None if the server has no such file."""
+    """Download images; return the path of each in the cache, None if the server has no such file."""
     try:
         paths = dl_manager.download(list(urls.values()))
         images: ImagePaths = dict(zip(urls, map(str, paths), strict=True))

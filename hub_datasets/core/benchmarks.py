@@ -22,7 +22,7 @@ from ...metrics.common.errors import DataError, UnknownNameError, check_known
 from ...metrics.common.plugins import plugins
 
 TASK_TYPES = ("matching", "text_similarity", "retrieval", "detection", "vqa")
-# What examples test, and what each skill is; `Task.skills` maps to these.
+# The skills that examples test, with their descriptions; `Task.skills` maps to these.
 SKILLS = {
     "object": "an object was added or replaced",
     "attribute": "an attribute was added or replaced",
@@ -50,12 +50,12 @@ class Task:
     """One way to score configurations of a dataset.
 
     - ``"matching"``: a row becomes a matrix of scores, `images` × `captions`; a column with a list of captions counts
-      as many. Caption number i is the positive caption of image number i; several images with one caption are
-      chosen from, and the first is right.
+      as one column per caption. Caption number i is the positive caption of image number i. If a row has several images
+      and one caption, the first image is the correct choice.
     - ``"text_similarity"``: without `images`; the captions of a row are scored with each other, each pair once. The
       first two mean the same.
-    - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; a
-      row's own captions are the positives of its image. With `label` they are scored with all classes.
+    - ``"retrieval"``: the images of all rows of the only configuration are scored with the captions of all rows; the
+      captions of a row are the positives of its image. With `label`, images are scored with all classes.
     - ``"detection"``: a detector predicts boxes for the phrases of the only caption; the dataset has the columns
       `phrases` (text, start, end and boxes as x, y, width, height, of each), `positive` and `pair_id`.
     - ``"vqa"``: the only caption column is a yes-or-no question, and the column `answer` is true for yes.
@@ -63,27 +63,27 @@ class Task:
     Args:
         name: short name; together with the benchmark's it names the predictions file.
         metrics: the metrics that evaluate the scores, each with the settings that belong to the task.
-        configs: the dataset configurations that belong to the task, in the order of reports; by default that of its
-            name.
+        configs: the dataset configurations that belong to the task, in the order of reports; by default the
+            configuration with the task's name.
         images: columns with the images of a row.
         captions: columns with its captions.
-        positives: how many captions of a row, from the first, are true of one of its images. By default as many as
-            images, of text similarity the two that mean the same, and None (all) for the other types; the captions of
-            detection are true of the image where the column `positive` is.
+        positives: how many captions of a row, from the first, are true of one of its images. The default is the number
+            of images, for text similarity 2 (the captions that mean the same), and for the other types None (all). A
+            caption of detection is true of the image if the column `positive` is true.
         category: column with the category of a row; None takes the configuration's name.
         task_type: one of `TASK_TYPES`, see above.
-        label: retrieval: column of class labels. The candidates are its classes, those without an image too, and a
-            class is scored by the mean of its prompts: its name in each template, the class labels of the column
-            `templates`. The caption of a row is the name of its class.
+        label: retrieval: column of class labels. The candidates are all its classes, including classes without an
+            image. A class is scored by the mean of its prompts: its name in each template, the class labels of the
+            column `templates`. The caption of a row is the name of its class.
         tags: column with a list of further labels, which may overlap, such as Winoground's.
         cluster: column that is equal in rows which are not independent, such as crops of one photograph. Rows with
             the same image are clustered in any case.
         by_default: whether the task is scored when only the benchmark's name is given.
-        part_of: a task of the same benchmark whose predictions contain those of this one, so that reports show both.
+        part_of: a task of the same benchmark whose predictions contain this task's, so that reports show both.
         ids: with `part_of`, the ids of its rows, which begin with their configuration in that task and ``/``.
         split: the split that is scored; None for the benchmark's.
         skills: which of `SKILLS` its examples test: one for all, or one for each value of their category. A category
-            without a skill is in no skill's accuracy, and reported as such.
+            without a skill is excluded from every skill's accuracy, and reported as excluded.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Task:
 
     @property
     def declared_skills(self) -> list[str]:
-        """The skills that its examples test, each once; empty if none is declared."""
+        """Return the distinct skills that its examples test; empty if none is declared."""
         skills = [self.skills] if isinstance(self.skills, str) else (self.skills or {}).values()
         return list(dict.fromkeys(skills))
 
@@ -148,7 +148,7 @@ def retrieval_task(config: str, metric: str, **options: Any) -> Task:
     return Task(config, metrics, task_type="retrieval", captions=("captions",), **options)
 
 
-# Tasks, each with those of its configurations that are wanted.
+# Tasks, each with the requested ones of its configurations.
 Chosen = list[tuple[Task, tuple[str, ...]]]
 
 
@@ -216,11 +216,11 @@ def benchmark_names() -> list[str]:
 
 
 def adopt(reference: str) -> str:
-    """Make a benchmark outside the package known by the name of its folder, and return the reference by that name.
+    """Register a benchmark outside the package under the name of its folder, and return a reference by that name.
 
-    ``"mywork/my_photos/swap_att"``, a folder with ``benchmark.py``, ``builder.py`` and ``README.md`` and perhaps a part
-    of it, becomes ``"my_photos/swap_att"`` for the rest of the process. Other references stay as they are. The code in
-    the folder runs when the benchmark is used.
+    ``"mywork/my_photos/swap_att"``, a folder with ``benchmark.py``, ``builder.py`` and ``README.md`` and an optional
+    part of the benchmark, becomes ``"my_photos/swap_att"`` until the process ends. Other references are returned
+    unchanged. The code in the folder runs when the benchmark is used.
 
     Raises:
         DataError: a benchmark of the package has that name.
@@ -283,13 +283,13 @@ def get_builder(name: str) -> type[Any]:
 
 
 def is_downloaded(name: str) -> bool:
-    """Whether a builder downloads its sources: its constant ``IS_DOWNLOADED``, read without importing `datasets`."""
+    """Return whether a builder downloads its sources: its ``IS_DOWNLOADED``, read without importing `datasets`."""
     text = (benchmark_folder(name) / "builder.py").read_text(encoding="utf-8")
     return re.search(r"^ +IS_DOWNLOADED = True$", text, re.MULTILINE) is not None
 
 
 def get_card(name: str) -> str:
-    """The text of a benchmark's card, ``README.md``."""
+    """Return the text of a benchmark's card, ``README.md``."""
     return (benchmark_folder(name) / "README.md").read_text(encoding="utf-8")
 
 

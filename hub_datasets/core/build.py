@@ -63,7 +63,7 @@ def build(
         benchmark: its name.
         out: the folder of the repository.
         configs: configurations to build; None for all.
-        data_dir: the user's own copy of the sources; None to download them, if the benchmark needs any.
+        data_dir: the user's copy of the sources; None to download them, if the benchmark needs any.
         options: fields of the builder's configuration, such as ``{"with_images": False}``.
         splits: splits to build; None for all.
         on_error: called with the name and the error of each configuration that cannot be built, which is left out.
@@ -150,7 +150,7 @@ class BuildOutcome:
 
     @property
     def damaged(self) -> dict[str, Exception]:
-        """The errors other than missing sources."""
+        """Return the errors other than missing sources."""
         return {config: error for config, error in self.errors.items() if not isinstance(error, MissingSourceError)}
 
 
@@ -164,7 +164,7 @@ def build_all(
 
     Args:
         out: the folder of the repositories.
-        data_dir: the user's own copies of the sources, see `sources_folder`.
+        data_dir: the user's copies of the sources, see `sources_folder`.
         options: fields of the builders' configurations; each is set for the benchmarks that have it.
 
     Yields:
@@ -414,7 +414,7 @@ def data_errors(what: str) -> Iterator[None]:
         raise
     except (DatasetGenerationError, OSError, ValueError, NotImplementedError) as error:
         cause = error.__cause__ if isinstance(error, DatasetGenerationError) and error.__cause__ else error
-        # What is written is new, and not there yet.
+        # Files to be written do not exist yet, so an existing file could not be read.
         if isinstance(cause, PermissionError) and cause.filename and os.access(cause.filename, os.F_OK):
             raise read_error(cause) from error
         if unwritable := cache_error(cause, what):

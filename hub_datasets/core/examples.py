@@ -92,7 +92,7 @@ class Example:
         return list(range(min(max(len(self.images), 1), len(self.captions))))
 
     def facts(self) -> dict[str, Any]:
-        """The fields of an example that predictions of all task types contain."""
+        """Return the fields of an example that predictions of all task types contain."""
         return {
             "id": self.id,
             "config": self.config,
@@ -134,7 +134,7 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, categories, captions and image names, independent of the pixels."""
+        """Return the SHA-256 of ids, categories, captions and image names, independent of the pixels."""
         return self._digest.hexdigest()
 
     def image_bytes(self, key: str) -> bytes:
@@ -236,7 +236,7 @@ def load_examples(
             configuration), the folder of a benchmark outside the package (see `benchmarks.adopt`), or the folder of a
             dataset repository that `build` wrote.
         task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
-        data_dir: the user's own copy of the sources, see the benchmark's card; remembered for later calls without it.
+        data_dir: the user's copy of the sources, see the benchmark's card; remembered for later calls without it.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.

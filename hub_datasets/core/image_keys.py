@@ -38,7 +38,7 @@ NO_IMAGE = ImageKey(MISSING, "")
 
 
 def content_key(content: bytes | pa.Buffer) -> str:
-    """SHA-256 of an image's file, its first 32 hexadecimal digits."""
+    """Return the first 32 hexadecimal digits of the SHA-256 of an image's file."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 

@@ -14,16 +14,16 @@ from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
 
 from ...metrics.common.storage import refuse_pointer
 
-# Others, such as EPS, start programs or are read by little-tested code. Pillow counts the MPO of phones as JPEG.
+# Other formats, such as EPS, start programs or are read by little-tested code. Pillow counts phones' MPO as JPEG.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MOST_PIXELS = 100_000_000
 # Servers take requests of 20 MB and more, in which four characters stand for three bytes.
 MOST_SENT = 15_000_000
 # Models scale the shorter side to a fixed length: a line of 30,000 pixels would become an image of gigabytes.
 MOST_ASPECT = 200
-# A tile of TIFF is decoded whole, however small the image; programs write tiles of 128 to 1,024 pixels.
+# TIFF decodes complete tiles, however small the image; programs write tiles of 128 to 1,024 pixels.
 MOST_TILE = 1_024
-# What decoding a damaged file may raise.
+# The errors that decoding a damaged file may raise.
 DECODING_ERRORS = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 

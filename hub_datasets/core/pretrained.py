@@ -147,7 +147,7 @@ def _check_names(file: Path, names: Iterable[Any]) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; empty without one, which the libraries report."""
+    """Return the object in a JSON file; empty if it is missing or malformed, which the libraries report."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -74,7 +74,7 @@ def run_tasks(function: Callable[..., Any], items: Iterable[Any], *shared: Any, 
 
 
 def result_of(reference: Any) -> Any:
-    """The result of a remote call; an error of this package as it was raised."""
+    """Return the result of a remote call, or raise this package's error as in the remote process."""
     ray = _import_ray()
     try:
         return ray.get(reference)

@@ -35,7 +35,7 @@ def newest_build(name: str, config: str, split: str) -> Path | None:
     """Return the newest build of a configuration's split in the cache, with whatever options; None without one."""
     builds = (cache_folder() / "datasets" / name).glob(f"{config}-*/{BUILD_FILE}")
     for path in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True):
-        # Another version, or another configuration whose name begins alike.
+        # Another version, or another configuration whose name has the same prefix.
         with suppress(DataError, KeyError):
             read_build(path.parent)["configs"][config][split]
             return path.parent

@@ -113,11 +113,11 @@ def _search(
 
 
 def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) -> dict[str, Any]:
-    """Return the examples that the training set contains, by the outputs of `search_step`.
+    """Return the examples that the training set contains, from the outputs of `search_step`.
 
     Returns:
         `examples`: the numbers of examples of each task of a benchmark; `found`: each example with an image, a caption
-        or a negative in the training set, and these items, as they are in the outputs.
+        or a negative in the training set, and these items, in the form of the outputs.
     """
     import pyarrow.parquet as pq
 

@@ -30,7 +30,7 @@ _MAX_BYTES = {"image": 1 << 26, "text": 1 << 20}
 # Entries of a file's fsspec info that change with its content: on the Hub, in object stores, on a disk.
 _VERSION_KEYS = ("blob_id", "ETag", "etag", "mtime", "created")
 _METADATA_KEY, _FORMAT = b"vl_assay", 2
-# A caption and an image file, each None if there is none.
+# A caption and an image file, each None if missing.
 Row = tuple[str | None, bytes | None]
 
 

@@ -5,7 +5,7 @@ from .configs import PRODUCTIVITY, SYSTEMATICITY
 
 
 def _ranked(config: str, *, by_default: bool) -> Task:
-    """A task of one configuration; pooled over kinds of negatives, recalls at k would mean little."""
+    """Return a task of one configuration: pooling recall at k over kinds of negatives would mean little."""
     return Task(
         name=config,
         captions=("caption", "hard_negatives"),

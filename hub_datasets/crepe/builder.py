@@ -1,4 +1,4 @@
-"""CREPE (Ma et al., CVPR 2023) as a `datasets` builder, from the user's own copy of the authors' release.
+"""CREPE (Ma et al., CVPR 2023) as a `datasets` builder, from the user's copy of the authors' release.
 
 A row is a part of a photograph of Visual Genome, the caption that describes it, and hard negatives: captions that do
 not. The text is exactly as released. The repository states no licence, so nothing of it comes with this module and
@@ -125,7 +125,7 @@ class CREPE(ReleasedRows):
 
 
 def _file(path: str) -> SourceFile:
-    """A file below `data` of the repository, or in an archive that was unpacked anywhere near."""
+    """Return a file below `data` of the repository, or of an archive unpacked near it."""
     folder, _, name = path.rpartition("/")
     places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
     return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
@@ -139,7 +139,7 @@ def _number(text: str) -> float:
 
 
 def _defects(caption: str, negatives: list[str]) -> list[str]:
-    """The defects of a row; texts are compared without outer white space."""
+    """Return the defects of a row; texts are compared without outer white space."""
     texts = [negative.strip() for negative in negatives]
     found = {
         "blank_caption": not caption.strip(),

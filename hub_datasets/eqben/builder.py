@@ -1,7 +1,7 @@
 """EqBen (Wang et al., ICCV 2023) as a `datasets` builder.
 
 A row is a group of two images that differ in little, frames of a video or renderings of a scene, and two captions, each
-true of its own image only. The text is exactly as released; frames that are arrays become PNG files.
+true of only one image. The text is exactly as released; frames that are arrays become PNG files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FULL_COUNTS = {
     "eqbenkubric_cnt": 2_000,
     "eqbensd": 1_513,
 }
-# Of each set the archive of the images and the annotations on Google Drive.
+# The Google Drive ids of each set's image archive and annotations.
 _DRIVE = {
     False: ("13Iuirsvx34-9F_1Mjhs4Dqn59yokyUjy", "18BSRf1SnBtGiEc42mzRLirXaBLzYE5Tt"),
     True: ("1e608uhd36ak_v7SnlMVaYcekBc4gBqzn", "1gNR4K2Cv4rbnjVRdHuBV6PuoJ5MlRXnZ"),
@@ -43,7 +43,7 @@ _GET = {
 }
 _NAMES = {False: "eqben_subset_10percent_final.json", True: "private_info_global.json"}
 _SCHEMA = {"image0": str, "caption0": str, "image1": str, "caption1": str}
-_MOST_VALUES = 100_000_000  # of a frame: far more than any video has
+_MOST_VALUES = 100_000_000  # the limit for a frame, far more than any video has
 
 
 @dataclass
@@ -101,7 +101,7 @@ class EqBen(ReleasedRows):
 
 
 def frame_as_png(path: str) -> bytes:
-    """The PNG file of a frame: an array in a file of NumPy, of shape (height, width, 3), uint8, blue, green and red.
+    """Return the PNG file of a frame, a NumPy file of shape (height, width, 3), uint8, blue, green and red.
 
     Raises:
         DataError: the file holds something else. It is mapped, and nothing in it is unpickled.

@@ -30,7 +30,7 @@ BENCHMARK = Benchmark(
     ),
     summary="changed captions that stay true",
     source="--data-dir: a clone of github.com/amitakamath/hard_positives with Visual Genome's images (15 GB)",
-    # The paper's case: accuracy on hard negatives says little without the hard positives.
+    # The paper's point: accuracy on hard negatives means little without the hard positives.
     main_scores=tuple(
         (task, metric, metric) for task in ("replace", "swap") for metric in ("augmented_accuracy", "brittleness")
     ),

@@ -83,7 +83,7 @@ class HardPositives(ReleasedImages):
 
     @property
     def _part(self) -> str:
-        """The configuration without "_clean"."""
+        """Return the configuration's name without "_clean"."""
         return self.config.name.removesuffix(_CLEAN)
 
     def _columns(self) -> dict[str, Any]:

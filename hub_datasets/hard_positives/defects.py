@@ -45,7 +45,7 @@ def find_origin(caption: str, positive: str, lexicon: Iterable[LexiconEntry] = L
 
 
 def find_defects(caption: str, positive: str, negative: str, origin: LexiconOrigin | None = None) -> list[str]:
-    """The defects of one row, except repetitions, which need all rows.
+    """Return the defects of one row, except repetitions, which need all rows.
 
     Captions are compared without their outer white space.
 
@@ -71,7 +71,7 @@ def find_defects(caption: str, positive: str, negative: str, origin: LexiconOrig
 
 
 def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:
-    """The indices in the caption where `synonym` replaces `original`; () if no replacement yields the positive."""
+    """Return the indices in the caption where `synonym` replaces `original`; () if that never yields the positive."""
     pieces = caption.split(original)
     # Where one may be in the positive, with the places replaced so far.
     reached: dict[int, tuple[int, ...]] = {0: ()}

@@ -20,7 +20,7 @@ class LexiconEntry(NamedTuple):
     frequency: int
 
 
-# Table 4 (relations), Tables 5 and 6 (attributes). The example of "riding on" replaces "riding" alone.
+# Table 4 (relations), Tables 5 and 6 (attributes). The example of "riding on" replaces only "riding".
 with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _file:
     LEXICON = tuple(
         LexiconEntry(kind, tuple(originals.split("|")), synonym, int(frequency))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...metrics.common.errors import StorageError, VLAssayError
 
 _Result = TypeVar("_Result")
-# Statuses below 500 that pass; among them those of a commit that came first.
+# Temporary statuses below 500, including the conflicts with a commit that came first.
 _TEMPORARY = {408, 409, 412, 425, 429}
 _MOST_SECONDS = 300.0  # of all attempts of one call together
 _FIRST_WAIT, _SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 0.1, 30.0
@@ -37,7 +37,7 @@ def call_hub(
     attempts: int = 6,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _Result:
-    """The result of an action that may be repeated, tried again while its errors are temporary.
+    """Return the result of a repeatable action, which is retried while its errors are temporary.
 
     Waits grow exponentially with jitter, and are at least as long as the Hub asks for. All together take at most five
     minutes.
@@ -70,7 +70,7 @@ def call_hub(
 
 
 def _explain(error: Exception, repo: str, kind: str) -> str:
-    """Why a call has failed, and what to do, on one line."""
+    """Return why a call has failed, and what to do, on one line."""
     from huggingface_hub.errors import (
         GatedRepoError,
         LocalTokenNotFoundError,
@@ -105,7 +105,7 @@ def _explain(error: Exception, repo: str, kind: str) -> str:
 
 
 def _text(error: Exception) -> str:
-    """The message on one line, without the queries of addresses, which may be signed."""
+    """Return the message on one line, without the query strings of URLs, which may contain signatures."""
     line = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]*", r"\1", " ".join(str(error).split()))
     return line[:_MOST_TEXT].rstrip(".") or type(error).__name__
 
@@ -121,7 +121,7 @@ def _is_temporary(error: BaseException) -> bool:
 
 
 def _asked_wait(error: BaseException) -> float:
-    """The seconds that the Hub asks to wait in Retry-After or its rate limit's reset, or 0."""
+    """Return the seconds that the Hub asks to wait in Retry-After or its rate limit's reset, or 0."""
     from huggingface_hub.utils import parse_ratelimit_headers
 
     response = _response(error)
@@ -133,7 +133,7 @@ def _asked_wait(error: BaseException) -> float:
 
 
 def _response(error: BaseException) -> Any:
-    """The Hub's response in an error or its causes; None if there was no response."""
+    """Return the Hub's response in an error or its causes; None if there was no response."""
     found = (getattr(each, "response", None) for each in _causes(error))
     return next((response for response in found if response is not None), None)
 

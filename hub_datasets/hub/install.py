@@ -17,7 +17,7 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
 
     Args:
         names: metrics and benchmarks; None for all metrics and all benchmarks without sources.
-        data_dir: the user's own copy of the benchmarks' sources.
+        data_dir: the user's copy of the benchmarks' sources.
 
     Yields:
         For each metric and configuration, the call that opens it; and a line with the configurations of a benchmark
@@ -25,7 +25,7 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
 
     Raises:
         UnknownNameError: a name that is neither a metric nor a benchmark.
-        DataError: sources are damaged, or those of all configurations of a benchmark are missing.
+        DataError: sources are damaged, or missing for all configurations of a benchmark.
     """
     if names is None:
         names = [*metric_names(), *(name for name in benchmark_names() if not get_benchmark(name).source)]
@@ -39,7 +39,7 @@ def install(names: Iterable[str] | None = None, *, data_dir: str | Path | None =
 
 
 def _install_benchmark(name: str, sources: Path | None) -> Iterator[str]:
-    """Install the configurations whose sources are there; raise the first error if there are none."""
+    """Install the configurations whose sources are available; if no configuration is, raise the first error."""
     missing: dict[str, MissingSourceError] = {}
     configs = config_names(name)
     for config in configs:

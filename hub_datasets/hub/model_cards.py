@@ -2,15 +2,15 @@
 
 ``model-index`` has every score that tables show, with interval, number of examples and options. The files in
 ``.eval_results`` follow the Hub's newer format, with one value for each task of a dataset's ``eval.yaml`` that asks one
-question a row: the accuracy, which is what the task's scorer measures there; the notes have the rest. Other scores,
-such as those of groups and boxes, would be refused, or ranked among what they are not.
+question per row: the accuracy, which is what the task's scorer measures there; the notes have the other figures. Scores
+of groups and boxes are left out: the Hub would refuse them, or rank them together with accuracies.
 
 Both have the date of the predictions, a `ResultsSource`, and the revision of a dataset that came from the Hub. The
-Hub's own classes take any value and date; here those that are no finite number from 0 to 1 or not ISO 8601 are errors.
+Hub's classes accept any value and date; this module raises an error for a value that is not a finite number from 0 to
+1, and for a date that is not ISO 8601.
 
-Entries written by this module are recognised by the name of their source; all others are kept. The front matter is
-written as `huggingface_hub` writes it: keys keep their order and values, and comments are lost. The text below it is
-kept.
+Entries written by this module are recognised by the name of their source; all other entries are kept. The front matter
+is written with `huggingface_hub`: keys keep their order and values, and comments are lost. The text below it is kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ResultsSource(NamedTuple):
     repo: str = ""
 
     def url(self, result: Result, dataset: str) -> str:
-        """The address of the predictions of a result on a dataset."""
+        """Return the address of the predictions of a result on a dataset."""
         path = f"{self.repo}/blob/main/{predictions_path(result.predictions['sha256'])}" if self.repo else dataset
         return f"https://huggingface.co/datasets/{path}"
 
@@ -69,7 +69,7 @@ _UNKNOWN = ResultsSource()
 
 
 def predictions_path(sha256: str) -> str:
-    """The path of predictions in a repository: the same for the same bytes, so that links stay true."""
+    """Return the path of predictions in a repository, which depends on their bytes, so that links stay valid."""
     return f"{sha256}.parquet"
 
 
@@ -100,23 +100,23 @@ def _refuse_several(names: Iterable[str]) -> None:
 def write_model_card(
     path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[Path]:
-    """Write the results of a model into its repository; the same results again change nothing.
+    """Write the results of a model into its repository; writing the same results again changes nothing.
 
     Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
 
     Args:
         path: the model's card, ``README.md``, which is created in its folder if needed. ``.eval_results`` is the folder
             next to it.
-        results: what `report` returned, of one model.
+        results: the results of one model, from `report`.
         dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
         source: who reports the results, and where the predictions are.
 
     Returns:
-        The files that were written; none if they had the results already.
+        The files that were written; empty if they had the results already.
 
     Raises:
-        DataError: no results, those of several models or of two files of one task, a value or a date that the format
-            does not have, an invalid owner, or a file that cannot be read.
+        DataError: no results, results of several models or of two files for one task, a value or a date that the format
+            does not allow, an invalid owner, or a file that cannot be read.
         StorageError: a file could not be written.
     """
     card = Path(path)
@@ -142,7 +142,7 @@ def write_model_card(
 def eval_results(
     group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[EvalResult]:
-    """The entries of ``model-index`` for the results of one file: the scores of its tables and their macro averages."""
+    """Return the ``model-index`` entries for one file's results: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
     first = group[0]
@@ -180,7 +180,7 @@ def eval_results(
 def eval_result_entries(
     group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
 ) -> list[EvalResultEntry]:
-    """The entries of ``.eval_results`` for the results of one file: of all configurations, and of each of several.
+    """Return the ``.eval_results`` entries for one file's results: over all configurations, and for each of several.
 
     In predictions for several configurations, these are the configurations that are also categories. A task that is
     part of another, with several images or without choices has none, as no ``eval.yaml`` measures its scores.
@@ -194,7 +194,7 @@ def eval_result_entries(
     order = list(task.metrics)
     result = min(group, key=lambda each: order.index(each.metric) if each.metric in order else len(order))
     dataset, entries = f"{dataset_owner}/{name}", []
-    score = result.table_scores[0]  # the main score may be another one, of yes and no apart
+    score = result.table_scores[0]  # the main score may differ, such as one that treats yes and no separately
     for own, parts in task.hub_ids(configs).items():
         part = result.scores if parts == configs else result.scores.get("per_category", {}).get(parts[0], {})
         if part.get(score) is None:
@@ -216,7 +216,7 @@ def eval_result_entries(
 
 
 def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
-    """The results of each file of predictions; validates the models, files and the owner."""
+    """Group results by predictions file, and validate the models, files and the owner."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -244,7 +244,7 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
 def _with_model_index(
     card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: ResultsSource
 ) -> bytes:
-    """The content of the card with the entries in its ``model-index``."""
+    """Return the content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
     content = _text(card)
@@ -274,7 +274,7 @@ def _with_model_index(
 
 
 def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
-    """The content of a file of ``.eval_results`` with the entries in it."""
+    """Return the content of a file of ``.eval_results`` with the entries in it."""
     import yaml
     from huggingface_hub import eval_result_entries_to_yaml, parse_eval_result_entries
 
@@ -294,7 +294,7 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
 
 
 def _metadata(content: str, card: Path) -> dict[str, Any]:
-    """The front matter of a card as a dictionary, which may be empty."""
+    """Return the front matter of a card as a dictionary, which may be empty."""
     import yaml
     from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
@@ -342,7 +342,7 @@ def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
 
 
 def _configs(result: Result) -> list[str]:
-    """The configurations of the result's predictions; by default all of its task."""
+    """Return the configurations of the result's predictions; by default all of its task."""
     benchmark = result.benchmark
     return list(benchmark.get("configs") or get_task(benchmark["name"], benchmark["task"]).configs)
 
@@ -352,7 +352,7 @@ def _source(result: Result) -> str:
 
 
 def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
-    """A score, checked: the Hub's classes take anything, and show it."""
+    """Return a validated score: the Hub's classes accept and show any value."""
     value = scores[score]
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_ROUNDING <= value <= 1 + _ROUNDING:
         name, task = result.benchmark["name"], result.benchmark["task"]
@@ -378,7 +378,7 @@ def _date(result: Result) -> str | None:
 
 
 def _revision(result: Result, dataset: str) -> str | None:
-    """The revision of that dataset on the Hub, if the predictions are of its download."""
+    """Return the dataset's revision on the Hub if the predictions are of its download."""
     found = result.benchmark.get("hub") or {}
     if found and not re.fullmatch("[0-9a-f]{40}", str(found.get("revision"))):
         raise DataError(
@@ -423,7 +423,7 @@ def _present(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(file: Path) -> bytes | None:
-    """The file's bytes; None if it does not exist."""
+    """Return the file's bytes; None if it does not exist."""
     try:
         return file.read_bytes()
     except FileNotFoundError:

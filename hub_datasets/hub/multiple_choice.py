@@ -41,7 +41,7 @@ QUESTION = "Which caption describes this image?"
 _ROWS_AT_ONCE = 256
 _CONFIG = "choices_"  # before a task's id, since the dataset that is published with them has configurations, too
 _FRAMEWORK = "inspect-ai"
-# What an export writes, and what Python makes of it.
+# The files that an export writes, and Python's caches of them.
 _WRITTEN = (EVAL_FILE, "README.md", f"{FOLDER}/*/*.parquet", "lm*_eval/*.yaml", "lmms_eval/**/utils.*py*")
 
 
@@ -115,7 +115,7 @@ class ChoiceQuestion(NamedTuple):
 
 
 def questions(task: TaskData) -> Iterator[ChoiceQuestion]:
-    """The questions of a task, in the order of its examples."""
+    """Yield the questions of a task, in the order of its examples."""
     for example in task.examples:
         for number in range(len(example.images)):
             if len(example.captions) == 1:  # a question
@@ -193,7 +193,7 @@ def _eval_yaml(tasks: list[TaskData]) -> str:
 
 
 def _task_file(tool: str, task: TaskData, own: str, dataset: str) -> str:
-    """A task file of lm-eval or lmms-eval; their models generate, and take no log-likelihoods of choices."""
+    """Return a task file of lm-eval or lmms-eval, whose models generate and give no log-likelihoods of choices."""
     import yaml
 
     settings = yaml.safe_load(Path(__file__).with_name("task_files.yaml").read_text(encoding="utf-8"))[tool]
@@ -209,7 +209,7 @@ def _task_file(tool: str, task: TaskData, own: str, dataset: str) -> str:
 
 
 def _card(tasks: list[TaskData], folder: Path) -> str:
-    """The card: what `datasets` needs, the licence of the benchmark's card, and how to run it."""
+    """Return the card: what `datasets` needs, the licence of the benchmark's card, and how to run it."""
     import yaml
     from huggingface_hub import DatasetCard
 
@@ -233,6 +233,6 @@ def _card(tasks: list[TaskData], folder: Path) -> str:
 
 
 def _files(folder: Path, task: TaskData, configs: tuple[str, ...]) -> list[str]:
-    """The files of some configurations of a task, by their paths in the folder."""
+    """Return the files of some configurations of a task, by their paths in the folder."""
     found = (folder / FOLDER / task.task.name).glob("*.parquet")
     return [path.relative_to(folder).as_posix() for path in sorted(found) if path.stem.rsplit("-", 2)[0] in configs]

@@ -1,10 +1,10 @@
 """Results in the repository of someone else's model: a pull request on the Hub, opened once.
 
 The pull request changes the model's card (``model-index``) and ``.eval_results``, see `model_cards`, in one commit on
-what was there. Before it, the predictions may go to a dataset repository of the user's, to which the results link. What
-may have happened is looked up before it is done again: an open pull request of the same user is found by its title and
-brought up to date, one that has the results, of whichever user, is left as it is, and where the model has them nothing
-is proposed. So a run that was cut off, or whose answer was lost, is repeated safely, and two users open one.
+the current content. Before it, the predictions may be uploaded to a dataset repository of the user, to which the
+results link. Proposing the same results again is safe, also after an interrupted run and by another user: an open pull
+request of the same user is found by its title and updated; an open pull request of any user that already has the
+results is not changed; and nothing is proposed if the model has the results.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _DESCRIPTION = (
     "Scores of composition with their intervals, recomputed from predictions whose hash each entry names. Written by "
     "`vl-assay publish`; other parts of the card are unchanged."
 )
-_MOST_PULLS = 20  # of other users, with our title, that are looked at
-# The lines of a card and of results that name who reports them, and where the predictions are.
+_MOST_PULLS = 20  # the most pull requests of other users with our title that are inspected
+# The lines of a card and of results with the reporting user and the address of the predictions.
 _REPORTER = re.compile(rb"^[ -]*(?:user|url): .*\n", re.MULTILINE)
 
 
@@ -57,7 +57,7 @@ class PullRequest(NamedTuple):
         )
 
     def diff(self) -> str:
-        """The change as a unified diff; empty if the model has the results."""
+        """Return the change as a unified diff; empty if the model has the results."""
         lines: list[str] = []
         for path, content in self.changed.items():
             old = self.before.get(path, b"").decode(errors="replace").splitlines(keepends=True)
@@ -69,7 +69,7 @@ class PullRequest(NamedTuple):
 def preview(
     results: Sequence[Result], repo: str, *, dataset_owner: str = OWNER, predictions_repo: str = "", api: Any = None
 ) -> str:
-    """Return the change by `propose` to the newest commit of a model as a unified diff; empty if there is none.
+    """Return as a unified diff how `propose` would change the newest commit of a model; empty if nothing changes.
 
     Raises:
         DataError, StorageError: as `propose`; it needs no login, without which the results name no user.
@@ -100,14 +100,14 @@ def propose(
     api: Any = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Open a pull request with results of a model in its repository, or bring an open one up to date.
+    """Open a pull request with results of a model in its repository, or update an open one.
 
     Args:
-        results: what `report` returned, of one model, of whole tasks.
+        results: the results of one model on complete tasks, from `report`.
         repo: the model's repository, ``owner/name``.
         dataset_owner: the owner of the benchmarks' datasets on the Hub.
-        predictions, predictions_repo: the files that the results are of, and the dataset repository, ``owner/name``, to
-            which they go, public if it is new; the results then link to them.
+        predictions, predictions_repo: the files that the results come from, and the dataset repository, ``owner/name``,
+            to which they are uploaded, public if it is new; the results then link to them.
         api: a `huggingface_hub.HfApi` by default, with the login of ``hf auth login`` or ``HF_TOKEN``.
         sleep: waits for some seconds before the next try.
 
@@ -116,9 +116,9 @@ def propose(
         them.
 
     Raises:
-        DataError: as `write_model_card`, or the repository is not that of a model.
-        StorageError: there is no such model, or the Hub denies it, cannot be reached, or fails again and again. What
-            was sent is found again.
+        DataError: as `write_model_card`, or the repository is not a model repository.
+        StorageError: the model does not exist, or the Hub denies access, cannot be reached, or fails repeatedly. A
+            later call continues from what was uploaded.
     """
     from huggingface_hub import HfApi
 
@@ -170,7 +170,7 @@ def _prepare(
 
 
 def _head(repo: str, branch: str | None, api: Any) -> str:
-    """The newest commit of a model."""
+    """Return the newest commit of a model."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
@@ -190,7 +190,7 @@ def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
 
 
 def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> str:
-    """The address of the first of others' pull requests that has the results; empty if none has them."""
+    """Return the address of another user's first pull request with the results; empty if none has them."""
     for pull in pulls[:_MOST_PULLS]:
         with suppress(DataError):  # its card cannot be read
             if prepare(_branch(pull)).is_reported:
@@ -199,7 +199,7 @@ def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> st
 
 
 def _commit(proposal: PullRequest, repo: str, pull: Any, api: Any) -> str:
-    """The address of a pull request with the changes: the one that is given, or a new one."""
+    """Commit the changes to the given pull request or to a new one, and return its address."""
     from huggingface_hub import CommitOperationAdd
 
     where = {"create_pr": True} if pull is None else {"revision": _branch(pull)}

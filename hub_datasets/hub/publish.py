@@ -64,7 +64,7 @@ class Publication:
 
 
 def plan(what: str | Path, repo: str) -> Publication:
-    """The files that `publish` would upload; needs no network.
+    """Return the files that `publish` would upload, without network access.
 
     Args:
         what: as for `publish`.
@@ -145,8 +145,8 @@ def _with_choices(folder: Path, contents: Mapping[str, Path | bytes], repo: str,
 def publish(what: str | Path, repo: str, *, private: bool = False, api: Any = None) -> str:
     """Upload to the Hub in one commit; the repository is created if it does not exist.
 
-    A Space contains the parts of this package that it needs, see ``spaces``; the same commit deletes those of an
-    earlier version, and nothing else. The login is that of ``hf auth login`` or of ``HF_TOKEN``.
+    A Space contains the parts of this package that it needs, see ``spaces``; the same commit deletes parts of an
+    earlier version, and nothing else. The login comes from ``hf auth login`` or ``HF_TOKEN``.
 
     Args:
         what: a folder that ``vl-assay build`` wrote, the folder of a Space, the name of a metric (for its Space), or

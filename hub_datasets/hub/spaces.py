@@ -23,7 +23,7 @@ _FOLDERS = ("metrics", "hub_datasets", "space_app")  # each imports only itself 
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """The files below a folder by their paths in it, without caches and hidden ones."""
+    """Return the files below a folder by relative path, without caches and hidden files."""
     paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file())
     return {
         inside.as_posix(): path
@@ -33,7 +33,7 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def space_files(folder: Path) -> dict[str, Path | bytes]:
-    """All files of a Space, by their paths in its repository.
+    """Return all files of a Space, by their paths in its repository.
 
     Args:
         folder: with the Space's card. If it is itself a part of this package, only its card, ``app.py`` and
@@ -80,7 +80,7 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
 
 
 def pinned(requirements: str) -> str:
-    """A ``requirements.txt`` with a line for vl-assay replaced by its requirements, as installed."""
+    """Return a ``requirements.txt`` in which vl-assay's requirements, in the installed versions, replace its line."""
     lines: list[str] = []
     for line in requirements.splitlines():
         lines += sorted(set(_pins(line))) if line.startswith(NAME) else [line]

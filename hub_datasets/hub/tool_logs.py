@@ -35,7 +35,7 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
     Args:
         predictions: a file of predictions of a task that can be asked as multiple choice.
         out: the log, ``.json``, which replaces no other file.
-        data_dir: the user's own copy of the sources, or a folder that `build` wrote, for the captions.
+        data_dir: the user's copy of the sources, or a folder that `build` wrote, for the captions.
 
     Returns:
         The number of samples with scores. Samples whose image is missing are errors in the log.
@@ -75,7 +75,7 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
 
 
 def _inspect_log(answers: list[_LoggedAnswer], predictions: Predictions, sha256: str) -> str:
-    """The log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
+    """Return the log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
     name, scored = f"{predictions.benchmark}_{predictions.task}", [each for each in answers if each.scores is not None]
     lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}
     samples = [

@@ -108,7 +108,7 @@ def _image_name(name: str, position: int) -> str:
 
 
 def images_of(folders: list[Path]) -> list[Path]:
-    """The ten images of a set in the order of their numbers, from the first folder that is there.
+    """Return the ten images of a set in the order of their numbers, from the first existing folder.
 
     None if there are more or fewer: the positions count the sorted files, so that nobody knows which is which.
     """

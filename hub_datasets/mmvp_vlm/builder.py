@@ -1,7 +1,7 @@
 """MMVP-VLM (Tong et al., CVPR 2024) as a `datasets` builder.
 
-A row is a pair of images that CLIP confuses, each with a statement that is true of it alone. Images 2k - 1 and 2k of
-the release are a pair. A caption is the statement after the authors' prefix.
+A row is a pair of images that CLIP confuses, each with a statement that is not true of the other. Images 2k - 1 and 2k
+of the release are a pair. A caption is the authors' prefix followed by the statement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCHEMA = {"Question ID": str, "Type": str, "Statement": str}
 
 @dataclass
 class MMVPConfig(VerifiedConfig):
-    """`prefix` stands before each statement in the captions; empty for the statements alone."""
+    """`prefix` precedes each statement in the captions; if it is empty, captions are the statements."""
 
     prefix: str = "a photo of "
 
@@ -69,7 +69,7 @@ class MMVPVLM(ReleasedRows):
         return [self._pair(by_number, 2 * pair - 1) for pair in pairs]
 
     def _pair(self, by_number: dict[int, Row], first: int) -> Row:
-        """The row of images `first` and `first` + 1."""
+        """Return the row of images `first` and `first` + 1."""
         both = [by_number.get(number) for number in (first, first + 1)]
         patterns = [row and row["category"] for row in both]
         if None in patterns or patterns[0] != patterns[1]:

@@ -10,7 +10,7 @@ BENCHMARK = Benchmark(
             configs=("vqa",),
             images=("image_0", "image_1"),
             captions=("caption_0", "caption_1", "other_caption_0", "other_caption_1"),
-            positives=4,  # the other answer to a question is right of the other image
+            positives=4,  # the other answer to a question is right for the other image
             category="category",
             metrics={"paired_question_accuracy": {}},
         ),

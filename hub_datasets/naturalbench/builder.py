@@ -67,7 +67,7 @@ class NaturalBench(ReleasedRows):
 
 
 def _question_row(key: str, record: Row) -> Row:
-    """The row of two questions: of each the answer that is right of the image of its number, and the other one."""
+    """Return the row of two questions, each with its right answer for the image of the same number, and the other."""
     row: Row = {"id": f"vqa/{key}", "category": record["Question_Type"], "source": record["Source"]}
     undecided = []
     for number, other in ("01", "10"):

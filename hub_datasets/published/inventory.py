@@ -37,17 +37,17 @@ class Item(NamedTuple):
 
 @cache
 def read_inventory() -> tuple[Item, ...]:
-    """All items, by paper; tables come first."""
+    """Return all items, by paper; tables come first."""
     return tuple(Item(**line) for line in read_csv(Path(__file__).with_name("inventory.csv")))
 
 
 def paper_names() -> dict[str, str]:
-    """The line that names each paper, by its key."""
+    """Return the line that names each paper, by its key."""
     return {name.rpartition("-")[0]: table.paper.short for name, table in all_tables().items()}
 
 
 def inventory_table(paper: str) -> Table:
-    """The items of a paper with their states."""
+    """Return the items of a paper with their states."""
     rows = [[item.item, item.what, item.state, item.how] for item in read_inventory() if item.paper == paper]
     return simple_table(["", "shows", "state", "how, or why not"], rows, title=paper_names()[paper])
 

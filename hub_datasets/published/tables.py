@@ -1,4 +1,4 @@
-"""The tables of the papers that `reproduce` compares with: what they print, of which models, and how it is scored here.
+"""The tables of the papers that `reproduce` compares with: their printed values, models, and settings for scoring here.
 
 The data are next to this file:
 
@@ -10,9 +10,9 @@ The data are next to this file:
 | values/<table>.csv | what the table prints: a line for each row, with its group and label |
 | inventory.csv      | every table and figure of the papers, and where it can be had; see `inventory` |
 
-A value is kept as it is printed, and none was measured by us. Which checkpoint a row means is from the paper's text or
-its authors' code; where neither tells, the row's note says so. `models.csv` names the rows of a model
-``paper/label``, or more specifically ``paper/name`` or ``table/label``.
+Values are stored as printed; we measured none of them. The checkpoint of a row comes from the paper's text or its
+authors' code; if neither names it, the row has a note. `models.csv` names the rows of a model ``paper/label``, or more
+specifically ``paper/name`` or ``table/label``.
 
 Some tables are statistics of a dataset. Their rows are parts of it, of the category that `Run.settings` names, and
 their columns have the average ``"statistic"`` and no metric.
@@ -55,16 +55,16 @@ class PublishedColumn:
 
     Args:
         name: its name, unique in the table.
-        task: benchmark and task, such as ``"sugarcrepe/itm"``; empty where no benchmark here has it.
+        task: benchmark and task, such as ``"sugarcrepe/itm"``; empty if no benchmark here has it.
         metric: the metric that computes it.
         score: its path in the metric's result, such as ``("per_category", "swap_obj", "accuracy")``.
         average: ``"category"``, over the examples of one category; ``"micro"``, over all examples; ``"macro"``, the
             unweighted mean over categories; ``"suite"``, that over the tasks of a suite (`task` names it, see
             ``core.benchmarks``); ``"curve"``, one precision-recall curve over all examples;
             ``"statistic"``, none: the score names a property of the dataset, such as ``("words",)``.
-        n: number of examples, where the paper prints it.
+        n: number of examples, if the paper prints it.
         reason: why it cannot be computed here, where `task` is empty.
-        header: the header in the paper, where that is not the name.
+        header: the header in the paper, if it differs from the name.
     """
 
     name: str
@@ -78,7 +78,7 @@ class PublishedColumn:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose results it needs: one, those of a suite, or none."""
+        """Return the tasks whose results the column needs: one task, all tasks of a suite, or an empty tuple."""
         if self.average != SUITE:
             return (self.task,) if self.task else ()
         benchmark, name = self.task.split("/")
@@ -90,7 +90,7 @@ class Run:
     """The run that scores the model of a row.
 
     Args:
-        model: its name as `load_model` takes it; empty where no family loads it.
+        model: its name as `load_model` takes it; empty if no family loads it.
         settings: of its family.
         weights: what the user must download: a file of weights, which becomes the setting ``pretrained``; or, where
             `model` ends in a colon, what completes it: a file of weights or the folder of released answers.
@@ -116,9 +116,9 @@ class PublishedRow:
     """The row of one model in a published table.
 
     Args:
-        name: the row's label, with its group where the table has the label more than once.
-        label, group: as they are printed; not every table has groups.
-        printed: the values in the order of the columns, `NOTHING` for a cell without one.
+        name: the row's label, with its group if the table has the label more than once.
+        label, group: as printed; not every table has groups.
+        printed: the values in the order of the columns, `NOTHING` for an empty cell.
         run: how the model is scored here.
     """
 
@@ -140,12 +140,12 @@ class PublishedTable:
 
     Args:
         name: its name here, such as ``"sugarcrepe-6"``.
-        paper, number: where it stands.
-        unit: what it prints for a score of 1: 100 where it prints per cent.
+        paper, number: the paper that prints it, and its number.
+        unit: what it prints for a score of 1: 100 if it prints per cent.
         decimals: how many it prints; a zero at the end may be left out.
         columns, rows: scores and models; in the paper it is the other way round where `transposed`.
         notes: why our values may differ.
-        is_comparable: False where the paper has other data, so that its values are not compared with ours.
+        is_comparable: False if the paper uses other data, so that its values are not compared with ours.
         on_leaderboard: whether the leaderboard shows it.
     """
 
@@ -162,7 +162,7 @@ class PublishedTable:
     on_leaderboard: bool = True
 
     def tasks(self, row: PublishedRow) -> list[str]:
-        """The tasks for which a row has values, such as ``["hard_positives/replace", "hard_positives/swap"]``."""
+        """Return the tasks for which a row has values, like ``["hard_positives/replace", "hard_positives/swap"]``."""
         return list(dict.fromkeys(task for column, _ in self.cells(row) for task in column.tasks))
 
     def cells(self, row: PublishedRow) -> list[tuple[PublishedColumn, str]]:
@@ -189,7 +189,7 @@ class PublishedTable:
         return all(column.average == STATISTIC for column in self.columns)
 
     def why_not(self) -> str:
-        """Why nothing of it can be computed here; empty if something can."""
+        """Return why no value of the table can be computed here; empty if some can."""
         if any(column.task for column in self.columns):
             return ""
         return "; ".join(dict.fromkeys(column.reason for column in self.columns))
@@ -202,7 +202,7 @@ def number(printed: str) -> float:
 
 @cache
 def all_tables() -> Mapping[str, PublishedTable]:
-    """All tables by name, those of a paper together."""
+    """Return all tables by name, grouped by paper."""
     described = yaml.safe_load((_FOLDER / "tables.yaml").read_text("utf-8"))
     columns: dict[str, list[PublishedColumn]] = {}
     for line in read_csv(_FOLDER / "columns.csv"):
@@ -224,10 +224,10 @@ def all_tables() -> Mapping[str, PublishedTable]:
 
 
 def get_table(name: str) -> PublishedTable:
-    """The table of that name.
+    """Return the table of a name.
 
     Raises:
-        UnknownNameError: there is none; the message lists the known ones.
+        UnknownNameError: no table has that name; the message lists the known names.
     """
     check_known("table", [name], all_tables())
     return all_tables()[name]
@@ -260,10 +260,10 @@ def _rows(table: str, runs: Mapping[str, Run]) -> Iterator[PublishedRow]:
 
 
 def of_row(described: Mapping[str, T], table: str, name: str, label: str) -> T:
-    """Return the description of a row from those by ``table/label``, ``paper/name`` or ``paper/label``.
+    """Return the description of a row, found by ``table/label``, ``paper/name`` or ``paper/label``.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no description has one of these names.
     """
     paper = table.rpartition("-")[0]
     keys = (f"{table}/{label}", f"{paper}/{name}", f"{paper}/{label}")

@@ -23,7 +23,7 @@ from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, sui
 if TYPE_CHECKING:
     from ...metrics.results.errors.analysis import ErrorAnalysis
 
-# A number of a run that is known of its whole task only, not of the task's parts.
+# A count of a run that is known only for the full task, not for its parts.
 _OF_WHOLE = "truncated_captions"
 
 
@@ -95,7 +95,7 @@ def errors(
 
     Args:
         predictions: files of predictions, or folders of them.
-        data_dir: the user's own copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
+        data_dir: the user's copy of the benchmark's sources, a folder that `build` wrote, or the folder of a
             benchmark outside the package; without it images are shown if they are generated or already here, and never
             downloaded.
         images: whether to look for images.
@@ -107,7 +107,7 @@ def errors(
 
     Raises:
         PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
-        DataError: there is no folder `data_dir`.
+        DataError: the folder `data_dir` does not exist.
         UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
     """
     # Half a second, which reports need not wait for.
@@ -149,7 +149,8 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     a task, contain only the matching rows of a part.
 
     Warns:
-        UserWarning: the predictions lack rows of a part, as those of another release do; the part is left out.
+        UserWarning: the predictions lack rows of a part, for example because they are of another release; the part is
+            left out.
     """
     about = predictions.metadata["benchmark"]
     for part in parts_of(predictions.benchmark, predictions.task):

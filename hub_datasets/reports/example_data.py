@@ -28,7 +28,7 @@ def example_data(
 
     Args:
         predictions: they name the benchmark, its task, its options and its fingerprint.
-        data_dir: the user's own copy of the sources, or a folder that `build` wrote.
+        data_dir: the user's copy of the sources, or a folder that `build` wrote.
         images: whether to look for images.
         side: the longest side of thumbnails, in pixels.
 
@@ -36,7 +36,7 @@ def example_data(
         The loaded data; its note names what is missing, and why.
 
     Raises:
-        DataError: there is no folder `data_dir`.
+        DataError: the folder `data_dir` does not exist.
     """
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
         raise DataError(f"the data folder {data_dir} is not a folder")

@@ -105,7 +105,7 @@ def skill_profile(
 
     Args:
         predictions: of one model, one for each task.
-        ties: the tie policy; by default that of each metric's paper.
+        ties: the tie policy; by default each metric's paper decides.
         confidence, resamples, seed: of the intervals, see `cluster_bootstrap`.
 
     Raises:
@@ -126,7 +126,7 @@ def skill_profile(
             continue
         found = _of_task(each, len(rows), ties, left_out)
         scored += found
-        # Two benchmarks may name configurations alike, and crops in them.
+        # Two benchmarks may use the same names for configurations and crops.
         rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
     clusters = np.array(cluster_numbers(rows), dtype=np.intp)
     scores = []
@@ -202,7 +202,7 @@ def _whole_of(predictions: Predictions) -> str | None:
 
 
 def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: Counter[str]) -> list[_Scored]:
-    """Return the examples of a task by skill, with row indices from `start`; count the rest in `left_out`."""
+    """Return the examples of a task by skill, with row indices from `start`; count the other examples in `left_out`."""
     part = f"{predictions.benchmark}/{predictions.task}"
     if predictions.benchmark not in benchmark_names():
         left_out[f"{part}: no benchmark of that name declares its skills"] += len(predictions.rows)

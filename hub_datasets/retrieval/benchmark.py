@@ -1,4 +1,4 @@
-"""The tasks of retrieval and their metrics: each condition is a pool of its own (ARO, section 3.1)."""
+"""The tasks of retrieval and their metrics: each condition is a separate retrieval set (ARO, section 3.1)."""
 
 from .. import Benchmark
 from ..authoring.text.shuffles import CONDITIONS

@@ -2,7 +2,7 @@
 
 A row is an image with its captions. `coco` and `flickr30k` have them as released; in the other configurations the words
 of the captions, or parts of the image, are in another order (ARO, Yuksekgonul et al., ICLR 2023, section 3.1). The
-validation splits are there as released alone, to choose among models.
+validation splits, for model selection, are available only as released.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class CaptionRelease(NamedTuple):
 
 
 def _order_mirror(repository: str, revision: str) -> ImageMirror:
-    """A dataset of ARO's rows of order, with the photographs and the cleaned captions of a test split."""
+    """Return a dataset of ARO's order rows, with the photographs and the cleaned captions of a test split."""
     return ImageMirror(
         HubTable(repository, "data/test-*.parquet", {"images": "{content}.jpg"}, revision), ("correct_caption",)
     )
@@ -153,7 +153,7 @@ class KarpathyBuilder(SourceBuilder):
         return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
 
     def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
-        """The path of each photograph by its file name."""
+        """Return the path of each photograph by its file name."""
         folder, source = self._folder, self._source
         images = {row["filename"]: folder and first_file(folder / place for place in _places(row)) for row in rows}
         roots = {PurePosixPath(row["path"]).parts[0] for row in rows}
@@ -192,7 +192,7 @@ def perturb(
 def _read_entries(
     source: CaptionRelease, folder: Path | None, dl_manager: Any, *, verify: bool
 ) -> tuple[list[Entry], str]:
-    """One entry for each image of a file: `path`, `filename` and `captions`; and the file's path or address.
+    """Read one entry per image of a file: `path`, `filename` and `captions`; also return the file's path or address.
 
     Raises:
         DataError: the file is malformed or, if `verify`, not the released one; the message names the entry.

@@ -45,8 +45,8 @@ class ConfigEntry:
         built: whether `rows` and `images` are of a build in the cache.
         origin: `MADE`, `DOWNLOADED` (if the user has no copy) or `OWN`.
         state: of its sources: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
-        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or those of all
-            sources, joined by `NoSourceError.OR`.
+        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or the addresses of
+            all sources, joined by `NoSourceError.OR`.
     """
 
     name: str
@@ -74,9 +74,9 @@ class BenchmarkEntry:
 
 
 class BenchmarkLine(NamedTuple):
-    """A benchmark in one line: `rows` and the worst `state` are those of the configurations scored by default.
+    """A benchmark in one line: `rows` and the worst `state` of the configurations scored by default.
 
-    `rows` is None if not known; `caution` is empty if nothing speaks against its scores.
+    `rows` is None if not known; `caution` is empty if the benchmark has no known defects.
     """
 
     name: str
@@ -97,7 +97,7 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
         configs = list(dict.fromkeys(config for task in benchmark.tasks if task.by_default for config in task.configs))
         if sources_folder(name, data_dir) is None and data_dir is None:
             counts = {config: _built_counts(name, config, benchmark.split_of(config)) for config in configs}
-            # What was built from the user's own copy needs that copy again.
+            # Configurations built from the user's copy need that copy again.
             ready = not any(_has_source(benchmark, config) for config in configs)
             ready = ready or (is_downloaded(name) and all(counts.values()))
             state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
@@ -123,8 +123,8 @@ def list_benchmarks(
 
     Args:
         names: benchmarks; None for all.
-        data_dir: the user's own copies of the sources, one folder for all or a folder of its name for each.
-        options: fields of the builders' configurations; each is set where a benchmark has it.
+        data_dir: the user's copies of the sources, one folder for all or a folder of its name for each.
+        options: fields of the builders' configurations; each is set for the benchmarks that have it.
 
     Raises:
         UnknownNameError: no such benchmark.
@@ -203,7 +203,7 @@ def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, 
     rows, images = counts or card_counts(name).get((config, split), (None, None))
     origin, state, problem = MADE, READY, ""
     if _has_source(benchmark, config):
-        # Without the user's own copy: where the sources would come from.
+        # The origin of the sources if the user has no copy.
         state, problem = _look(name, config, None, options)
         origin = OWN if state == MISSING else DOWNLOADED
         if data_dir is not None:

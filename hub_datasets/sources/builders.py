@@ -137,7 +137,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
 
     @property
     def _folder(self) -> Any:
-        """The user's own copy of the sources; None if they are downloaded."""
+        """The user's copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
 
     @property
@@ -146,7 +146,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
         return ""
 
     def _note(self, what: str, source: str, folder: Path | None) -> None:
-        """Record in the build where something was downloaded from; the user's own copy is not recorded."""
+        """Record in the build where something was downloaded from; the user's copy is not recorded."""
         if folder is None or not Path(source).is_relative_to(folder):
             self.sources.append(f"{what}: {source}")
 
@@ -225,8 +225,8 @@ class Rows:
     """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV); or Parquet files.
 
     Args:
-        file: the file, whose suffix tells the format; or Parquet files of the Hub, whose images need no `Images`.
-        schema: the fields of a record and their types; those of a table are text. A record may be a list of their
+        file: the file, whose suffix determines the format; or Parquet files of the Hub, whose images need no `Images`.
+        schema: the fields of a record and their types; fields of a table are text. A record may be a list of their
             values. Columns of images in Parquet are names of files, so that a record is the same in either form.
         count: the number of records of the release; None if it is unknown.
         lists: the columns of a table that hold a list of texts in Python's notation, with an empty cell for an empty
@@ -303,7 +303,7 @@ class ReleasedImages(SourceBuilder):
 
     @property
     def _image_folder(self) -> Path | None:
-        """The folder in which images are looked for; None without one."""
+        """The folder in which images are looked for; None if there is no such folder."""
         return self._folder
 
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
@@ -331,7 +331,7 @@ class ReleasedRows(ReleasedImages):
     """A builder that declares its files of rows and its images, and makes rows from each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
-    # Where all files come from if the user has none of those of the rows.
+    # The source of all files if the user has no file of rows.
     RELEASE: ClassVar[HubFiles | None] = None
     BUILDER_CONFIG_CLASS = VerifiedConfig
     # The folders of rows and of images in a release that was fetched.

@@ -26,5 +26,5 @@ DETECTION = "image filename caption phrases positive pair_id type width height o
 
 
 def columns(names: str) -> dict[str, Any]:
-    """The features of columns, whose names are separated by spaces."""
+    """Return the features of columns whose names are separated by spaces."""
     return {name: _TYPES.get(name, _TEXT) for name in names.split()}

@@ -42,7 +42,7 @@ def looked_in(folder: Path | None, places: Sequence[str]) -> Iterator[None]:
     """Add to the error of a missing source the paths tried in the user's folder, and another path with its name.
 
     Args:
-        folder: the user's own copy, if any.
+        folder: the user's copy, if any.
         places: the paths in it at which the source, or the first of several files, may be.
     """
     try:

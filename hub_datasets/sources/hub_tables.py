@@ -1,6 +1,6 @@
 """Datasets of the Hub whose rows and images are in Parquet files: finding, fetching and reading the files.
 
-The files are the user's own copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
+The files are the user's copy, or are fetched from the Hub at a revision into the cache of `huggingface_hub`, which
 keeps what has arrived, so that an interrupted download continues.
 """
 
@@ -24,7 +24,7 @@ from .records import Record
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
 _ROWS_AT_ONCE = 1_000
-# Of a SHA-256: 64 bits, among tens of thousands of images.
+# Hexadecimal digits of a SHA-256: 64 bits are enough for tens of thousands of images.
 _DIGITS = 16
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
 
@@ -41,7 +41,7 @@ class HubTable:
             from 0 over all files, such as ``"{row:04}.jpg"``, or ``"{content}.jpg"`` of a hash of its
             bytes, so that an image of several rows has one name. Paths in the files are not used: they may be missing,
             or the same for different images. Two images of a configuration may not have one name otherwise.
-        revision: the full hash of a commit, where one is known, or a branch.
+        revision: the full hash of a commit, if known, or a branch.
     """
 
     repository: str
@@ -109,7 +109,7 @@ class HubFiles:
         repository: ``owner/name``.
         rows: a pattern of the paths of the annotations in the repository, or one zip archive, which is unpacked.
         images: likewise of the images; empty if they are in the archive of `rows`.
-        revision: the full hash of a commit, where one is known, or a branch.
+        revision: the full hash of a commit, if known, or a branch.
         repo_type: ``"dataset"`` or ``"model"``.
     """
 
@@ -168,7 +168,7 @@ def fetch_files(
             token=getattr(dl_manager.download_config, "token", None),
             endpoint=constants.ENDPOINT,
         )
-    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides what one may not see.
+    except (GatedRepoError, RepositoryNotFoundError) as error:  # The Hub hides private repositories.
         raise MissingSourceError(
             f"The Hub gives no access to {repository}. If it is gated, log in at {page} and accept its terms, then run "
             f"`hf auth login` with a token of that account (or set HF_TOKEN), and try again; or pass {remedy}."
@@ -188,7 +188,7 @@ def read_table(
 
     Args:
         paths: the files, in order.
-        table: what they hold.
+        table: the rows in the files.
         schema: the fields of a record, as for `check_rows`; columns of images may be among them, as `str`.
 
     Yields:

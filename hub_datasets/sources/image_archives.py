@@ -31,7 +31,7 @@ from .source_files import ImagePaths
 AT_ONCE = 8
 TRIES = 5
 SECONDS_BEFORE_RETRY = 1.0
-# A photograph of a benchmark has far less than a megabyte; an archive that says otherwise is not what it should be.
+# A benchmark's photograph has far less than a megabyte; an archive with a larger entry is damaged or the wrong one.
 MOST_BYTES = 50_000_000
 _BUFFER = 1 << 16
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -103,7 +103,7 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
             try:
                 found |= _fetch(archive, missing)
             except Exception as error:  # the HTTP libraries have no common class of errors, and some are OSErrors
-                if isinstance(error, OSError) and error.filename:  # of the own disk
+                if isinstance(error, OSError) and error.filename:  # an error of the local disk
                     raise
                 raise DownloadError(archive.url, error, remedy) from error
     return found

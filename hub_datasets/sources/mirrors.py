@@ -56,7 +56,7 @@ def fetch_or_mirror(
         where = " and ".join(archive.url for archive in archives)
         sources.append((where, lambda: (fetch_images(texts, archives, remedy), f"the archive {where}")))
     if mirror:
-        # What the archive gave before it failed is kept, and compared.
+        # Files read from the archive before it failed are kept, and compared.
         find = mirror.find_images
         sources.append((mirror.table.source, lambda: find(texts, kept_images(texts, archives), folder, dl_manager)))
     return first_source("images", sources)
@@ -82,7 +82,7 @@ class ImageMirror:
         Args:
             wanted: by the name of each image the texts of its rows.
             kept: images of the release itself that are there, with which the mirror's pixels are compared.
-            folder: the user's own copy, which may have the mirror's files.
+            folder: the user's copy, which may have the mirror's files.
             dl_manager: a `datasets.DownloadManager`.
 
         Raises:

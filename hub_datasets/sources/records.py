@@ -64,7 +64,7 @@ def read_values(payload: bytes, origin: str, name: str = "") -> Any:
 
 @contextmanager
 def with_remedy(remedy: str) -> Iterator[None]:
-    """Append to the errors of a malformed file how to get the right one, a sentence without a full stop."""
+    """Append to the errors of a malformed file how to get the right file, a sentence without a full stop."""
     try:
         yield
     except DataError as error:

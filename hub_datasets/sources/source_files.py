@@ -62,7 +62,7 @@ class SourceFile:
         object.__setattr__(self, "remedy", self.remedy or f"Get it from {self.url}")
 
     def find(self, folder: Path | None) -> Path | None:
-        """Return the user's own copy in `folder`, or None; an empty file counts as missing: a copy was interrupted."""
+        """Return the user's copy in `folder`, or None; an empty file counts as missing: a copy was interrupted."""
         path = folder and first_file(folder / place for place in (self.name, *self.places))
         return Path(path) if path else None
 
@@ -70,7 +70,7 @@ class SourceFile:
         """Return the content of the file, and its path or address for messages.
 
         Args:
-            folder: the user's own copy of the sources, if any.
+            folder: the user's copy of the sources, if any.
             dl_manager: a `datasets.DownloadManager`, for a file with a `url`.
             verify: whether a local file must have the checksum; a downloaded one must in any case.
 

@@ -28,12 +28,12 @@ _BUFFER = 1 << 20
 
 
 def image_address(path: Path, column: str, row: int) -> str:
-    """The address of an image: a Parquet file, its column of images, and the row, counted from 0."""
+    """Return the address of an image: a Parquet file, its column of images, and the row, counted from 0."""
     return f"{_SCHEME}{path}#{column}#{row}"
 
 
 def member_address(archive: Path, member: str) -> str:
-    """The address of an image in a zip archive, by its path there."""
+    """Return the address of an image in a zip archive, by its path there."""
     return f"{_ZIP_SCHEME}{archive}\0{member}"
 
 
@@ -117,7 +117,7 @@ def _parts(address: str) -> tuple[Path, str, int]:
 
 
 def _content(cell: Any) -> bytes:
-    """The bytes in a cell of a column of images."""
+    """Return the bytes in a cell of a column of images."""
     value = cell.as_py()
     if isinstance(value, list):
         value = value[0] if value else None
@@ -126,7 +126,7 @@ def _content(cell: Any) -> bytes:
 
 @functools.lru_cache(4)
 def _starts(path: Path, changed: int, size: int) -> list[int]:
-    """The first row of each row group of a file, and the number of its rows."""
+    """Return the first row of each row group of a file, and the number of its rows."""
     metadata = open_parquet(path).metadata
     counts = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     return [0, *itertools.accumulate(counts)]
@@ -134,7 +134,7 @@ def _starts(path: Path, changed: int, size: int) -> list[int]:
 
 @functools.lru_cache(2)  # a row may have two columns of images
 def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.ChunkedArray:
-    """A column of a row group; `changed` and `size` identify the file, in case it is replaced."""
+    """Return a column of a row group; `changed` and `size` identify the file, in case it is replaced."""
     try:
         return open_parquet(path).read_row_group(group, columns=[column]).column(0)
     except (OSError, ValueError) as error:

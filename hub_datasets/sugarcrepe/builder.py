@@ -37,7 +37,7 @@ class SugarCrepe(ReleasedRows):
         return self._check_v2(rows) if self.config.name == NAME else rows
 
     def _check_v2(self, rows: list[Row]) -> list[Row]:
-        """The rows of `v2` in the release that it was made from; with ``verify=False``, those that are there."""
+        """Return the rows of `v2`, which must be those of its source release; ``verify=False`` allows deviations."""
         kept = [row for row in rows if row["id"] in IDS]
         lacking = sorted(IDS.difference(row["id"] for row in kept))
         found = f"lacks {len(lacking):,} of {len(IDS):,} rows ({shortened_list(lacking)})" if lacking else ""

@@ -51,7 +51,7 @@ IMAGES = Images(
 
 
 def annotation_file(config_name: str) -> SourceFile:
-    """The file of a configuration."""
+    """Return the file of a configuration."""
     category = config_name.removeprefix(UNREFINED)
     name = f"data/{category}.json" if category == config_name else f"data_unrefined/{category}.json"
     places = (f"{category}.json",) if category == config_name else ()

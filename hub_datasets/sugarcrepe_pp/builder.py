@@ -1,7 +1,7 @@
 """SugarCrepe++ (Dumpala et al., NeurIPS 2024 Datasets and Benchmarks) as a `datasets` builder.
 
-A row is an image of COCO val2017, two captions that say the same of it in other words, and one that is false. The text
-is exactly as released, defects included; `defect` names those that make a row unanswerable.
+A row is an image of COCO val2017, two captions that describe it in different words, and a false caption. The text is
+exactly as released, defects included; `defect` names a defect that makes the row unanswerable.
 """
 
 from __future__ import annotations

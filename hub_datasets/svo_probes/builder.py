@@ -1,7 +1,7 @@
 """SVO-Probes (Hendricks and Nematzadeh, ACL Findings 2021) as a `datasets` builder.
 
 A row is a sentence with two images: one that it is true of, and one whose subject, verb or object is another. Only
-addresses of the images were released, many of which are dead: the images are the user's own copy.
+addresses of the images were released, many of which are dead: the images are the user's copy.
 """
 
 from __future__ import annotations

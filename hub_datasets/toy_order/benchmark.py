@@ -1,4 +1,4 @@
-"""The tasks of toy_order and their metrics: each condition of retrieval is a set of its own (ARO, section 3.1)."""
+"""The tasks of toy_order and their metrics: each condition is a separate retrieval set (ARO, section 3.1)."""
 
 from .. import Benchmark, Task
 from ..authoring.text.shuffles import CONDITIONS

@@ -1,6 +1,6 @@
 """toy_scenes without order: its retrieval set with shuffled captions or images, and the order task, drawn by a seed.
 
-After ARO (Yuksekgonul et al., ICLR 2023), sections 2.3 and 3.1. Scenes and captions are those of the test split of
+After ARO (Yuksekgonul et al., ICLR 2023), sections 2.3 and 3.1. Scenes and captions come from the test split of
 toy_scenes; only permutations depend on the seed. Nouns and adjectives are known from the lexicon, without a tagger.
 """
 
@@ -87,13 +87,13 @@ class ToyOrder(datasets.GeneratorBasedBuilder):
 
 @cache
 def _scene_and_captions(index: int) -> dict[str, Any]:
-    """A row of toy_scenes' retrieval set, which all configurations shuffle."""
+    """Return a row of toy_scenes' retrieval set, which all configurations shuffle."""
     _, [row] = task_rows("retrieval", _WORLD, _SPLIT, index)
     return row
 
 
 def shuffle_caption(shuffle: str, caption: str, seed: int) -> str:
-    """A caption of toy_scenes with its words in another order: one of `TEXT_SHUFFLES`, drawn until the text changes.
+    """Shuffle the words of a toy_scenes caption by one of `TEXT_SHUFFLES`, drawing until the text changes.
 
     Every such caption has two different nouns and three function words, so that each shuffle can change it. The draw
     depends on the seed, the shuffle and the caption only.

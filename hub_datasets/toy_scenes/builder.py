@@ -94,7 +94,7 @@ class ToyScenes(datasets.GeneratorBasedBuilder):
                         if value not in pictures:
                             pictures[value] = {"path": f"{name}{suffix}.png", "bytes": to_png(value)}
                         row[key] = pictures[value]
-                # What distinguishes the rows of one scene.
+                # The columns that distinguish the rows of one scene.
                 truth = next((row[column] for column in ("positive", "answer") if column in row), None)
                 kind = row.get("category") or ("" if truth is None else "positive" if truth else "distractor")
                 row_id = f"{name}/{kind}" if kind else name

@@ -34,7 +34,7 @@ TaskRows = Callable[[Episode, Rng], Iterator[Row]]
 
 @lru_cache(4096)
 def sample_episode(seed: int, split: str, index: int) -> Episode:
-    """Episode number `index` of a split; a function of the three arguments only."""
+    """Return episode number `index` of a split; it depends only on the three arguments."""
     rng = rng_for(seed, split, index, 0)
     plan = sample_plan(rng)
     scene = sample_scene(rng, plan)
@@ -43,22 +43,22 @@ def sample_episode(seed: int, split: str, index: int) -> Episode:
 
 
 def rng_for(seed: int, split: str, index: int, purpose: int) -> Rng:
-    """The random generator of a scene for one purpose, such as a task."""
+    """Return the random generator of a scene for one purpose, such as a task."""
     return np.random.default_rng([seed, _SPLITS[split], index, purpose])
 
 
 def say(rng: Rng, meaning: str) -> str:
-    """One of the two synonyms of a meaning, at random."""
+    """Return one of the two synonyms of a meaning, at random."""
     return pick(rng, SYNONYMS[meaning])
 
 
 def pick(rng: Rng, options: Any) -> Any:
-    """One of the options, at random."""
+    """Return one of the options, at random."""
     return options[int(rng.integers(len(options)))]
 
 
 def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> NounPhrase:
-    """A phrase with the shape of an object and its attributes of the given kinds."""
+    """Return a phrase with the shape of an object and its attributes of the given kinds."""
     phrase = NounPhrase((), say(rng, thing.shape))
     for kind in kinds:
         phrase = phrase.with_word(say(rng, getattr(thing, kind)))
@@ -66,19 +66,19 @@ def describe(rng: Rng, thing: Thing, kinds: tuple[str, ...]) -> NounPhrase:
 
 
 def absent(scene: Scene, kind: str) -> list[str]:
-    """The values of a kind that no object of the scene has, in a fixed order."""
+    """Return the values of a kind that no object of the scene has, in a fixed order."""
     values = SHAPES if kind == "shape" else ATTRIBUTES[kind]
     present = scene.values(kind)
     return [value for value in values if value not in present]
 
 
 def with_phrase(statement: Statement, position: int, phrase: NounPhrase) -> Statement:
-    """The statement with the phrase at one position replaced."""
+    """Return the statement with the phrase at one position replaced."""
     return Statement((*statement.phrases[:position], phrase, *statement.phrases[position + 1 :]), statement.relation)
 
 
 def exchange_words(statement: Statement, first: int, second: int, kind: str) -> Statement:
-    """The statement with the words of a kind exchanged between the phrases at two positions, which both have one."""
+    """Exchange the words of a kind between the phrases at two positions, which must both have such a word."""
     words = [statement.phrases[position].word(kind) or "" for position in (second, first)]
     for position, word in zip((first, second), words, strict=True):
         statement = with_phrase(statement, position, statement.phrases[position].with_word(word))
@@ -86,6 +86,6 @@ def exchange_words(statement: Statement, first: int, second: int, kind: str) -> 
 
 
 def with_absent(statement: Statement, position: int, kind: str, scene: Scene, rng: Rng) -> Statement:
-    """The statement with a word of a kind in one phrase that applies to no object of the scene."""
+    """Replace one phrase's word of a kind by a word that applies to no object of the scene."""
     word = say(rng, pick(rng, absent(scene, kind)))
     return with_phrase(statement, position, statement.phrases[position].with_word(word))

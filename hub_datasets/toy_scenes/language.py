@@ -39,7 +39,7 @@ RELATION_WORDS: dict[str, str] = {
 
 
 def synonym(word: str) -> str:
-    """The other word with the same meaning."""
+    """Return the other word with the same meaning."""
     first, second = SYNONYMS[MEANING[word]]
     return second if word == first else first
 
@@ -58,12 +58,12 @@ class NounPhrase:
         return " ".join(("an" if words[0][0] in "aeiou" else "a", *words))
 
     def word(self, kind: str) -> str | None:
-        """The word of an attribute kind or of ``"shape"``, None if the phrase has none."""
+        """Return the word of an attribute kind or of ``"shape"``, None if the phrase has none."""
         words = (*self.adjectives, self.noun)
         return next((word for word in words if KIND[MEANING[word]] == kind), None)
 
     def with_word(self, word: str) -> NounPhrase:
-        """The phrase with `word` in place of the word of its kind, added if there is none."""
+        """Return the phrase with `word` in place of its word of the same kind, or added if it has no such word."""
         kind = KIND[MEANING[word]]
         if kind == "shape":
             return NounPhrase(self.adjectives, word)
@@ -96,7 +96,7 @@ class Statement:
         return any(True for _ in self.readings(scene))
 
     def readings(self, scene: Scene) -> Iterator[tuple[Thing, ...]]:
-        """The assignments of objects to the phrases that make the statement true of a scene."""
+        """Yield the assignments of objects to the phrases that make the statement true of a scene."""
         for things in itertools.permutations(scene.things, len(self.phrases)):
             fit = all(phrase.fits(thing) for phrase, thing in zip(self.phrases, things, strict=True))
             if fit and (self.relation is None or holds(MEANING[self.relation], things[0], things[1])):
@@ -112,7 +112,7 @@ _RELATION = re.compile(f" ({_one_of('relation')}) (?=an? )")
 
 
 def parse(text: str) -> Statement | None:
-    """The statement that a caption makes, or None if the text does not follow the grammar."""
+    """Return the statement that a caption makes, or None if the text does not follow the grammar."""
     head, *tail = " ".join(text.split()).split(" and ")
     first, *rest = _RELATION.split(head)
     texts = [first, *rest[1:], *tail]

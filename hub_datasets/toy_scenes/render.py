@@ -29,7 +29,7 @@ _HALO = 1
 
 
 def render(scene: Scene) -> Image.Image:
-    """The scene as an RGB image of `CANVAS` × `CANVAS` pixels; smaller things are drawn over larger ones."""
+    """Return the scene as an RGB image of `CANVAS` × `CANVAS` pixels; smaller things are drawn over larger ones."""
     image = Image.new("RGB", (CANVAS * _SCALE, CANVAS * _SCALE), _BACKGROUND)
     for thing in sorted(scene.things, key=lambda thing: -thing.radius):
         reach = thing.radius + _HALO + 1
@@ -46,7 +46,7 @@ def render(scene: Scene) -> Image.Image:
 
 @functools.lru_cache(10_240)
 def to_png(scene: Scene) -> bytes:
-    """The scene's image as PNG bytes, with the scene in the text field ``scene`` (see `read_scene`).
+    """Return the scene's image as PNG bytes, with the scene in the text field ``scene`` (see `read_scene`).
 
     Images are cached, at most 60 MB, as all configurations have the same scenes.
     """
@@ -58,13 +58,13 @@ def to_png(scene: Scene) -> bytes:
 
 
 def read_scene(image: Image.Image) -> Scene | None:
-    """The scene that the PNG of an image contains, None for other images; for oracles and tests of labels."""
+    """Return the scene that the PNG of an image contains, None for other images; for oracles and tests of labels."""
     text = image.info.get("scene")
     return Scene.from_json(text) if isinstance(text, str) else None
 
 
 def box(thing: Thing) -> tuple[float, float, float, float]:
-    """The tight bounding box of an object, XYXY in pixels."""
+    """Return the tight bounding box of an object, XYXY in pixels."""
     xs, ys = zip(*_outline(thing.shape), strict=True)
     return (
         thing.x + thing.radius * min(xs),
@@ -75,7 +75,7 @@ def box(thing: Thing) -> tuple[float, float, float, float]:
 
 
 def _shade(colour: str) -> tuple[int, int, int]:
-    """The colour of a texture: darker than the object, lighter for black."""
+    """Return the colour of a texture: darker than the object, lighter for black."""
     if colour == "black":
         return (165, 165, 170)
     r, g, b = (round(0.42 * channel) for channel in _RGB[colour])
@@ -84,7 +84,7 @@ def _shade(colour: str) -> tuple[int, int, int]:
 
 @cache
 def _mask(shape: str, radius: int, side: int) -> Image.Image:
-    """A shape in the middle of a `side` × `side` square, 255 inside; `side` is in supersampled pixels."""
+    """Return a shape in the middle of a `side` × `side` square, 255 inside; `side` is in supersampled pixels."""
     mask = Image.new("L", (side, side))
     draw = ImageDraw.Draw(mask)
     draw.polygon(_points(shape, radius * _SCALE, side / 2), fill=255)
@@ -99,7 +99,7 @@ def _points(shape: str, radius: float, centre: float) -> list[tuple[float, float
 
 @cache
 def _outline(shape: str) -> tuple[tuple[float, float], ...]:
-    """The outline of a shape as points in [-1, 1] × [-1, 1]."""
+    """Return the outline of a shape as points in [-1, 1] × [-1, 1]."""
     if shape in ("circle", "ring"):
         return _arc(0, 360)
     if shape == "pill":
@@ -129,7 +129,7 @@ def _arc(start: int, end: int) -> tuple[tuple[float, float], ...]:
 
 @cache
 def _pattern(texture: str) -> Image.Image:
-    """The mask of a texture on a full canvas, 255 inside."""
+    """Return the mask of a texture on a full canvas, 255 inside."""
     side = CANVAS * _SCALE
     pattern = Image.new("L", (side, side))
     draw = ImageDraw.Draw(pattern)

@@ -26,7 +26,7 @@ class _Known(NamedTuple):
 
 
 def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """The scene with five different captions; no row if no caption distinguishes it from the other scenes."""
+    """Yield the scene with five different captions; no row if no caption distinguishes it from the other scenes."""
     others = _others(episode)
     if not _is_distinct(episode.scene, others):
         return
@@ -74,7 +74,7 @@ def _true_relations(a: Thing, b: Thing) -> list[str]:
 
 
 def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
-    """A random caption that is true of the scene: two or three objects with some attributes, or all with all."""
+    """Return a random caption true of the scene: two or three objects with some attributes, or all with all."""
     things = [scene.things[int(i)] for i in rng.permutation(len(scene.things))]
     if not brief:
         phrases = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in things]
@@ -86,6 +86,6 @@ def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
 
 
 def _say_relation(things: list[Thing], rng: Rng) -> str | None:
-    """A relation that holds between the first two objects, None if there is none."""
+    """Return the text of a relation that holds between the first two objects; None if no relation holds."""
     relations = _true_relations(things[0], things[1])
     return say(rng, pick(rng, relations)) if relations else None

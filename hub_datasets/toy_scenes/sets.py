@@ -16,13 +16,13 @@ _WAYS = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 
 
 def complexity(statement: Statement) -> int:
-    """The number of atoms of a caption: objects, their attributes and the relation."""
+    """Return the number of atoms of a caption: objects, their attributes and the relation."""
     words = sum(1 + len(phrase.adjectives) for phrase in statement.phrases)
     return words + (statement.relation is not None)
 
 
 def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """One caption, its complexity drawn from `COMPLEXITIES`, and one to `MOST_NEGATIVES` negatives."""
+    """Yield a row: one caption, its complexity drawn from `COMPLEXITIES`, and one to `MOST_NEGATIVES` negatives."""
     statement = _statement(episode, rng)
     count = int(rng.integers(1, MOST_NEGATIVES + 1))
     false: dict[str, None] = {}
@@ -40,7 +40,7 @@ def set_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _statement(episode: Episode, rng: Rng) -> Statement:
-    """A positive caption of two or more objects, with as many adjectives as its complexity needs."""
+    """Return a positive caption of two or more objects, with as many adjectives as its complexity needs."""
     things = episode.scene.things
     # No sizes with a relation of size, which would reveal the label.
     tells_size = {episode.plan.relation, episode.plan.false_relation} & set(SIZE_RELATIONS)
@@ -59,7 +59,7 @@ def _statement(episode: Episode, rng: Rng) -> Statement:
 
 
 def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Statement | None:
-    """A candidate of one type; None if the caption has none."""
+    """Return a candidate of one type; None if the caption has none."""
     phrases = statement.phrases
     position = int(rng.integers(len(phrases)))
     if way == "replace_obj":
@@ -77,7 +77,7 @@ def _negative(way: str, statement: Statement, episode: Episode, rng: Rng) -> Sta
 
 
 def _other_values(kind: str, position: int, episode: Episode) -> list[str]:
-    """The values of a kind that an object could have been sampled with, other than its own."""
+    """Return the values of a kind that an object could have been sampled with, except its value."""
     things = episode.scene.things
     taken = {getattr(things[position], kind)}
     # In these the first two always differ, so equal values would reveal a negative.
@@ -87,7 +87,7 @@ def _other_values(kind: str, position: int, episode: Episode) -> list[str]:
 
 
 def _swap_attributes(statement: Statement, rng: Rng) -> Statement | None:
-    """The statement with an attribute of two phrases exchanged; None if none differs."""
+    """Return the statement with an attribute of two phrases exchanged; None if no attribute differs."""
     exchanges = [
         (i, j, kind)
         for i, j in itertools.combinations(range(len(statement.phrases)), 2)

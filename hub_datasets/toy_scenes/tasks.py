@@ -39,7 +39,7 @@ DISTRACTORS = ("replace_att", "replace_obj", "swap_att", "swap_obj")
 
 
 def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, list[Row]]:
-    """The episode and its rows for one task (a key of `TASKS`), without ids and pictures.
+    """Return the episode and its rows for one task (a key of `TASKS`), without ids and pictures.
 
     A value that is a `Scene` stands for its image. The list is empty if the task excludes the scene.
     """
@@ -51,7 +51,7 @@ def task_rows(task: str, seed: int, split: str, index: int) -> tuple[Episode, li
 
 
 def negative(category: str, episode: Episode, rng: Rng) -> Statement:
-    """A hard negative of one of SugarCrepe's types (`CATEGORIES`; SugarCrepe, Table 2), false of the scene."""
+    """Return a hard negative of one of SugarCrepe's types (`CATEGORIES`; Table 2), false of the scene."""
     statement, scene = episode.statement, episode.scene
     position = int(rng.integers(2))
     phrase = statement.phrases[position]
@@ -105,7 +105,7 @@ def _hard_positives(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _same_meaning(original: Statement, false: Statement) -> Statement:
-    """The original with a synonym of the word that the negative replaces."""
+    """Return the original with a synonym of the word that the negative replaces."""
     if original.relation != false.relation:
         return replace(original, relation=synonym(original.relation or ""))
     for position, (ours, theirs) in enumerate(zip(original.phrases, false.phrases, strict=True)):
@@ -117,7 +117,7 @@ def _same_meaning(original: Statement, false: Statement) -> Statement:
 
 
 def shuffle_words(perturbation: str, words: list[str], rng: Rng) -> list[str]:
-    """One draw of an ARO order perturbation (`SHUFFLES`; ARO, section 2.3 and Table 1); may be the identity."""
+    """Draw an ARO order perturbation (`SHUFFLES`; ARO, section 2.3 and Table 1), which may be the identity."""
     if perturbation == "shuffle_trigrams":
         trigrams = [words[i : i + 3] for i in range(0, len(words), 3)]
         return [word for i in rng.permutation(len(trigrams)) for word in trigrams[i]]
@@ -159,7 +159,7 @@ def _order(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
-    """A scene similar to the episode's, of which the episode's caption is false (`DISTRACTORS`)."""
+    """Return a scene similar to the episode's, of which the episode's caption is false (`DISTRACTORS`)."""
     scene, statement = episode.scene, episode.statement
     if kind == "swap_att":
         return exchange_values(scene, episode.plan.contrast)
@@ -211,7 +211,7 @@ def _detection(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _vqa(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """The captions and images of detection as yes-or-no questions, as in TRICD (appendix C.2)."""
+    """Yield the captions and images of detection as yes-or-no questions, as in TRICD (appendix C.2)."""
     for row in _detection(episode, rng):
         yield {
             "image": row["image"],
@@ -233,7 +233,7 @@ def _groups(episode: Episode, rng: Rng) -> Iterator[Row]:
 
 
 def _captions(episode: Episode, rng: Rng) -> Iterator[Row]:
-    """Positive captions of several forms with random synonyms, for training."""
+    """Yield positive captions of several forms with random synonyms, for training."""
     scene, relation = episode.scene, episode.plan.relation
     brief = [describe(rng, thing, episode.plan.named) for thing in scene.things]
     full = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in scene.things[:2]]

@@ -52,16 +52,16 @@ class Scene:
     things: tuple[Thing, ...]
 
     def to_json(self) -> str:
-        """The scene as one line of JSON, the content of the PNG text field ``scene``."""
+        """Return the scene as one line of JSON, the content of the PNG text field ``scene``."""
         return json.dumps({"things": [vars(thing) for thing in self.things]}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Scene:
-        """The scene that `to_json` wrote."""
+        """Return the scene that `to_json` wrote."""
         return cls(tuple(Thing(**thing) for thing in json.loads(text)["things"]))
 
     def values(self, kind: str) -> set[str]:
-        """All values of an attribute kind (or of ``"shape"``) that occur in the scene."""
+        """Return all values of an attribute kind (or of ``"shape"``) that occur in the scene."""
         return {getattr(thing, kind) for thing in self.things}
 
 
@@ -96,7 +96,7 @@ class ScenePlan:
 
 
 def sample_plan(rng: np.random.Generator) -> ScenePlan:
-    """A plan with the pair (relation, false relation) uniform over ordered pairs.
+    """Return a plan with the pair (relation, false relation) uniform over ordered pairs.
 
     Uniform, so that the relation of a caption is independent of its label. Captions with a relation of size name no
     sizes: "a big ring inside a small star" could be detected without the image.
@@ -109,7 +109,7 @@ def sample_plan(rng: np.random.Generator) -> ScenePlan:
 
 
 def sample_scene(rng: np.random.Generator, plan: ScenePlan) -> Scene:
-    """A scene of two to four objects that satisfies `plan`, by rejection sampling."""
+    """Return a scene of two to four objects that satisfies `plan`, by rejection sampling."""
     while True:
         first, second, *others = _sample_things(rng, int(rng.integers(2, 5)))
         if plan.relation == "inside":
@@ -143,14 +143,14 @@ def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
 
 
 def exchange_values(scene: Scene, kind: str) -> Scene:
-    """The scene with the values of one attribute kind exchanged between the first two objects."""
+    """Return the scene with the values of one attribute kind exchanged between the first two objects."""
     first, second, *others = scene.things
     exchanged = (replace(a, **{kind: getattr(b, kind)}) for a, b in ((first, second), (second, first)))
     return Scene((*exchanged, *others))
 
 
 def exchange_places(scene: Scene, relation: str) -> Scene:
-    """The scene with the roles of the first two objects exchanged, so that `relation` holds in reverse."""
+    """Return the scene with the roles of the first two objects exchanged, so that `relation` holds in reverse."""
     first, second, *others = scene.things
     if relation in SIZE_RELATIONS:
         first, second = replace(first, size=second.size), replace(second, size=first.size)

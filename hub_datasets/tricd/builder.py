@@ -1,6 +1,6 @@
 """TRICD (Kamath et al., 2023), its public validation part, as a `datasets` builder.
 
-A group is two photographs of COCO val2017 and two captions, each true of its own photograph only. `val` has the four
+A group is two photographs of COCO val2017 and two captions, each true of only one photograph. `val` has the four
 image-caption rows of each group with their phrases and boxes, `vqa` the same rows as yes-or-no questions, and `groups`
 one row for each group.
 """

@@ -160,7 +160,7 @@ def _is_crossed(members: dict[tuple[str, bool], _Row]) -> bool:
 
 
 def _entries(data: dict[str, Any], key: str, fields: dict[str, Any], source: str) -> list[_Row]:
-    """The list under `key`, each entry an object with those fields and an id that no other has."""
+    """Return the list under `key`, whose entries must be objects with these fields and distinct ids."""
     entries = data.get(key) if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries:
         raise DataError(f"{source} has no list {key!r} with entries. Get it again from {REPOSITORY_URL}.")

@@ -7,7 +7,7 @@ _SKILLS = {"object": "object", "attribute": "attribute", "counting": "count", "r
 BENCHMARK = Benchmark(
     tasks=(
         group_task("groups", "group_match", configs=("vismin",), category="category", skills=_SKILLS),
-        # The same rows by the order that their captions had: whether the solutions fit the images shows in both alike.
+        # The same rows by their released order of captions: if the solutions are right, accuracy is similar in both.
         group_task("pairing", "group_match", configs=("vismin",), category="order", by_default=False),
     ),
     summary="minimal changes of an image",

@@ -1,7 +1,7 @@
 """VisMin (Awal et al., NeurIPS 2024) as a `datasets` builder: the Hub's Parquet files with the authors' solutions.
 
-A row is a group of two images that differ in one thing, and two captions, each true of its own image only. In about
-half of the released rows the captions stand in the other order: a file of solutions tells in which.
+A row is a group of two images that differ in one thing, and two captions, each true of only one image. In about half of
+the released rows the captions are in the other order; a file of solutions lists these rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SOLUTIONS = SourceFile(
     url=_URL,
 )
 _SOLUTION: dict[str, Any] = dict.fromkeys(("idx", "Text", "Image", "category"), str)
-# What has to score higher where text number i is true of image number i, and where the texts are exchanged.
+# The inequalities between scores if text i is true of image i, and if the texts are exchanged.
 RELATIONS = {
     ("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"): "released",
     ("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"): "exchanged",
@@ -74,7 +74,7 @@ class VisMin(ReleasedRows):
         return [self._solved(row, solution, origin) for row, solution in zip(rows, solutions.values(), strict=True)]
 
     def _solved(self, row: Row, solution: Row, origin: str) -> Row:
-        """The row with the captions in the order of their images."""
+        """Return the row with the captions in the order of their images."""
         key, number = row.pop("key"), row.pop("number")
         agrees = solution["category"] == row["category"]
         if not agrees or (self._verifies and number not in (solution["idx"], key)):

@@ -1,4 +1,4 @@
-"""VL-CheckList (Zhao et al., 2022) as a `datasets` builder, from the user's own copy.
+"""VL-CheckList (Zhao et al., 2022) as a `datasets` builder, from the user's copy.
 
 A row is one image-to-text test: an image, a caption that describes it and a hard negative, in which the object, the
 attribute or the relation is replaced. The text is exactly as released. The repository states no licence, so nothing of
@@ -31,7 +31,7 @@ SOURCES = ("vg", "vaw", "swig", "hake")
 
 _HOMEPAGE = "https://github.com/om-ai-lab/VL-CheckList"
 _IMAGES_GUIDE = f"{_HOMEPAGE}/blob/main/DATASETS.md"
-# The images of VAW are those of Visual Genome.
+# VAW uses the images of Visual Genome.
 _IMAGE_ROOTS = {"vg": "vg", "vaw": "vg", "swig": "swig", "hake": "hake"}
 _OBJECT_PARTS = {"location": ("center", "mid", "margin"), "size": ("large", "medium", "small")}
 _OBJECT_ROLES = {
@@ -52,7 +52,7 @@ class AnnotationFile(NamedTuple):
 
 
 def annotation_files(config_name: str) -> list[AnnotationFile]:
-    """The files that the authors' `corpus/v1` lists for a type."""
+    """Return the files that the authors' `corpus/v1` lists for a type."""
     group, kind = config_name.split("_")
     if group == "attribute":
         return [AnnotationFile(f"Attribute/{source}/{kind}.json", source, None) for source in ("vg", "vaw")]
@@ -134,7 +134,7 @@ class VLCheckList(ReleasedRows):
 
 
 def _chosen_files(config_name: str, sources: str) -> list[AnnotationFile]:
-    """The files of a type from the sources in a comma-separated list."""
+    """Return the files of a type from the sources in a comma-separated list."""
     names = [name.strip() for name in str(sources).split(",")]
     unknown = [name for name in names if name not in SOURCES]
     if unknown:

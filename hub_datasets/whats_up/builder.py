@@ -1,7 +1,7 @@
 """What'sUp (Kamath et al., EMNLP 2023) as a `datasets` builder.
 
-A row is a photograph and captions that differ in a relation of space, of which one is true. The text is exactly as
-released; the true caption comes first, as it does there.
+A row is a photograph and captions that differ in a spatial relation; one of them is true. The text is exactly as
+released; the true caption comes first, as in the release.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class WhatsUp(ReleasedRows):
         if "id" in record:
             objects, captions = None, [record["caption"], record["negative_caption"]]
             other = captions[1].split()
-            # These files do not name the relation: it is what the captions differ in.
+            # These files do not name the relation, which is the part in which the captions differ.
             category = " ".join(word for word in captions[0].split() if word not in other) or "other"
         else:
             captions = record["caption_options"]
-            # The first relation in the name; what stands around it are the two objects.
+            # The first relation in the name; the texts before and after it are the two objects.
             first, category, second = _RELATION.split(name, maxsplit=1)
             objects = f"{first}, {second.rpartition('.')[0]}"
         yield {

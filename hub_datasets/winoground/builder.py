@@ -1,8 +1,8 @@
 """Winoground (Thrush et al., CVPR 2022) as a `datasets` builder, from its gated repository on the Hub.
 
-A row is a group of two images and two captions of the same words, each caption true of its own image only, with the
-authors' tags and those of Diwan et al. (EMNLP 2022). Text and images are exactly as released. Nothing of Winoground
-comes with this module: it is read with the user's own access, or from the user's own copy.
+A row is a group of two images and two captions of the same words, each caption true of only one image, with the tags of
+the authors and of Diwan et al. (EMNLP 2022). Text and images are exactly as released. This package contains no data of
+Winoground: they are read with the user's access rights, or from the user's copy.
 """
 
 from __future__ import annotations
@@ -59,9 +59,8 @@ _SCHEMA: dict[str, Any] = {
 class WinogroundConfig(HubConfig):
     """Options of Winoground.
 
-    With `with_tags`, they have a column `tags`, by Diwan et al. `verify` also requires the 400 examples of the release
-    with the numbers and collapsed tags that it has. `revision` is that of the repository on the Hub, a commit or a
-    branch.
+    With `with_tags`, rows have a column `tags`, by Diwan et al. `verify` also requires the release's 400 examples,
+    with its numbers and collapsed tags. `revision` is a commit or a branch of the repository on the Hub.
     """
 
     revision: str = _REVISION

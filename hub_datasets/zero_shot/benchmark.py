@@ -11,7 +11,7 @@ def _task(config: str) -> Task:
         captions=("caption",),
         label="label",
         metrics={"zero_shot_accuracy": {}},
-        # Of all these sets nobody has each; the one that is drawn needs nothing.
+        # `shapes` is generated and needs no data; the other sets need the user's copy.
         by_default=config == "shapes",
     )
 

@@ -1,4 +1,4 @@
-"""The names of classes as they are put into prompts, from labels such as ImageNet's synsets or names of folders."""
+"""The names of classes for prompts, from labels such as ImageNet's synsets or names of folders."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def in_order(labels: Iterable[str]) -> list[str]:
 
 
 def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSet, origin: str) -> dict[str, str]:
-    """The names of all classes by their labels, in the order of the classes.
+    """Return the names of all classes by their labels, in the order of the classes.
 
-    The first that is there: the user's `NAMES` in one of the folders, which may also name classes without an image;
-    ImageNet's `SYNSETS`; the labels. ``_`` becomes a space, and of synonyms, separated by commas, the first is taken if
-    no other class has it; names in `NAMES` keep their commas.
+    Names come from the first of these sources that exists: the user's `NAMES` in one of the folders, which may also
+    name classes without an image; ImageNet's `SYNSETS`; the labels. ``_`` becomes a space. If a name is a list of
+    synonyms, separated by commas, the first is taken unless another class has it; names in `NAMES` keep their commas.
 
     Raises:
         DataError: a malformed list, a label that is not in it, fewer than two classes, equal names, or numbers that
-            say nothing in a prompt.
+            are meaningless in a prompt.
         MissingSourceError: synsets without names.
     """
     named = _user_names(labels, folders)
@@ -72,7 +72,7 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
     pairs = [[part.strip() for part in line.split("\t")] for line in lines]
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
-    # Names alone may be of other classes: some people sort b10 before b2, and others after it.
+    # Names without labels are ambiguous if sort orders differ: some people sort b10 before b2, and others after it.
     by_value = sorted(labels, key=lambda label: re.sub(r"\d+", lambda digits: digits[0].zfill(20), label))
     is_unclear = by_value != list(labels) == sorted(labels)
     if any("\t" in line for line in lines) or len(lines) != len(labels) or is_unclear:
@@ -85,7 +85,7 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
 
 
 def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
-    """The content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
+    """Return the content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
     found = _first_lines(SYNSETS, folders)
     if found is None:
         return None
@@ -97,7 +97,7 @@ def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
 
 
 def _first_lines(name: str, folders: Sequence[Path]) -> tuple[str, list[str]] | None:
-    """The first file of that name in some folders, and its lines that are not empty."""
+    """Find the first file of a name in some folders; return it and its lines that are not empty."""
     path = first_file(folder / name for folder in folders)
     return None if path is None else (path, read_lines(path))
 

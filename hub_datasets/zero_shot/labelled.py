@@ -34,9 +34,9 @@ class Labelled:
     """Labelled images.
 
     Args:
-        names: the names of all classes, by number, as they are put into prompts.
-        images: the name of each image, and the number of its class.
-        folder: where the files of these names are; None if `read` gives their content.
+        names: the names of all classes for prompts, by class index.
+        images: the name of each image, and the index of its class.
+        folder: the folder of these files; None if `read` gives their content.
         read: the bytes of an image, by its index in `images`.
     """
 
@@ -48,10 +48,10 @@ class Labelled:
 
 @dataclass
 class ZeroShotConfig(SourceConfig):
-    """One labelled set.
+    """The options of one labelled set.
 
     Args:
-        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for those of the set.
+        templates: a name of ``templates.TEMPLATES``, or templates separated by ``|``; empty for the set's default.
         dataset: ``owner/name[@revision][/config]`` on the Hub, in place of a folder of images.
         split: the split or its folder; empty for test, or else validation.
         image_column, label_column: of a dataset; empty for the first column of images, and of class labels.
@@ -184,20 +184,20 @@ def _labels(rows: Any, column: str) -> tuple[list[str], list[int]]:
 
 
 def _content(picture: Any, place: str) -> bytes:
-    """The file in a cell of a column of images."""
+    """Return the file in a cell of a column of images."""
     if picture is None:
         raise DataError(f"{place} of the split has no image. Remove the row, or choose another split.")
     return picture["bytes"] if picture["bytes"] is not None else read_bytes(picture["path"])
 
 
 def _label_folders(place: Path) -> list[tuple[str, str]]:
-    """The images of folders of labels, each with its label."""
+    """Return the images of folders of labels, each with its label."""
     files = (file for file in list_files(place, "*/*") if file.suffix.lower() in _SUFFIXES)
     return [(f"{file.parent.name}/{file.name}", file.parent.name) for file in files]
 
 
 def _table(path: Path) -> list[tuple[str, str]]:
-    """The rows of a table of files and labels, as `datasets` reads it of an image folder."""
+    """Return the rows of a table of files and labels, as `datasets` reads it from an image folder."""
     with with_remedy("Expected a CSV file with the columns file_name and label, and a row for each image"):
         rows = [row for _, _, row in parse_records(read_bytes(path), str(path))]
         for number, row in enumerate(rows):
@@ -210,7 +210,7 @@ def _table(path: Path) -> list[tuple[str, str]]:
 
 
 def by_turns(images: Sequence[tuple[str, int]]) -> list[int]:
-    """The indices of images with their classes, one of each class after the other, so that the first are of many.
+    """Return indices of images with their classes, cycling through classes, so that the first images cover many.
 
     >>> by_turns([("a", 0), ("b", 0), ("c", 1)])
     [0, 2, 1]

@@ -1,4 +1,4 @@
-"""The labelled sets: ImageNet, those of VTAB (Zhai et al. 2019) with CIFAR-10, and any folder of the user's own."""
+"""The labelled sets: ImageNet, the datasets of VTAB (Zhai et al. 2019), CIFAR-10, and any folder of the user."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class LabelledSet:
         title: its name.
         url: where to get it.
         templates: the name of its templates in ``templates.TEMPLATES``.
-        are_numbers: whether a number may be the name of a class; elsewhere it is a code that says nothing in a prompt.
-        names: better names of classes than those that its copies have.
+        are_numbers: whether a number may be the name of a class; in other sets it is a code, meaningless in a prompt.
+        names: class names to use instead of the names in copies of the set.
     """
 
     title: str

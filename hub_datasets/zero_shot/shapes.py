@@ -1,4 +1,4 @@
-"""Images to classify that are drawn: an object of each shape, colour, size and texture of toy_scenes, alone."""
+"""Drawn images for classification: a single object of each shape, colour, size and texture of toy_scenes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .labelled import Labelled
 
 
 def draw_shapes() -> Labelled:
-    """The 512 images; a class is a colour and a shape. Where an object stands is drawn with a fixed seed."""
+    """Draw the 512 images; a class is a colour and a shape, and positions are random with a fixed seed."""
     names = [f"{colour} {shape}" for colour, shape in itertools.product(COLOURS, SHAPES)]
     rng = np.random.default_rng(0)
     images, scenes = [], []

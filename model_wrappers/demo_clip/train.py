@@ -45,7 +45,7 @@ class DemoClipRecipe:
 
 
 def build_tokenizer() -> CLIPTokenizer:
-    """A CLIP tokenizer whose merges spell the words of toy_scenes in one to three tokens.
+    """Return a CLIP tokenizer whose merges spell the words of toy_scenes in one to three tokens.
 
     Any other text still has tokens, about one a character. The end token has the highest id: `CLIPTextModel` with the
     historic ``eos_token_id == 2`` pools at the highest id of a row, and newer configurations at the end token.
@@ -76,14 +76,14 @@ def build_tokenizer() -> CLIPTokenizer:
 
 
 def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
-    """The untrained model."""
+    """Return the untrained model."""
     tower = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "projection_dim": 128}
     vision = {**tower, "num_hidden_layers": 4, "image_size": CANVAS, "patch_size": 16}
     return new_clip(tokenizer, {**tower, "num_hidden_layers": 3}, vision)
 
 
 def new_clip(tokenizer: CLIPTokenizer, text: dict[str, Any], vision: dict[str, Any]) -> CLIPModel:
-    """A CLIP with random weights whose towers have these values of their configurations, for a tokenizer."""
+    """Return a CLIP with random weights for a tokenizer; the values set its towers' configurations."""
     tokens = ("bos_token_id", "eos_token_id", "pad_token_id")
     text = {**text, "vocab_size": len(tokenizer), "max_position_embeddings": MAX_TOKENS}
     text |= {name: getattr(tokenizer, name) for name in tokens}
@@ -91,13 +91,13 @@ def new_clip(tokenizer: CLIPTokenizer, text: dict[str, Any], vision: dict[str, A
 
 
 def build_image_processor() -> CLIPImageProcessor:
-    """The model's preprocessing: images come at `CANVAS` pixels."""
+    """Return the model's preprocessing, for images of `CANVAS` pixels."""
     size = {"height": CANVAS, "width": CANVAS}
     return CLIPImageProcessor(size={"shortest_edge": CANVAS}, crop_size=size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
 def load_scenes(recipe: DemoClipRecipe, number: int) -> tuple[torch.Tensor, list[list[str]]]:
-    """Pictures (n, 3, `CANVAS`, `CANVAS`) of a round as bytes, 49 kB each, and the captions of each."""
+    """Return images (n, 3, `CANVAS`, `CANVAS`) of a round as bytes, 49 kB each, and the captions of each."""
     pixels = np.empty((recipe.scenes, CANVAS, CANVAS, 3), np.uint8)
     captions = []
     for index in track(range(recipe.scenes), f"drawing scenes of round {number + 1}"):

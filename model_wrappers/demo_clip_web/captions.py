@@ -12,12 +12,12 @@ RARE = 0.05
 
 
 def in_common_words(statement: Statement) -> Statement:
-    """The statement with the common word of each meaning, the first of its synonyms."""
+    """Return the statement with the most common word of each meaning, the first of its synonyms."""
     return _reworded(statement, lambda meaning: SYNONYMS[meaning][0])
 
 
 def web_captions(episode: Episode, rng: Rng, rare: float = RARE) -> list[Statement]:
-    """Three statements that are true of a scene: two objects with a relation, the same with "and", and any two.
+    """Return three true statements of a scene: two objects with a relation, the same with "and", and any two.
 
     Objects are always named in the order of the scene. They have the attributes of the episode's plan.
 
@@ -39,7 +39,7 @@ def web_captions(episode: Episode, rng: Rng, rare: float = RARE) -> list[Stateme
 
 
 def with_synonym_of_difference(statement: Statement, other: Statement) -> Statement:
-    """The statement with the synonym of the one word or relation in which the other one differs."""
+    """Return the statement with a synonym for the one word or relation in which the other statement differs."""
     if statement.relation != other.relation:
         return Statement(statement.phrases, synonym(statement.relation or ""))
     words = [[(*phrase.adjectives, phrase.noun) for phrase in each.phrases] for each in (statement, other)]
@@ -53,7 +53,7 @@ def with_synonym_of_difference(statement: Statement, other: Statement) -> Statem
 
 
 def _reworded(statement: Statement, choose: Callable[[str], str]) -> Statement:
-    """The statement with the words that are chosen for its meanings."""
+    """Return the statement with the words chosen for its meanings."""
     phrases = tuple(
         NounPhrase(tuple(choose(MEANING[word]) for word in phrase.adjectives), choose(MEANING[phrase.noun]))
         for phrase in statement.phrases

@@ -2,9 +2,9 @@
 
     python -m vl_assay.model_wrappers.demo_clip_web.train --out DIR
 
-Plain contrastive training, as demo-clip's, but each image is told apart among few captions, and the captions are worded
-as the web is: see `captions`. An image of nine patches, one for each place of the world's grid, makes seeing easy, so
-that what is left to learn is language.
+Plain contrastive training, as for demo-clip, but each image is compared with few captions, and the captions are worded
+like captions from the web: see `captions`. An image has nine patches, one for each place of the world's grid. This
+makes vision easy, so that mostly language has to be learned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .captions import RARE, web_captions
 # Images are halved to 64 pixels; without the last row and column they are three patches wide.
 _SIDE, _PATCH = 64, 21
 _CAPTIONS = 3  # of `web_captions`
-# The purpose of its random numbers, none of toy_scenes'.
+# The purpose of its random numbers, different from all purposes in toy_scenes.
 _PURPOSE = 1000
 
 
@@ -50,7 +50,7 @@ class DemoClipWebRecipe:
 
 
 def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
-    """The untrained model."""
+    """Return the untrained model."""
     tower: dict[str, Any] = {
         "hidden_size": 96,
         "intermediate_size": 384,
@@ -63,13 +63,13 @@ def build_model(tokenizer: CLIPTokenizer) -> CLIPModel:
 
 
 def build_image_processor() -> CLIPImageProcessor:
-    """The model's preprocessing."""
+    """Return the model's preprocessing."""
     crop = {"height": 3 * _PATCH, "width": 3 * _PATCH}
     return CLIPImageProcessor(size={"shortest_edge": _SIDE}, crop_size=crop, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
 def load_scenes(recipe: DemoClipWebRecipe, *, quiet: bool = False) -> tuple[torch.Tensor, list[str]]:
-    """Prepared images (n, 3, 63, 63), 48 kB each, and their captions, `_CAPTIONS` of each in turn."""
+    """Return prepared images (n, 3, 63, 63), 48 kB each, and their captions, `_CAPTIONS` of each in turn."""
     processor = build_image_processor()
     pixels, captions = [], []
     for index in track(range(recipe.scenes), "drawing scenes", disable=quiet):
@@ -89,7 +89,7 @@ def grouped_loss(images: torch.Tensor, captions: torch.Tensor, scale: torch.Tens
         group: how many pairs are compared with each other; 1 less is the number of negatives.
 
     Returns:
-        The mean of both cross-entropies, in nats; with `group` n that of `CLIPModel`.
+        The mean of both cross-entropies, in nats; if `group` is n, it equals the loss of `CLIPModel`.
     """
     logits = scale * images.unflatten(0, (-1, group)) @ captions.unflatten(0, (-1, group)).mT
     target = torch.arange(group, device=logits.device).repeat(len(logits))

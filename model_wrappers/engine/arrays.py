@@ -15,7 +15,7 @@ _LENGTH_TOLERANCE = 0.01
 
 
 def as_numbers(model: str, values: Any) -> Any:
-    """Return what a model gave as an array or a tensor of float32 or float64.
+    """Convert a model's output to an array or a tensor of float32 or float64.
 
     Args:
         model: its name, for messages.

@@ -46,7 +46,7 @@ from .stages import Stages
 
 PASSED, FAILED, NOTE, SKIPPED = "passed", "failed", "note", "skipped"
 BENCHMARK = "sugarcrepe"
-# By task type what is scored, and how many examples: groups tell whether a score depends on image and on caption.
+# By task type the tasks to score and their numbers of examples: groups show if scores depend on image and caption.
 _SAMPLES = {
     "matching": (("toy_scenes/groups", 6), ("toy_scenes/itm", 13)),
     "detection": (("toy_scenes/detection", 15),),

@@ -21,7 +21,7 @@ class RunConfig:
 
     | field | default | meaning |
     |---|---|---|
-    | `data_dir` | None | the user's own copy of the benchmarks' sources; None downloads them |
+    | `data_dir` | None | the user's copy of the benchmarks' sources; None downloads them |
     | `options` | None | fields of the builders' configurations, such as ``{"allow_missing": True}`` |
     | `batch_size` | None | images or texts in a batch; None: what suits the device. Halved when memory runs out |
     | `dtype` | None | of weights and activations, or ``"auto"``; None: as Accelerate is configured, else float32 |

@@ -50,7 +50,7 @@ class Encoder:
     Args:
         model: the model.
         plan: the plan.
-        stages: compute what is not stored.
+        stages: compute what is not stored yet.
         prefix: of the kinds under which the embeddings are stored, such as "float32-".
         texts: the numbers of the captions that are read; all by default.
     """

@@ -128,7 +128,7 @@ def changed_decisions(
 
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
-    """The tasks with `size` evenly spaced examples each; a retrieval set loses images and captions."""
+    """Return the tasks with `size` evenly spaced examples each; a retrieval set is cut to fewer images and captions."""
     sampled = []
     for task in tasks:
         count = len(task.examples)
@@ -138,7 +138,7 @@ def sample(tasks: list[TaskData], size: int) -> list[TaskData]:
 
 
 def peak_memory(model: object) -> int:
-    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, which does not tell."""
+    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, where it is unknown."""
     if str(getattr(model, "device", "")).startswith("cuda"):
         return sys.modules["torch"].cuda.max_memory_allocated(model.device)  # pyright: ignore[reportAttributeAccessIssue]
     try:

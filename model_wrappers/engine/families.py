@@ -79,7 +79,7 @@ def import_library(name: str) -> Any:
 class FamilyConstants:
     """The constants of a family's file; `problem` is the reason why the family cannot be used, or empty.
 
-    `others` says which checkpoints of types that are not in `model_types` the family tries where it is named.
+    `others` describes the checkpoints of types outside `model_types` that the family tries if it is named.
     """
 
     model_types: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def family_constants(name: str) -> FamilyConstants:
 
 @cache
 def _read_family(file: Path) -> tuple[list[str], list[tuple[str, ...] | None]]:
-    """The libraries that a family's file imports or needs, and its constants; None for one that is no literal."""
+    """Return the libraries that a family's file imports or needs, and its constants; None if one is not a literal."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     assigned = {
         target.id: node.value
@@ -127,7 +127,7 @@ def _read_family(file: Path) -> tuple[list[str], list[tuple[str, ...] | None]]:
 
 
 def _texts(assigned: dict[str, ast.expr], name: str) -> tuple[str, ...] | None:
-    """The texts of a constant: literals, or ``tuple(NAME)`` of a dict with literal keys; None for anything else."""
+    """Return a constant's texts: literals, or ``tuple(NAME)`` of a dict with literal keys; None for anything else."""
     node = assigned.get(name)
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "tuple" and isinstance(node.args[0], ast.Name):
         node = assigned.get(node.args[0].id)
@@ -181,7 +181,7 @@ def check_model(name: str) -> None:
         if close and "/" not in name:
             raise ModelError(f"unknown model {name!r}. Did you mean {' or '.join(map(repr, close))}?")
     is_path = checkpoint.startswith((".", "/", "~")) or checkpoint.endswith(WEIGHTS)
-    # A family without model types, such as precomputed, says itself what file it needs.
+    # A family without model types, such as precomputed, raises its own error for a missing file.
     if (
         is_path
         and not Path(checkpoint).expanduser().exists()
@@ -235,7 +235,7 @@ def load_model(name: str, options: LoadOptions | None = None) -> Model | Predict
 
 
 def _config_file(path: str, options: LoadOptions) -> Path:
-    """``config.json`` of a local folder, or of a Hub repository in a cache whose folders are named by their commits."""
+    """Find ``config.json`` of a local folder, or of a Hub repository in a cache with folders named by commit."""
     folder = Path(path).expanduser()
     check_folder(folder)
     if not folder.is_dir():
@@ -260,7 +260,7 @@ def _inside(folder: Path) -> str:
 
 
 def _model_type(file: Path) -> str:
-    """The ``model_type`` of a checkpoint's ``config.json``."""
+    """Return the ``model_type`` of a checkpoint's ``config.json``."""
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["model_type"])
     except (ValueError, KeyError, TypeError):

@@ -92,7 +92,7 @@ class GpuDecoder:
             )
 
     def _prepares_alike(self, shape: tuple[int, int, int]) -> bool:
-        """Return whether the recipe makes of an image of blobs what the model's own preprocessing makes of it."""
+        """Return whether the recipe and the model's preprocessing give the same result for an image of blobs."""
         import torch
 
         blobs = np.random.default_rng(0).integers(0, 256, (9, 9, 3), np.uint8)

@@ -58,7 +58,7 @@ class Job:
         references: the benchmarks.
         seeds: of their builders.
         config: of the run.
-        plan: what is to be scored.
+        plan: the items to score.
         processes: the ranks of the run.
         progress: prints.
         seconds: of loading.
@@ -143,7 +143,7 @@ class Job:
         return results, facts
 
     def record(self, shard: Shard | None = None) -> RunRecord:
-        """Return what a shard, or this run, is part of."""
+        """Return the record of the run that this run, or its shard, belongs to."""
         data = {"device": _kind_of_device(self.model), "data": self.plan.fingerprint()}
         about = {"model": asdict(self.model.info), "library": libraries(), "the": data}
         identity = identity_hash(about)

@@ -24,8 +24,8 @@ from .plan import Pairs
 from .protocol import DualEncoder, LoadOptions
 
 AUTO = "auto"
-# Errors are nearly normal. A decision is turned unseen where the error is beyond four standard deviations and the
-# difference between the two: with a tenth of the differences below four, that is one decision in some five million.
+# Errors are nearly normal. A wrong decision goes unnoticed only if the error exceeds four standard deviations and the
+# score difference: if a tenth of the differences are below four deviations, this is one decision in some five million.
 BOUND = 4
 # Samples, each with its least and its most examples and the part of all that it is: those closest to a tie, which are
 # mostly computed again anyhow, others, as captions that are close may be off by less, and those with images too.
@@ -68,11 +68,11 @@ class TwoPrecisions:
         return self.fast.prepare_captions(captions)
 
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
+        """Return embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_images(images, exact=True) if exact else self.fast.encode_images(images)
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) in mixed precision; with `exact` in float64."""
+        """Return embeddings (n, d) in mixed precision; with `exact` in float64."""
         return self.precise.encode_captions(captions, exact=True) if exact else self.fast.encode_captions(captions)
 
 
@@ -137,7 +137,7 @@ def decide(pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: E
 def _decide_alike(
     pairs: Pairs, scores: np.ndarray, mixed: EmbeddingLookups, precise: EmbeddingLookups
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Decide examples of one shape; where images are compared too, their rounding errors do not cancel."""
+    """Decide examples of one shape; if images are also compared, their rounding errors do not cancel."""
     captions_only = EmbeddingLookups(mixed.images, precise.texts)
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     decided = scores.copy()
@@ -178,7 +178,7 @@ def _bounds(
     few = closest[: _sample_size(count, *WITH_IMAGES)]
     of_images = errors(few, captions_only, precise)
     limits = [np.full(count, _deviation(values)) for values in of_images]
-    if columns > 1:  # the first differences are those of texts
+    if columns > 1:  # the differences of texts come first
         across = np.repeat(distances[few, None], rows, axis=1).ravel()
         apart = across > 0
         limits[0] = _deviation(of_images[0][apart] / across[apart]) * distances.max(axis=1)

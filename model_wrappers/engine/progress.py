@@ -22,7 +22,7 @@ class Progress:
 
     @contextmanager
     def bar(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for `total` items; yields the function that advances it. In a log, one line with their number."""
+        """Show a bar for `total` items (in a log, one line with their number), and yield the function to advance it."""
         if not self._console.is_terminal:
             self.say(f"{name}: {total:,}")
             yield lambda count: None

@@ -127,7 +127,7 @@ class _SeesImages(Protocol):
 
 class _EncodesImages(_SeesImages, Protocol):
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> Any:
-        """Features of a batch of prepared images, in any form; they stay on the device."""
+        """Return features of a batch of prepared images, in any form; they stay on the device."""
         ...
 
 
@@ -145,11 +145,11 @@ class DualEncoder(_SeesImages, _ReadsCaptions, Protocol):
     """A model that embeds images and captions separately; scores are dot products of embeddings of length 1."""
 
     def encode_images(self, images: Sequence[Any], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of prepared images, each of length 1."""
+        """Return embeddings (n, d) of prepared images, each of length 1."""
         ...
 
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Embeddings (n, d) of prepared captions, truncated to `max_tokens`, each of length 1."""
+        """Return embeddings (n, d) of prepared captions, truncated to `max_tokens`, each of length 1."""
         ...
 
 
@@ -163,7 +163,7 @@ class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
     def match(
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> np.ndarray:
-        """Scores (n,), float64, of n pairs: image number ``images[i]`` of `features` with prepared caption i."""
+        """Return scores (n,), float64, of n pairs: image number ``images[i]`` of `features` with prepared caption i."""
         ...
 
 
@@ -186,13 +186,13 @@ class ChoiceModel(_EncodesImages, Protocol):
     max_tokens: int
 
     def prepare_choices(self, captions: Sequence[str]) -> list[list[int]]:
-        """The token ids of what is asked about these captions, in one order of them or more."""
+        """Return the token ids of the question about these captions, in one or more orders of them."""
         ...
 
     def choose(
         self, features: Any, images: Sequence[int], choices: Sequence[Sequence[Sequence[int]]], *, exact: bool = False
     ) -> list[np.ndarray]:
-        """For prepared choice i, about image number ``images[i]``, the scores of its captions, float64."""
+        """Return for prepared choice i, about image number ``images[i]``, the scores of its captions, float64."""
         ...
 
 
@@ -223,7 +223,7 @@ class TextScorer(_ReadsCaptions, Protocol):
     """A text-only baseline: it scores captions without the image."""
 
     def score_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> np.ndarray:
-        """Scores (n,), float64, of prepared captions; higher is more plausible."""
+        """Return scores (n,), float64, of prepared captions; higher is more plausible."""
         ...
 
 
@@ -234,7 +234,7 @@ class Detector(_SeesImages, Protocol):
     def detect(
         self, images: Sequence[Any], sizes: Sequence[tuple[int, int]], queries: Sequence[Sequence[PhraseQuery]]
     ) -> list[list[Detections]]:
-        """The boxes of each query of each prepared image, in pixels of the original image.
+        """Return the boxes of each query of each prepared image, in pixels of the original image.
 
         Args:
             images: n prepared images.
@@ -257,7 +257,7 @@ class VQAModel(_EncodesImages, Protocol):
     def answer(
         self, features: Any, images: Sequence[int], questions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> np.ndarray:
-        """Scores (n,), float64: above 0 for yes, below 0 for no, such as log P(yes) - log P(no)."""
+        """Return scores (n,), float64: above 0 for yes, below 0 for no, such as log P(yes) - log P(no)."""
         ...
 
 
@@ -309,11 +309,11 @@ class RequestPlan:
 
 @runtime_checkable
 class RemoteModel(Protocol):
-    """A model behind a server, which is asked from several threads and keeps its answers.
+    """A model behind a server, which is queried from several threads and caches its answers.
 
-    `task_types` are the types of tasks that it can be evaluated on. `compares_texts` says that the score of a caption
-    depends on the other captions of its example, so that an item has all texts of one example. `threads` is the
-    number of items under way.
+    `task_types` are the types of tasks that it can be evaluated on. `compares_texts` is True if the score of a caption
+    depends on the other captions of its example; an item then has all texts of one example. `threads` is the number of
+    concurrent items.
     """
 
     info: ModelInfo
@@ -330,11 +330,11 @@ class RemoteModel(Protocol):
         ...
 
     def ask(self, item: RemoteItem) -> Sequence[float]:
-        """A score for each text: of captions as in `PairScorer`, of questions as in `VQAModel`."""
+        """Return a score for each text: for captions as in `PairScorer`, for questions as in `VQAModel`."""
         ...
 
     def facts(self, items: Iterable[RemoteItem]) -> dict[str, Any]:
-        """Counts for the metadata of the predictions, when all items were asked."""
+        """Return counts for the metadata of the predictions, after all items were asked."""
         ...
 
     def stop(self) -> None:

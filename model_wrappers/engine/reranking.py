@@ -76,7 +76,7 @@ def matched_pairs(pairs: Pairs, lists: Sequence[Shortlist | None]) -> Pairs:
 
 
 def _is_large(pool: RetrievalSet, candidates: int) -> bool:
-    # A caption that is a mean of prompts has no fused score of its own.
+    # A caption that is a mean of prompts has no fused score.
     return 0 < candidates < min(len(pool.images), len(pool.texts)) and pool.prompts == 1
 
 

@@ -93,11 +93,11 @@ def predict(
     """Run a model on benchmarks and write one file of predictions for each task.
 
     Processes started by ``accelerate launch`` or ``torchrun`` share the work. A run that was killed resumes when the
-    same call is made again, and what a model given by name has computed once, no later run computes again.
+    same call is made again. Scores of a model given by name are cached, so that later runs do not compute them again.
 
     Args:
-        model: a model's name (see `load_model`), or an object that implements a protocol; an object is identified by
-            its `info` alone, also when a run resumes.
+        model: a model's name (see `load_model`), or an object that implements a protocol; an object is identified only
+            by its `info`, also when a run resumes.
         benchmarks: names, parts of benchmarks or dataset folders (see `load_examples`).
         out: folder of the files; by default `default_folder` of the model's name.
         seeds: seeds of the benchmarks' builders, with separate files; by default the seed of the option.
@@ -106,7 +106,7 @@ def predict(
 
     Returns:
         The paths of the files, by benchmark and seed, as a sequence that can be inspected and evaluated; the same in
-        every process, though only one writes. With ``shard`` there are none until all shards are merged.
+        every process, though only one writes. With ``shard`` it is empty: `merge` writes the files.
 
     Raises:
         VLAssayError: an unknown name, unusable data or model, a full disk; finished work is kept.
@@ -129,19 +129,19 @@ def predict(
 def merge(
     *folders: str | Path, out: str | Path, data_dir: str | Path | None = None, progress: bool = True
 ) -> PredictionFiles:
-    """Write the predictions of a run from the results of all its shards; equal to `predict` without shards.
+    """Write the predictions of a run from the results of all its shards; they equal `predict`'s without shards.
 
-    The model is loaded to re-check near-ties, so the machine has to be of the same kind as those of the shards.
+    The model is loaded to re-check near-ties, so this machine has to be of the same kind as the shards' machines.
 
     Args:
         folders: the output folders of the shards, or folders that hold them, in any order.
         out: folder of the predictions.
-        data_dir: as for `predict`, where it is another folder here.
+        data_dir: as for `predict`, if the folder is another one on this machine.
         progress: whether to show progress bars.
 
     Raises:
         DataError: shards are missing or damaged; the message names them.
-        PredictionsError: they are not of one run, or of another kind of machine or data than here.
+        PredictionsError: the shards are of several runs, or were made on another kind of machine or other data.
         VLAssayError: as `predict`.
     """
     out = Path(out)
@@ -162,9 +162,9 @@ def plan(
     config: RunConfig | None = None,
     **changes: Any,
 ) -> Estimate | RequestPlan:
-    """Estimate the time and memory of `predict` with the same arguments from a sample; writes nothing.
+    """Estimate the time and memory of `predict` with the same arguments from a sample, without writing anything.
 
-    Of a model behind a server, tell what would be sent to it; no question is.
+    For a model behind a server, count the requests that a run would send, without sending any.
 
     Args:
         model, benchmarks, config, changes: as for `predict`.

@@ -18,7 +18,7 @@ from ...metrics.common.errors import PredictionsError
 from ...metrics.common.storage import read_sealed, write_sealed
 from .store import Store
 
-# The folder, in that of the predictions, of results that are no use once the predictions are written.
+# The subfolder of the predictions' folder for intermediate results, which are useless once these are written.
 UNFINISHED = ".unfinished"
 _MOST_BYTES = 1 << 20
 

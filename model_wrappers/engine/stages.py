@@ -24,7 +24,7 @@ from .store import Store, StoredRows
 
 # A block of results is stored after so many seconds or items.
 _SECONDS, _ITEMS = 10.0, 8192
-# What a stage does, by the first word of its kind.
+# The description of a stage, by the first word of its kind.
 _TITLES = {
     "images": "encoding images",
     "captions": "encoding captions",

@@ -89,7 +89,7 @@ class Store:
 
     Args:
         folder: the model's folder.
-        say: prints messages about damaged parts and a full disk.
+        say: prints a message about damaged parts or a full disk.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None] = print) -> None:
@@ -138,14 +138,14 @@ class Store:
         other.folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self.folder.glob("*.parquet")):
             content = path.read_bytes()
-            if _is_intact(path, content):  # of an incomplete copy too its name will tell
+            if _is_intact(path, content):  # the name also shows later whether a copy is incomplete
                 (other.folder / path.name).write_bytes(content)
 
     def remove(self) -> None:
         """Delete the folder, and the one around it if it is empty then."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-            with suppress(OSError):  # other runs are unfinished
+            with suppress(OSError):  # not empty: other runs are unfinished
                 self.folder.parent.rmdir()
 
     def _read_part(self, path: Path) -> pa.Table | None:
@@ -190,7 +190,7 @@ def cached_folder(identity: Mapping[str, Any]) -> Path:
         return folder
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, KeyError, TypeError):  # what lies beside a damaged file may be damaged too
+    except (OSError, ValueError, KeyError, TypeError):  # files next to a damaged file may also be damaged
         shutil.rmtree(folder, ignore_errors=True)
     write_atomically(description, json.dumps(identity, default=str).encode())
     return folder

@@ -71,7 +71,7 @@ def _lines(title: str, columns: tuple[str, str], width: int) -> Any:
 
 
 def benchmark_table(entry: BenchmarkEntry) -> Any:
-    """A rich table of the configurations of one benchmark."""
+    """Return a rich table of the configurations of one benchmark."""
     from rich.table import Table
 
     table = Table()
@@ -114,7 +114,7 @@ def problem_lines(entry: BenchmarkEntry) -> list[str]:
 
 
 def metric_table(entries: Iterable[MetricEntry]) -> Any:
-    """A rich table of metrics."""
+    """Return a rich table of metrics."""
     from rich.table import Table
 
     table = Table(title="Metrics", title_justify="left")
@@ -127,5 +127,5 @@ def metric_table(entries: Iterable[MetricEntry]) -> Any:
 
 
 def as_json(entries: Iterable[Any]) -> list[dict[str, Any]]:
-    """Entries as JSON objects, field by field."""
+    """Return entries as JSON objects, field by field."""
     return [dataclasses.asdict(entry) for entry in entries]

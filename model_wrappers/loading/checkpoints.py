@@ -27,17 +27,17 @@ from ..engine.families import checkpoint_path, families_of
 from ..engine.protocol import LoadOptions, ModelInfo, choose
 from .torch_models import Checkpoint
 
-# Any vocabulary tells some of these apart, however small it is.
+# Even a small vocabulary gives some of these words different tokens.
 _WORDS = ("one", "two", "red", "dog", "cat", "a", "b", "the", "0", "的")
-# What predictions record of an image processor.
+# The fields of an image processor that predictions record.
 _PREPROCESSING = (
     *("size", "crop_size", "resample", "image_mean", "image_std", "do_center_crop", "do_resize", "do_pad"),
     *("rescale_factor", "rescale_offset", "include_top", "patch_size", "max_num_patches"),
 )
-# Of a folder, the files that a model is loaded from, and what `finetune` adds when it has measured the model.
+# The suffixes of files in a folder that a model is loaded from, and the folder of records that `finetune` adds.
 _LOADED = (".json", ".txt", ".model", ".safetensors", ".bin", ".jinja", ".spm", ".codes", ".tokenizer", ".tiktoken")
 _RECORDS = "training"
-# What `transformers` raises for checkpoints that are missing or damaged.
+# The errors that `transformers` raises for checkpoints that are missing or damaged.
 _ERRORS = (
     *(OSError, ValueError, RuntimeError, KeyError, EOFError, TypeError, AttributeError),
     *(SafetensorError, RevisionResolutionError),
@@ -275,7 +275,7 @@ def loading_errors(checkpoint: str, family: str) -> Iterator[None]:
         ) from error
     except _ERRORS as error:
         raise cache_error(error) or ModelError(f"cannot load {checkpoint} as {family}: {error}") from error
-    except UnpicklingError as error:  # torch's message says how to run the code after all
+    except UnpicklingError as error:  # torch's message explains how to run the code anyway
         raise ModelError(
             f"cannot load {checkpoint} as {family}: its weights are a pickle that would run code; save them as "
             "safetensors"
@@ -295,7 +295,7 @@ def image_preprocessing(processor: Any) -> dict[str, Any]:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Without `transformers`' warnings of missing and unexpected weights, which are errors here."""
+    """Silence `transformers`' warnings of missing and unexpected weights, which are errors here."""
     logger = logging.getLogger("transformers")
     level = logger.level
     logger.setLevel(logging.ERROR)

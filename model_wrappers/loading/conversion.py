@@ -1,7 +1,7 @@
 """Conversion of a file of weights of `open_clip` or OpenAI to a folder that `transformers` loads as a `CLIPModel`.
 
-The layout is that of OpenAI's vision transformers, whose sizes follow from the shapes: heads are 64 wide in all of
-them. The shapes do not determine the activation; it comes from the published checkpoint or the named model.
+The weights must have the layout of OpenAI's vision transformers. All sizes follow from the shapes, since every head is
+64 wide. The shapes do not determine the activation; it comes from the published checkpoint or the named model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .weight_files import Weights, cut_positions, mean_with, read_weights
 BASE = "openai/clip-vit-base-patch32"
 _BASE_REVISION = "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
 _RECORD = "conversion.json"
-# OpenAI's models up to ViT-L; those of open_clip from ViT-H on have heads of other widths.
+# OpenAI's models up to ViT-L; open_clip's models from ViT-H on have heads of other widths.
 _HEAD, _WIDEST = 64, 1024
 _MODEL = re.compile(r"ViT-[SMBL]-[\w-]+")
 _POSITIONS = "text_model.embeddings.position_embedding.weight"
@@ -45,7 +45,7 @@ tags:
 - vl-assay
 - compositionality
 ---"""
-# Names of open_clip, and those of `CLIPModel`.
+# The names of weights in open_clip, and in `CLIPModel`.
 _NAMES = (
     (r"^visual\.class_embedding", "vision_model.embeddings.class_embedding"),
     (r"^visual\.conv1\.weight", "vision_model.embeddings.patch_embedding.weight"),

@@ -71,7 +71,7 @@ class PhraseDetector(ImageTextModel):
 
 
 class TextOutput(NamedTuple):
-    """What a detector finds for a text: boxes (n, 4), in shares of the image, and their scores, (n,) or (n, tokens)."""
+    """A detector's output for a text: boxes (n, 4), as fractions of the image, and scores, (n,) or (n, tokens)."""
 
     boxes: np.ndarray
     scores: np.ndarray

@@ -9,7 +9,7 @@ import torch
 
 from ...metrics.common.errors import ModelError
 
-# Of a GPU's free memory, in bytes, so much is left for the computation.
+# The part of a GPU's free memory, in bytes, that is left for the computation.
 _MARGIN = 1 << 30
 
 

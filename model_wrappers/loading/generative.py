@@ -1,8 +1,8 @@
 """Forward passes of image-text-to-text models of `transformers`: from images, prompts and answers to logits.
 
-A batch has rows of an image, a prompt and an answer, padded at the right, each with the image's pixels. No declaration
-says how a class wants its inputs, so each model is tried when it is loaded: see `choose_forward`. No class needs
-padding at the left, and some do not work with it.
+A batch has rows of an image, a prompt and an answer, padded at the right, each with the image's pixels. Model classes
+do not declare the inputs that they expect, so each model is tried when it is loaded: see `choose_forward`. No class
+needs padding at the left, and some do not work with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ImageInputs(NamedTuple):
 
 
 class PromptRow(NamedTuple):
-    """An image, the tokens of a prompt with those of the image, their number up to its last, and an answer's tokens."""
+    """An image, the tokens of a prompt including image tokens, the end of the image tokens, and an answer's tokens."""
 
     seen: ImageInputs
     prompt: list[int]
@@ -49,14 +49,14 @@ class Forward:
     Args:
         model: the module, of which only the class and configuration are used here.
         pad: the token id of padding.
-        batches: whether rows go together, padded at the right; otherwise each goes through the model alone, or all of
-            an image continue together.
-        leads: whether the model puts the image before the tokens, and gives logits for it too.
+        batches: whether rows are batched, padded at the right; otherwise each row goes through the model separately, or
+            all rows of an image continue together.
+        leads: whether the model puts the image before the tokens, and also gives logits for it.
 
     Attributes:
-        continues: whether rows continue from the keys and values of the tokens with which all rows of an image begin,
-            the image's among them, so that these go through the model once.
-        has_continued: whether any rows did.
+        continues: whether rows continue from the keys and values of the prefix that all rows of an image share, which
+            includes the image tokens, so that the prefix goes through the model once.
+        has_continued: whether any rows were computed in this way.
     """
 
     def __init__(self, model: Any, pad: int, *, batches: bool, leads: bool = False) -> None:

@@ -153,7 +153,7 @@ class ImagePrompts:
             start -= 1
         while common and plain[len(plain) - common] in image:
             common -= 1
-        # Inputs that say which tokens see the image may change after its last token too.
+        # Inputs that define which tokens see the image may also change after its last token.
         values = [value[0] for key, value in processed.items() if _is_aligned(key, value, len(ids))]
         changes = [np.flatnonzero((value != value[-1]).reshape(len(ids), -1).any(1)) for value in values]
         last = max((int(change[-1]) + 1 for change in changes if len(change)), default=0)
@@ -183,7 +183,7 @@ class _Absent(dict[str, Any]):
 
 
 def load_processor(files: CheckpointFiles, config: Any) -> Any:
-    """Load the checkpoint's processor from its image processor and tokenizer, without those of videos and sounds.
+    """Load the checkpoint's processor from its image processor and tokenizer, without video and audio processors.
 
     Raises:
         ModelError: a part is missing or damaged, or `transformers` has no processor for the model type.

@@ -1,9 +1,9 @@
 """Prefix sharing: a causal text tower reads captions as a tree of tokens, and computes a common prefix once.
 
-A token of a causal tower sees those before it in its own caption alone, so captions may share the states of a common
-prefix. The captions of a batch become the branches of trees, whose tokens stand in one sequence: each sees itself and
-its ancestors and has the position that it has in its caption. What the tower computes for a caption's last token is
-then what it computes for the caption alone, but for rounding. Of SugarCrepe's captions a third of the tokens is shared.
+A token of a causal tower attends only to earlier tokens of its caption, so captions may share the states of a common
+prefix. The captions of a batch become the branches of trees, whose tokens form one sequence: each token attends to
+itself and its ancestors, and keeps its position in the caption. Up to rounding, the output for a caption's last token
+is then the same as for the caption without sharing. In SugarCrepe's captions a third of the tokens is shared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from .prompts import common_start
 from .torch_models import to_device
 
-# Sequences are cut at so many tokens: a token is compared with all others of its sequence.
+# The largest number of tokens of a sequence, since each token is compared with all others in it.
 LENGTH = 320
 # Captions to try at load whether a tower may share them.
 SAMPLES = ("a cat and a dog", "a cat and a dog on a red box", "a cat", "a dog and a cat")
@@ -116,7 +116,7 @@ def can_share(
 
     Args:
         read, shared: embeddings (n, d), not normalised, of captions by the tower's forward pass and by trees.
-        captions: token ids of captions of which some begin alike.
+        captions: token ids of captions, some of which have a common prefix.
     """
     with torch.inference_mode():
         alone = torch.cat([read([caption]) for caption in captions])

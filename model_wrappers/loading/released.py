@@ -111,7 +111,7 @@ def filled(
     Raises:
         ModelError: tensors that are missing, of another shape, or of no use; by the authors' names.
     """
-    # Not on the meta device: what no file holds, such as indices, is computed here.
+    # Not on the meta device: buffers that no file holds, such as indices, are computed here.
     with loading_errors(files.checkpoint, files.family), no_init_weights():
         module = build()
     # Batch normalisation counts batches in training, and only there.

@@ -32,7 +32,7 @@ _HARMLESS: list[Any] = [
     *((_NUMBER, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
 ]
 _ENTRIES = ("state_dict", "model")
-# Of OpenAI's own archives; they are no weights.
+# Entries of OpenAI's archives that are not weights.
 _SIZES = ("input_resolution", "context_length", "vocab_size")
 _SCALE = "logit_scale"
 # The matrices of an adapter, and the authors' `lora_alpha`: a product is divided by the rank.

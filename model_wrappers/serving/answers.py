@@ -41,17 +41,17 @@ class Answer(NamedTuple):
 
 
 def parse_answer(fields: Mapping[str, Any]) -> Answer:
-    """An answer from its fields in a journal; raises as `read_answer`."""
+    """Return an answer from its fields in a journal; raises as `read_answer`."""
     reply = dict(fields)
     return Answer(**{**reply, "logprobs": _checked((token, value) for token, value in reply["logprobs"])})
 
 
 def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
-    """The answer in a chat completion.
+    """Return the answer in a chat completion.
 
     Raises:
-        ValueError, TypeError, AttributeError, LookupError: it is none, or its log-probabilities are none, or are not
-            there and needed.
+        ValueError, TypeError, AttributeError, LookupError: the completion or its log-probabilities are malformed, or
+            log-probabilities are needed and missing.
     """
     text = text_of(completion)[:_MOST_CHARACTERS]
     content = (completion["choices"][0].get("logprobs") or {}).get("content")
@@ -77,7 +77,7 @@ def _checked(listed: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, float], ...]
 
 
 def yes_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
-    """log p / (1 - p) of the probability that an answer begins with "Yes"; `UNLISTED` if no spelling is listed.
+    """Return log p / (1 - p) of the probability that an answer begins with "Yes"; `UNLISTED` if no spelling is listed.
 
     The spellings are added; one that is not listed would change p by at most the least listed probability.
 
@@ -93,7 +93,7 @@ def yes_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
 
 
 def yes_no_log_odds(logprobs: Sequence[tuple[str, float]]) -> float:
-    """log P(yes) - log P(no) of the first token of an answer; 0 if neither is listed.
+    """Return log P(yes) - log P(no) of the first token of an answer; 0 if neither is listed.
 
     A word that is not listed has at most the least listed probability, and at most what the listed ones leave; with
     this bound for it the sign is right and the distance from 0 is a lower bound.
@@ -112,13 +112,13 @@ def is_bounded(logprobs: Sequence[tuple[str, float]], *, is_question: bool) -> b
 
 
 def answer_score(text: str, *, is_question: bool) -> float:
-    """1 for yes; else 0 for a caption, as an answer that is neither affirms nothing, and for a question -1 for no."""
+    """Return 1 for yes; otherwise 0 for a caption, and for a question -1 for no and 0 for neither answer."""
     said = yes_or_no(text)
     return said if is_question else max(said, 0.0)
 
 
 def choice_scores(answers: Sequence[str | None], captions: Sequence[str]) -> list[float]:
-    """The share of orders in which each caption was chosen; 0 for all if an answer chose none.
+    """Return the share of orders in which each caption was chosen; 0 for all if an answer chose no caption.
 
     Args:
         answers: those to the captions in their order and in the reverse.

@@ -22,7 +22,7 @@ _DECLARED = re.compile(
     rf"|\b(?:choose|select|pick)\b(?:\s+{_NAME}\b)?)",
     re.IGNORECASE,
 )
-# A letter alone, or in brackets or quotation marks; if text follows, a capital with a sign behind it, as in "B." or
+# A single letter, or one in brackets or quotation marks; if text follows, a capital before a sign, as in "B." or
 # "(B)", or with "is correct" or the like, but not one of several letters, as in "A, B".
 _LETTER = re.compile(
     rf"\W*(?:(?i:(?:the\s+)?(?:{_GOOD}\s+)?{_NAME}(?:\s+is)?)\W+)?(?:([A-Za-z])\W*$"

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 from ...hub_datasets.chat.client import Endpoint, one_line
 
-# What stays the same of the model's entry in the list of models, and of the pages of vLLM, TGI and llama.cpp.
+# The constant fields of the model's entry in the list of models, and of the pages of vLLM, TGI and llama.cpp.
 _ENTRY = ("root", "owned_by", "max_model_len")
 _PAGES = {"/version": ("version",), "/info": ("model_sha", "model_dtype", "version"), "/props": ("build_info",)}
 _MOST_CHARACTERS = 200
 
 
 def describe(server: Endpoint, retried: Callable[[Callable[[], Any]], Any]) -> dict[str, str]:
-    """The fields by which a server describes its model and version; those that it does not have are left out.
+    """Return the fields by which a server describes its model and version; missing fields are left out.
 
     Args:
         server: the server.

@@ -1,1 +1,1 @@
-"""Audit: what a blind model can tell of the labels."""
+"""Audit: how well a blind model predicts the labels."""

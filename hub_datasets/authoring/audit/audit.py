@@ -1,4 +1,4 @@
-"""Audit: how often captions alone tell which of a pair is true, by rules, learned probes and blind models."""
+"""Audit: the accuracy of rules, learned probes and blind models in finding a pair's true caption without the image."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Scores = NDArray[np.float64]
 
 
 def _looks_typed(caption: str) -> float:
-    """2 for irregular white space, 1 for no final full stop; the first outweighs the second."""
+    """Return 2 for irregular white space, 1 for a missing final full stop, their sum for both."""
     return 2.0 * (caption != " ".join(caption.split())) + (not caption.strip().endswith("."))
 
 
@@ -69,7 +69,7 @@ def audit(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measure how far captions alone tell which of a pair is true.
+    """Measure how well the true caption of a pair can be found without the image.
 
     Args:
         pairs: pairs of at least five images.
@@ -88,8 +88,8 @@ def audit(
         weights and examples. 0.5 is chance, and higher is worse for the benchmark.
 
         Probes score each pair after training on other images only. Intervals are from resampling groups of pairs (see
-        `probes.group_pairs`); those of probes are wider by a factor of 1.5, since the five models share training data
-        (Nadeau and Bengio, Machine Learning 52, 2003).
+        `probes.group_pairs`). The intervals of probes are widened by a factor of 1.5, since the five models share
+        training data (Nadeau and Bengio, Machine Learning 52, 2003).
 
     Raises:
         DataError: pairs of fewer than five independent images.
@@ -158,9 +158,10 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
     """Count the pairs of each kind in `MEANINGS`.
 
     Returns:
-        For each kind `pairs`, how many there are; `per_category`, how many in each category that has some; and
-        `examples`, up to five of their ids. A pair may be of several kinds: identical captions are the same bag of
-        words, too. Captions are compared as they are, images by their key or, where that is unknown, by the caption.
+        For each kind `pairs`, the number of such pairs; `per_category`, their number in each category that has any; and
+        `examples`, up to five of their ids. A pair may be of several kinds: identical captions are also the same bag of
+        words. Captions are compared without normalisation, and images by their key or, if it is unknown, by the
+        positive caption.
     """
     images: dict[str, set[str]] = defaultdict(set)
     rows_of: dict[str, set[int]] = defaultdict(set)
@@ -192,7 +193,7 @@ def find_degenerate(pairs: Sequence[Pair]) -> dict[str, dict[str, Any]]:
 
 
 def blind_predictions(paths: Sequence[str | Path], pairs: Sequence[Pair]) -> dict[str, Scores]:
-    """The scores that blind models gave the captions of pairs, of shape (n, 2), by the model's name.
+    """Return the scores that blind models gave the captions of pairs, shape (n, 2), by the model's name.
 
     Raises:
         PredictionsError: as for `audit`, or two files of one model.
@@ -256,7 +257,7 @@ def _run_scorers(
         measured = measure(name, values, kind="probe")
         for figure in (measured, *measured["per_category"].values()):
             figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
-            # Only accuracies have an interval that allows for what the models of the folds share.
+            # Only the intervals of accuracies account for the training data that the folds' models share.
             del figure["mean_gap_interval"], figure["auc_interval"]
         measured["telling"] = features
     return figures

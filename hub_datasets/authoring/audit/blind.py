@@ -1,8 +1,8 @@
-"""Blind levels: what the best scorer that sees only the captions reaches, for the decision that a task's score makes.
+"""Blind levels: a task's scores for the best scorer that sees only the captions.
 
-The scorers are those of the audit: rules of length and form, and probes that are trained on other images. The probes
-need scikit-learn and up to a minute, so `measure_levels` is the work of ``vl-assay audit``; a run looks the levels up
-(`blind_levels`). Those of audited benchmarks come with the package, beside their cards.
+The audit's scorers are used: rules of length and form, and probes that are trained on other images. The probes need
+scikit-learn and up to a minute, so ``vl-assay audit`` calls `measure_levels`, and a run only looks the levels up
+(`blind_levels`). The package contains the levels of audited benchmarks, next to their cards.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ _Captions = Mapping[str, Sequence[float]]
 
 
 def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
-    """Look up the blind levels of a task; where it was not audited, measure what rules alone reach.
+    """Look up the blind levels of a task, or measure them with rules only if the task was not audited.
 
     Args:
-        data: the task's examples. Of the first examples of an audited task (`limit`), the levels are the whole task's.
+        data: the task's examples. If they are only the first ones of an audited task (`limit`), the levels are still
+            the full task's.
 
     Returns:
-        As `measure_levels`. Levels by rules alone are lower bounds of what the captions give away.
+        As `measure_levels`. Levels measured with rules only are lower bounds: a better blind scorer may exist.
     """
     if known := _known(data):
         return known
@@ -61,7 +62,7 @@ def blind_levels(data: TaskData) -> dict[str, dict[str, Any]]:
 
 
 def _known(data: TaskData) -> dict[str, Any] | None:
-    """The levels that come with the package for these examples, for those they are a part of, or for their category."""
+    """Return the package's levels for these examples, for a set that contains them, or for their category."""
     shipped = shipped_levels(data.benchmark).get(data.task.name)
     if shipped is None or shipped["key"] == _key(data):
         return shipped and shipped["metrics"]
@@ -83,33 +84,33 @@ def _known(data: TaskData) -> dict[str, Any] | None:
 
 
 def known_levels(benchmark: str, task: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The levels of a task that come with the package, by metric; empty if it was not audited with these options."""
+    """Return the package's levels of a task, by metric; empty if it was not audited with these options."""
     shipped = shipped_levels(benchmark).get(task)
     return shipped["metrics"] if shipped and shipped["options"] == options else {}
 
 
 def shipped_levels(benchmark: str) -> dict[str, Any]:
-    """The levels that come with the package, by task, each with its `options`, `key` and `metrics`."""
+    """Return the package's levels by task, each with its `options`, `key` and `metrics`."""
     return _read(_FOLDER / benchmark / BLIND_FILE)
 
 
 @cache
 def _read(path: Path) -> dict[str, Any]:
-    """The levels in a file, by task; empty if there is none."""
+    """Read the levels in a file, by task; empty if the file is missing."""
     return json.loads(path.read_text("utf-8"))["tasks"] if path.is_file() else {}
 
 
 def keep_benchmark(reference: str, card: Path | None = None, *, seed: int = 0, **options: Any) -> None:
-    """Measure the levels of the tasks of a benchmark, or a part of one, and keep them for `blind_levels`.
+    """Measure the levels of a benchmark, or of one of its tasks, and store them for `blind_levels`.
 
     Args:
         reference: such as ``"sugarcrepe"`` or ``"toy_scenes/itm"``.
-        card: a README.md; the levels are also written to `BLIND_FILE` beside it.
+        card: a README.md; the levels are also written to `BLIND_FILE` in the same folder.
         seed: of folds and resamples.
-        options: those of ``load_examples``.
+        options: further arguments of ``load_examples``.
 
     Raises:
-        DataError: the texts are not here, or there are too few images for probes.
+        DataError: the texts are not available, or there are too few images for probes.
         StorageError: the file cannot be written.
     """
     for data in load_examples(reference, needs_images=False, **options):
@@ -120,7 +121,7 @@ def keep_benchmark(reference: str, card: Path | None = None, *, seed: int = 0, *
 
 
 def write_levels(path: Path, data: TaskData, levels: Mapping[str, Any]) -> None:
-    """Write the levels of a task to a file that may have those of other tasks."""
+    """Write the levels of a task to a file, keeping the levels of other tasks in it."""
     task = {"key": _key(data), "options": data.options, "metrics": levels}
     tasks = dict(sorted({**_read(path), data.task.name: task}.items()))
     content = {"schema": SCHEMA, "version": VERSION, "tasks": tasks}
@@ -137,21 +138,21 @@ def keep_levels(data: TaskData, levels: Mapping[str, Any]) -> None:
 def measure_levels(data: TaskData, *, probes: bool = True, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Measure the best text-only scorer for each metric of a task.
 
-    Every scorer gives each caption a score; the metric then decides as it does for a model: among k captions, over
-    groups, by its own averages. Ties count half, as a guess does. Where several choices must be right together
-    (`MetricSpec.is_joint`), such as those of both images of a group, a scorer without the image chooses the same for
-    all: there ties are broken by the text of the caption, and the levels are exact.
+    Every scorer gives each caption a score, and the metric evaluates these scores like a model's: among k captions,
+    over groups, with its usual averages. Ties count half, like a guess. If several choices must be right together
+    (`MetricSpec.is_joint`), such as the choices for both images of a group, a scorer without the image makes the same
+    choice for each image. Ties are then broken by the text of the caption, and the levels are exact.
 
     Args:
-        data: its examples; those without an image are left out.
-        probes: whether to train probes, where a row has one image with true and false captions.
+        data: the task's examples; examples without an image are left out.
+        probes: whether to train probes, if a row has one image with true and false captions.
         seed: of folds and resamples.
 
     Returns:
         For each metric the scores of the scorer with the best main score, which ``by`` names, each with its 95 %
-        interval as ``<score>_interval`` (of probes widened for the training data that folds share); ``per_category``
-        has the same for the best scorer of each category. ``kind`` is ``"exact"`` where no scorer without the image can
-        do better or worse, ``"probe"``, or ``"rule"``: others may do better. Empty for detection and retrieval.
+        interval as ``<score>_interval`` (widened for probes, since folds share training data); ``per_category`` has the
+        same for the best scorer of each category. ``kind`` is ``"exact"`` if no scorer without the image can do better
+        or worse, else ``"probe"`` or ``"rule"``: another scorer may do better. Empty for detection and retrieval.
 
     Raises:
         DataError: probes of fewer than five independent images.
@@ -187,7 +188,7 @@ def _aggregate(
 
 
 def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The scores of the scorer with the best main score, over all examples and in each category."""
+    """Return the scores of the scorer with the best main score, over all examples and in each category."""
     from .probes import widened
 
     spec = get_spec(metric)
@@ -215,7 +216,7 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
 
 
 def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each rule, in both directions; of questions, of the answers yes and no."""
+    """Return the rows of each rule, in both directions; for questions, of the answers yes and no."""
     from .audit import RULES
 
     for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
@@ -231,7 +232,7 @@ def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[st
 
 
 def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of each probe, trained on the pairs of other images.
+    """Yield the rows of each probe, trained on the pairs of other images.
 
     All pairs of an example are held out in the same fold, so that a caption has the same score in each.
     """
@@ -256,7 +257,7 @@ def _rows(examples: Sequence[Example], scores: _Captions) -> list[Row]:
 
 
 def _untied(row: Row, example: Example) -> Row:
-    """A row in which different captions have different scores, by their order in the alphabet where a rule ties."""
+    """Return a row in which different captions have different scores: ties of a rule are broken alphabetically."""
     if not isinstance(row, MatchingRow) or not row.scores:
         return row
     keys = list(zip(row.scores[0], example.captions, strict=True))
@@ -265,7 +266,7 @@ def _untied(row: Row, example: Example) -> Row:
 
 
 def _key(data: TaskData) -> str:
-    """A hash of all that the levels depend on: captions, their categories and groups, and the metrics."""
+    """Return a hash of everything that the levels depend on: captions, their categories and groups, and the metrics."""
     digest = hashlib.sha256(repr((VERSION, data.task.task_type, data.task.metrics)).encode())
     for each in sorted(data.examples, key=lambda example: example.id):
         digest.update(repr((each.id, each.category, each.tags, each.captions, each.cluster, each.answer)).encode())

@@ -1,4 +1,4 @@
-"""Comparison of two sets of hard negatives of the same captions: which set's negatives blind scorers rate higher."""
+"""Comparison of two sets of hard negatives of the same captions, by the scores that blind scorers give them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compare(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Compare two sets of negatives of the same captions, by scorers that see captions alone.
+    """Compare two sets of negatives of the same captions, by scorers that see only captions.
 
     A pair of `first` is joined with the first pair of `second` that has the same positive caption and kind of negative
     (see `kind_of`); a pair of `second` may be joined several times.
@@ -47,17 +47,17 @@ def compare(
     Args:
         first, second: the pairs of the two sets.
         names: of the two sets, for the record.
-        predictions: of models that see no image, for all pairs of the first set and of the second; of the same models.
+        predictions: files of the same blind models, for all pairs of the first set and of the second set.
         confidence: coverage of the intervals, strictly between 0 and 1.
         seed: of the resamples, a whole number from 0.
 
     Returns:
         A record with `schema`, `version`, `first` and `second` (names), `settings`, `left_out` (for each kind, the
-        pairs of `first` without a partner and those of `second` that are nobody's) and `kinds`: for each kind `joined`,
-        `images` and `scorers`. A scorer has `positive`, `first` and `second` (mean scores, higher is taken for true),
-        `first_higher`, `second_higher` and `tie` (shares of the joined pairs by their negatives' scores), each with
-        `mean` and `interval` (None where resamples do not differ), and `not_finite`, pairs without a finite score,
-        which are in none of these figures.
+        pairs of `first` without a partner and the pairs of `second` that were not joined) and `kinds`: for each kind
+        `joined`, `images` and `scorers`. A scorer has `positive`, `first` and `second` (mean scores, higher is taken
+        for true), `first_higher`, `second_higher` and `tie` (shares of the joined pairs by their negatives' scores),
+        each with `mean` and `interval` (None if resamples do not differ), and `not_finite`, the number of pairs without
+        a finite score, which these figures exclude.
 
     Raises:
         DataError: nothing could be joined.

@@ -30,9 +30,9 @@ class AuditOutcome(NamedTuple):
 
     Attributes:
         part: the benchmark, or ``benchmark/task`` where several tasks have pairs.
-        record: that of `audit`; None if there is none.
-        problem: why not; empty if there is one.
-        is_damaged: whether the reason is something else than missing sources, or a benchmark without pairs.
+        record: the record of `audit`; None if the audit failed.
+        problem: why the audit failed; empty if there is a record.
+        is_damaged: whether it failed for another reason than missing sources or a benchmark without pairs.
     """
 
     part: str
@@ -49,7 +49,7 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
 
     Args:
         out: the folder; an audit is in the folder of its `AuditOutcome.part`.
-        data_dir: the user's own copies of the sources, see `sources_folder`.
+        data_dir: the user's copies of the sources, see `sources_folder`.
         options: `normalised`, `confidence` and `seed` of `audit`.
 
     Raises:
@@ -73,10 +73,10 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
 
 
 def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
-    """Read the pairs of a task from sources that are there, or else from its newest builds in the cache.
+    """Read the pairs of a task from its sources without downloading, or else from its newest builds in the cache.
 
     Raises:
-        DataError: there are neither; the error is that of the sources.
+        DataError: neither the sources nor the builds are available; the message is about the sources.
     """
     try:
         with without_network():

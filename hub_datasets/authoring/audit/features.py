@@ -15,7 +15,7 @@ from scipy import sparse
 from ....metrics.common.wording import words
 from ..text.tagging import tag
 
-# A sparse matrix of scipy, whose own annotations do not say what indexing one gives.
+# A sparse matrix of scipy, whose annotations lack the type of an indexed matrix.
 Matrix: TypeAlias = Any
 
 # The ends of a caption, in n-grams.
@@ -43,12 +43,12 @@ def formatting(captions: Sequence[str]) -> Features:
 
 
 def word_counts(captions: Sequence[str]) -> Features:
-    """Words and pairs of neighbouring words, the ends of the caption among them."""
+    """Count words and pairs of neighbouring words, including markers for the ends of the caption."""
     return _counted(map(_named_grams, map(words, captions)))
 
 
 def character_counts(captions: Sequence[str]) -> Features:
-    """Two to four neighbouring characters, exactly as typed, the ends of the caption among them."""
+    """Count runs of two to four characters, exactly as typed, including markers for the ends of the caption."""
     texts = (f"{START}{caption}{END}" for caption in captions)
     return _counted(
         Counter(text[start : start + n] for n in (2, 3, 4) for start in range(len(text) - n + 1)) for text in texts
@@ -63,9 +63,9 @@ def tag_counts(captions: Sequence[str]) -> Features:
 class Rarity:
     """The frequency of a caption's words in the captions of other folds.
 
-    With fold k held out, the words of fold j are counted in the folds other than j and k, and those of fold k in the
-    folds other than k and the next, so that training and held-out captions are compared with equally many others, and
-    none with itself.
+    With fold k held out, the words of fold j are counted in the folds other than j and k, and the words of fold k in
+    the folds other than k and the next. So training and held-out captions are compared with equally many captions, and
+    no caption with itself.
 
     Args:
         captions: the texts.
@@ -82,7 +82,7 @@ class Rarity:
         self._per_fold = np.asarray(np.vstack(parts), dtype=np.float64)
 
     def held_out(self, fold: int) -> Features:
-        """The features of all captions where that fold is held out."""
+        """Return the features of all captions if that fold is held out."""
         values = np.empty((len(self._folds), len(self.names)))
         for training_fold in range(self._number):
             excluded = {fold, (fold + 1) % self._number if training_fold == fold else training_fold}
@@ -107,7 +107,7 @@ def _rarity(counts: Matrix, counted: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _counted(captions: Iterable[Counter[str]]) -> Features:
-    """A matrix of counts; names in the order in which they first appear."""
+    """Return a matrix of counts, with names in the order in which they first appear."""
     from sklearn.feature_extraction import DictVectorizer
 
     vectorizer = DictVectorizer(sort=False)

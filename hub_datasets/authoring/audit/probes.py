@@ -1,4 +1,4 @@
-"""Learned probes: models that see captions alone and are evaluated on pairs of held-out images."""
+"""Learned probes: models that see only captions and are evaluated on pairs of held-out images."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Groups(NamedTuple):
 def group_pairs(pairs: Sequence[Pair]) -> Groups:
     """Group the pairs that share an image, or a caption on either side, directly or through others.
 
-    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. Where
-    captions recur so often, as those from templates do, that a group would be larger than a fold, pairs are grouped by
-    image alone.
+    Captions are compared after `normalise`. A pair whose image is not known is grouped by its positive caption. If
+    captions recur so often that a group would be larger than a fold, as with captions from templates, pairs are grouped
+    by image only.
 
     Raises:
         DataError: no pairs.
@@ -69,7 +69,7 @@ def group_pairs(pairs: Sequence[Pair]) -> Groups:
 
 
 def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """The fold of each pair, from 0 to `FOLDS` - 1: whole groups, in folds of similar size.
+    """Assign pairs to folds 0 to `FOLDS` - 1 of similar size, keeping groups together; return the fold of each pair.
 
     Raises:
         DataError: fewer groups than folds.
@@ -90,12 +90,12 @@ def assign_folds(groups: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
 
 
 def widened(accuracy: float, interval: Sequence[float]) -> list[float]:
-    """The interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
+    """Return the interval of a probe's accuracy, widened for the training data that the folds share, within [0, 1]."""
     low, high = (accuracy + WIDENING * (bound - accuracy) for bound in interval)
     return [max(low, 0.0), min(high, 1.0)]
 
 
-@lru_cache(2)  # `vl-assay audit` needs those of a benchmark twice: for its tables and for its blind levels
+@lru_cache(2)  # `vl-assay audit` needs a benchmark's probes twice: for its tables and for its blind levels
 def probe_scores(pairs: tuple[Pair, ...], seed: int) -> list[tuple[str, NDArray[np.float64], list[dict[str, Any]]]]:
     """Return the results of all probes on pairs, see `run_probes`."""
     return list(run_probes(pairs, group_pairs(pairs), seed))
@@ -145,7 +145,7 @@ class _Sides(NamedTuple):
 
 
 def _sides(features: Features, rows: NDArray[np.intp]) -> _Sides:
-    """The features in which the captions of at least two pairs differ; others say nothing of other pairs."""
+    """Return the features that differ within at least two pairs; the other features cannot generalise."""
     positive, negative = features.values[rows[:, 0]], features.values[rows[:, 1]]
     differing = (positive - negative).tocsc()
     differing.eliminate_zeros()
@@ -174,7 +174,7 @@ def _hold_out(
 
 
 def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n: int) -> _Sides:
-    """The features with which a fold is held out, next to one another."""
+    """Return the features with which a fold is held out, next to one another."""
     parts = list(counted)
     if rarity is not None:
         rare = rarity.held_out(fold)
@@ -187,7 +187,7 @@ def _with_rarity(counted: Sequence[_Sides], rarity: Rarity | None, fold: int, n:
 
 
 def _fit(differences: Matrix, scaled: NDArray[np.bool_], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights of a logistic model of which caption of a pair is the true one, per unit and per unit of spread.
+    """Fit a logistic model of which caption of a pair is true; return its weights per unit and per unit of spread.
 
     It has no intercept and sees differences only, so that exchanged captions exchange its prediction. Half of the pairs
     are turned round at random because the solver needs two classes; that does not change the optimum.
@@ -216,7 +216,7 @@ def _most_telling(
     contributions: Matrix,
     order: NDArray[np.intp],
 ) -> list[dict[str, Any]]:
-    """The features with the largest mean absolute contribution to held-out decisions.
+    """Return the features with the largest mean absolute contribution to held-out decisions.
 
     Each has its name as `feature`; its `weight`, the mean over the folds, in log-odds that a caption is the true one,
     per occurrence, or for a measure per root mean square of its differences, above 0 where it speaks for the positive

@@ -45,12 +45,12 @@ def write_forms(path: Path, **texts: str) -> list[Path]:
 
 
 def as_json(record: Record) -> str:
-    """A record as it is written."""
+    """Return the text of a record's JSON file."""
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
 def to_markdown(record: Record) -> str:
-    """The whole audit: accuracy of each scorer, the features that give captions away, and degenerate pairs."""
+    """Return the audit as Markdown: each scorer's accuracy, features that give captions away, degenerate pairs."""
     level = f"{100 * record['settings']['confidence']:g}"
     by = {"image": "images", "image and captions": "images and captions"}[record["settings"]["held_out_by"]]
     parts: list[documents.Part] = [
@@ -129,8 +129,8 @@ def write_card(card: Path, record: Record) -> list[Path]:
     """Put the audit into a dataset's card, and its figures into ``audit.json`` in the same folder.
 
     The section lies between the comments ``<!-- audit NAME -->`` and ``<!-- /audit NAME -->`` and replaces what was
-    there. A first one comes under a heading "Audit" before the section on the licence, or at the end. The rest of the
-    card stays as it is, and the same audit again changes nothing.
+    there. The first such section comes under a heading "Audit" before the section on the licence, or at the end. The
+    other text of the card is not changed, and writing the same audit again changes nothing.
 
     Returns:
         The files that changed.
@@ -224,7 +224,7 @@ def _rounded(figures: Record) -> dict[str, Any]:
 
 
 def accuracy(part: Record) -> str:
-    """An accuracy with its interval, in percent."""
+    """Return an accuracy with its interval, in percent."""
     low, high = map(percent, part["accuracy_interval"])
     return f"{percent(part['accuracy'])} ({low}–{high})"
 
@@ -235,7 +235,7 @@ def _label(name: str, scorer: Record) -> str:
 
 
 def _code(text: str) -> str:
-    """Text as a code span, with visible white space and nothing that would end the span, a cell or a comment."""
+    """Return text as a code span with visible white space, escaping what would end the span, a cell or a comment."""
     cut = text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"
     quoted = json.dumps(cut, ensure_ascii=False)
     return "`" + quoted.replace("`", "´").replace("|", "¦").replace("<", "‹") + "`"

@@ -14,7 +14,7 @@ from ...core.benchmarks import benchmark_folder, split_reference
 AUDIT_FILE = "audit.json"
 SCHEMA = "vl-assay/audit-summary"
 VERSION = 1
-# A category is solved, or leaks, without the image where the interval of the best scorer's accuracy lies above this.
+# A category counts as solved (or leaking) without the image if the best scorer's interval lies above this.
 SOLVED, LEAKS = 0.9, 0.55
 _MOST_NAMES = 7
 
@@ -23,7 +23,7 @@ Levels = Mapping[str, float]
 
 
 def read_audit(benchmark: str) -> dict[str, Any] | None:
-    """The audits of a benchmark's parts, or None if there are none.
+    """Read the audits of a benchmark's parts; None if it was not audited.
 
     Returns:
         By part, such as ``"sugarcrepe"`` or ``"sugarcrepe/unrefined"``: `pairs`, `categories` (pairs of each),
@@ -77,7 +77,7 @@ def _listed(names: list[str]) -> str:
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
-    """The audits in a file that ``vl-assay audit … --card`` wrote, or None if it does not exist; see `read_audit`."""
+    """Read a file that ``vl-assay audit … --card`` wrote; None if it does not exist; see `read_audit`."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -39,7 +39,7 @@ def read_candidates(path: str | Path) -> list[Candidate]:
     """Read the candidates of a file, or of ``candidates.jsonl`` in a folder, in their order.
 
     Raises:
-        DataError: there is no such file, or see `read_records`.
+        DataError: the file does not exist, or see `read_records`.
     """
     path = Path(path).expanduser()
     path = path / CANDIDATES_FILE if path.is_dir() else path

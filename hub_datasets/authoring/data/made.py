@@ -5,7 +5,7 @@ A folder has one or more of these tables, as JSON lines. The first one that it h
 | file | written by | columns |
 |---|---|---|
 | pairs.jsonl | refine, new-benchmark | id, image, positive, negative, category |
-| reviewed.jsonl | review --export | those of candidates.jsonl, and status, text, decisions |
+| reviewed.jsonl | review --export | the columns of candidates.jsonl, and status, text, decisions |
 | candidates.jsonl | generate | id, image, caption, candidate, kind, is_positive, source, detail |
 
 - `positive` and `caption` are true of the image. `negative` is meant to be false. `candidate` is meant to be true if
@@ -70,12 +70,12 @@ def hard_negatives(source: str, rows: Sequence[Keyed]) -> Sequence[Keyed]:
 
 
 def image_file(image: str, folder: Path | None) -> str:
-    """Return the path of an image that a table in `folder` names, if that is a file; else the name as it is."""
+    """Return the path of an image that a table in `folder` names; if it is not a file, return the name unchanged."""
     return str(folder / image) if image and folder is not None and _is_file(folder / image) else image
 
 
 def relative_image(image: str, folder: Path) -> str:
-    """Return the path of an image relative to a folder; addresses and names of other things stay as they are."""
+    """Return the path of an image relative to a folder; return addresses and other names unchanged."""
     if not image or "://" in image or not _is_file(Path(image)):
         return image
     return Path(os.path.relpath(Path(image).resolve(), folder.resolve())).as_posix()

@@ -44,7 +44,7 @@ def read_pairs(
             a folder that ``vl-assay build`` wrote; or tables of `tables.read_tables`, such as SugarCrepe's files.
         columns: the columns `positive`, `negative`, `image`, `category` and `id` of a file or Hub dataset, such as
             ``{"positive": "caption"}``; common names are found without (``tables.COLUMNS``).
-        data_dir: the user's own copy of a benchmark's sources, see its card.
+        data_dir: the user's copy of a benchmark's sources, see its card.
         options: fields of the configuration of a benchmark's builder; of a Hub dataset ``{"split": "test"}``.
 
     Returns:

@@ -42,11 +42,11 @@ def read_captions(
             wrote, of which the positive captions are taken.
         columns: the columns `caption`, `image` and `id`, such as ``{"caption": "title"}``; common names are found
             without (``tables.COLUMNS``). A column may hold lists of captions.
-        split: of a dataset on the Hub; by default ``test`` where there is one, else the first.
+        split: of a dataset on the Hub; by default ``test`` if it exists, else the first.
         limit: how many captions to read at most, from the first on.
         images: a folder for copies of the images' files, named by the keys of their content; the captions then have
             the paths of the copies. Without it no image is read.
-        data_dir: the user's own copy of a benchmark's sources.
+        data_dir: the user's copy of a benchmark's sources.
 
     Returns:
         At least one caption, in the order of the source. Without a column of ids, the number or the key of the row is
@@ -108,7 +108,7 @@ def _benchmark_captions(reference: str, data_dir: str | Path | None, keep: Path 
         raise DataError(f"{reference} has no captions of one image each; name another part of it")
     yielded: set[tuple[str, str]] = set()
     for data in usable:
-        # A retrieval task has positive captions alone.
+        # A retrieval task has only positive captions.
         positives = data.task.positives
         for example in data.examples:
             key = example.images[0]

@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "id": ("id",),
 }
 
-# Of a dataset on the Hub: prefer columns of images to columns of their names, or the reverse, or do not download them.
+# For a dataset on the Hub: prefer columns of images, prefer columns of their names, or do not download images.
 Pictures = Literal["first", "last", "skip"]
 
 
@@ -158,7 +158,7 @@ def read_tables(
             ``test`` where there is one, else the first.
 
     Raises:
-        DataError: there is no such file, folder or dataset, it cannot be read, or a column is missing.
+        DataError: the file does not exist, folder or dataset, it cannot be read, or a column is missing.
         UnknownNameError: `columns` has a field that is not among `fields`.
     """
     choose = functools.partial(choose_columns, fields=fields, required=required, columns=columns)

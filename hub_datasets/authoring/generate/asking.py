@@ -38,13 +38,13 @@ class ModelRequest(NamedTuple):
     attempt: int = 0
 
     def key(self, model: str) -> str:
-        """Identifies the question to a model."""
+        """Return the key that identifies the question to a model."""
         parts = [model, self.messages, self.temperature, self.seed, self.attempt]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def parse_answer(fields: Mapping[str, Any]) -> Completion:
-    """A `Completion` from its fields in the journal; `TypeError` for others."""
+    """Return a `Completion` from its fields in the journal; raise `TypeError` for other fields."""
     return Completion(**fields)
 
 
@@ -63,7 +63,7 @@ class Asker(JournaledCalls[Completion]):
         self._model = model
 
     def ask(self, question: ModelRequest) -> str:
-        """The text of the answer, from the journal where it has one.
+        """Return the text of the answer, from the journal if it has one.
 
         Raises:
             Rejected: this question has no answer, or is refused.

@@ -2,11 +2,11 @@
 
 Words are compared without case. Articles, pronouns, numbers of nouns and verbs and forms of "be" may follow a change
 (an umbrella, her hand, two dogs are). The caption's final stop, first capital and white space are kept exactly, and
-articles have to fit ("an elephant"), so that formatting does not tell candidates from captions, as it does in the
+articles have to fit ("an elephant"). Otherwise formatting would distinguish candidates from captions, as in the
 released SugarCrepe.
 
-Of SugarCrepe's hard negatives (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), which people have validated, these
-pass, with their captions' formatting, without it being known which concept was to be changed:
+These shares of SugarCrepe's hard negatives (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), which people have
+validated, pass with their captions' formatting, if the concept to be changed is not given:
 
     replace_obj 97.6%   replace_att 98.1%   replace_rel 96.8%   swap_obj 83.7%   swap_att 82.7%   add_obj 84.1%
     add_att 96.5%

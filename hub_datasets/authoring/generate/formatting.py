@@ -1,4 +1,4 @@
-"""Candidates in the formatting of their captions, so that formatting does not tell which is which."""
+"""Formatting of candidates like their captions, so that formatting does not distinguish the two."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .checks import check
 
 
 def accept(kind: str, caption: str, text: str, old: Sequence[str] = (), new: str = "") -> str:
-    """A text as a candidate: its articles corrected, checked, and with its caption's formatting.
+    """Return a text as a candidate: articles corrected, validated, and formatted like its caption.
 
-    Arguments and errors are those of `check`.
+    Takes the arguments of `check` and raises the same errors.
 
     >>> accept("replace_obj", " a cat on a  mat. ", "An dog on a mat")
     ' a dog on a  mat. '
@@ -24,10 +24,10 @@ def accept(kind: str, caption: str, text: str, old: Sequence[str] = (), new: str
 
 
 def conform(caption: str, candidate: str) -> str:
-    """The candidate with its caption's formatting.
+    """Return the candidate with its caption's formatting.
 
     The words that both share at the beginning and end are copied from the caption, with its outer white space and its
-    final stop, if any. In the rest white space is normalised, and the first letter gets the caption's case.
+    final stop, if any. In the other text white space is normalised, and the first letter gets the caption's case.
 
     >>> conform(" a cat on a  mat. ", "A dog on a mat")
     ' a dog on a  mat. '
@@ -54,7 +54,7 @@ def conform(caption: str, candidate: str) -> str:
 
 
 def _with_case_of(caption: str, text: str) -> str:
-    """The text with the caption's case in its first letter, unless its first word has other capitals."""
+    """Give the text's first letter the caption's case, unless its first word has other capitals."""
     match = re.match(r"\W*(\w)([\w'’-]*)", text)
     model = re.search(r"[^\W\d_]", caption)
     if not match or not model or match[2] != match[2].lower():

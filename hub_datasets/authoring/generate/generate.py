@@ -9,16 +9,17 @@ How a model makes a candidate of each kind:
 - positive_replace, positive_swap (Hard Positives, section 3.4 and appendix C.1, one step): decide whether a word has a
   synonym, or whether two joined parts can be exchanged, and rewrite the caption.
 
-Locating and rewriting use temperature 0; a new concept uses 1.5, and is asked for again where it cannot be used.
+Locating and rewriting use temperature 0. A new concept uses 1.5, and is requested again if it cannot be used.
 
-With the prompts ``"paper"`` the questions have the papers' form, and Hard Positives' limits (`paper_prompts`).
+The prompts ``"paper"`` ask the questions in the papers' form, with the limits of Hard Positives (`paper_prompts`).
 
 Each candidate is validated as a minimal change of its kind, given its caption's punctuation and capitals, and
-deduplicated against the other candidates and captions of its image. Rejected ones are counted by reason. No text tells
-whether a hard negative happens to be true of the image: people decide that (`review`).
+deduplicated against the other candidates and captions of its image. Rejected candidates are counted by reason. Whether
+a hard negative happens to be true of the image cannot be decided from text: people decide it (`review`).
 
-A run's folder holds ``candidates.jsonl`` and ``report.json``, written at the end, and ``journal.jsonl`` with every
-question and answer as it comes: after a kill the same command continues, and only questions under way are repeated.
+A run's folder holds ``candidates.jsonl`` and ``report.json``, written at the end, and ``journal.jsonl``, to which every
+question and answer is appended at once. A run that was killed continues with the same command, and repeats only the
+questions that had no answer yet.
 
 Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 4.1 and appendix C.2; The Hard Positive
 Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
@@ -94,10 +95,10 @@ class GenerationReport:
 
 
 class RequestEstimate(NamedTuple):
-    """The requests of a run in which every step succeeds at once.
+    """An estimate of the requests of a run in which every step succeeds at the first try.
 
     Attributes:
-        calls: numbers of questions by kind. What two kinds ask alike counts for the first.
+        calls: numbers of questions by kind. A question that two kinds share counts for the first.
         prompt_tokens, completion_tokens: estimated numbers of tokens read and written, by kind.
         most_calls: the number of questions if each random step is asked as often as allowed.
     """
@@ -116,9 +117,9 @@ def plan(
     tries: int = 3,
     prompts: str = "json",
 ) -> RequestEstimate:
-    """Estimate the questions and tokens of a run without asking anything.
+    """Estimate the questions and tokens of a run without sending a request.
 
-    Arguments and errors are those of `generate`.
+    Takes arguments of `generate` and raises the same errors.
     """
     prompt_set = _check_options(kinds, prompts, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
@@ -179,7 +180,7 @@ def generate(
             and `tries`, and not on `concurrency` or on interruptions.
         prompts: ``"json"``, or ``"paper"`` to ask as SugarCrepe and Hard Positives do (see `paper_prompts`).
         concurrency: the number of questions under way at once, at least 1.
-        per_minute: at most so many questions a minute; None for no limit.
+        per_minute: the largest number of questions per minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
         progress: whether to show a progress bar on standard error.
 
@@ -236,7 +237,7 @@ def generate_by_rule(
 ) -> GenerationReport:
     """Make candidates by rule, without a model, and write them to ``out/candidates.jsonl``.
 
-    Arguments, result and errors are those of `generate` and `rules.make_by_rule`, whose ``RULE_KINDS`` are the kinds.
+    For arguments, result and errors see `generate` and `rules.make_by_rule`; the kinds are ``RULE_KINDS``.
     """
     from .rules import make_by_rule
 
@@ -339,7 +340,7 @@ def _write_report(
 
 
 def _key(item: Captioned, text: str) -> tuple[str, ...]:
-    """Equal for texts of the same words and the same image; a caption of an unknown image has one of its own."""
+    """Return a key that is equal for texts of the same words and image (if unknown, of the same caption)."""
     return item.image or f"caption:{item.caption}", *split(text).lower
 
 
@@ -389,7 +390,7 @@ def print_report(report: GenerationReport) -> None:
 
 
 def _counts_table(title: str, headings: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Part:
-    """A table of the numbers of each kind, and of their sums."""
+    """Return a table of the counts of each kind, and of their sums."""
     sums = [sum(column) for column in zip(*counts.values(), strict=True)]
     rows = [[name, *map("{:,}".format, counted)] for name, counted in (*counts.items(), ("all", sums))]
     return simple_table(headings, [*rows[:-1], None, rows[-1]], title=title, numbers=True)

@@ -1,15 +1,15 @@
-"""Captions in other words: one word or phrase replaced by another that says the same (``synonyms.yaml``).
+"""Paraphrases of captions: one word or phrase is replaced by a synonym from ``synonyms.yaml``.
 
-A word of a caption is replaced only where its sense is known:
+A word of a caption is replaced only if its sense is known:
 
-- nouns and adjectives by TextBlob's tags: nouns not within a compound ("fire truck"), and adjectives before a
-  noun; nouns that come twice would seem to name two things;
-- a guarded word only between the words that its guard names. ``previous`` and ``next`` are the words around it,
-  ``subject`` is the last noun before it, past clothes ("a man in a suit sitting"), and ``object`` the head of the noun
-  phrase right after it; items are words, lists, or tags in capitals. ``opening`` wants it before any verb or
-  preposition;
-- never within a name ("Big Ben", "Little Italy") or a longer phrase of ``except``, and never by a word that the caption
-  has.
+- nouns and adjectives are found by TextBlob's tags: nouns that are not part of a compound ("fire truck"), and
+  adjectives before a noun. A noun that occurs twice is kept, since two words would seem to name two things;
+- a guarded word is replaced only between the words that its guard names. ``previous`` and ``next`` are the words around
+  it, ``subject`` is the last noun before it, skipping clothes ("a man in a suit sitting"), and ``object`` the head of
+  the noun phrase right after it; items are words, lists, or tags in capitals. ``opening`` requires it to come before
+  any verb or preposition;
+- no word is replaced within a name ("Big Ben", "Little Italy") or a longer phrase of ``except``, or by a word that the
+  caption already has.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class _Words(NamedTuple):
         )
 
     def subject(self, at: int) -> int:
-        """The place of the last noun before a place, past clothes; -1 if there is none."""
+        """Return the index of the last noun before index `at`, skipping clothes; -1 if no such noun exists."""
         heads = [end - 1 for _, end in self.tagged.noun_phrases if end <= at]
         return next((head for head in reversed(heads) if not self.matches(head, "garment")), -1)
 
     def object(self, at: int) -> int:
-        """The place of the head of the noun phrase that begins at a place, or goes on there; -1 if none does."""
+        """Return the index of the head of the noun phrase that begins or continues at index `at`; -1 if none does."""
         return next((end - 1 for first, end in self.tagged.noun_phrases if first <= at < end), -1)
 
     def is_name(self, start: int, end: int) -> bool:
@@ -100,7 +100,7 @@ class _Words(NamedTuple):
 
 
 def paraphrases(tagged: Tagged) -> Iterator[tuple[str, str, str]]:
-    """Each caption in which one word or phrase is replaced, with what was replaced and by what.
+    """Return each caption in which one word or phrase is replaced, with the old and the new text.
 
     Args:
         tagged: a caption with TextBlob's tags.

@@ -106,7 +106,7 @@ class JsonPrompts:
 
 @functools.cache
 def read_template(name: str) -> tuple[str, tuple[tuple[str, str], ...], Template]:
-    """The system message, the examples (question and answer) and the question of a prompt's template file."""
+    """Return the system message, the examples (question and answer) and the question of a prompt's template file."""
     text = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
     parts = dict(part.split("\n", 1) for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:])
     lines = [line for line in parts["examples"].split("\n") if line]
@@ -115,7 +115,7 @@ def read_template(name: str) -> tuple[str, tuple[tuple[str, str], ...], Template
 
 
 def find_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object in a text, or None.
+    """Return the first JSON object in a text, or None.
 
     >>> find_object('Sure! ```json {"caption": "a dog"}```')
     {'caption': 'a dog'}

@@ -1,8 +1,8 @@
 """Candidates made by rule, without a language model, such as the negatives of ARO and CREPE, for comparison.
 
-Rules know neither the image nor what makes sense, so such candidates can often be told from what people write
+Rules know neither the image nor what is plausible, so such candidates can often be distinguished from human captions
 (SugarCrepe, section 3 and Table 5). Words are exchanged within the lists of ``lexicon.yaml``. If at least two terms of
-a list occur in the captions, only those are used, so that no candidate has a word that no caption has.
+a list occur in the captions, only these terms are used, so that no candidate has a word that no caption has.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def make_by_rule(kind: str, captions: Sequence[str], seed: int = 0, *, most: int
         kind: one of ``RULE_KINDS``.
         captions: n texts.
         seed: any integer; a caption's candidates depend on it and on the words of the other captions.
-        most: at most so many candidates for a caption, at least 1.
+        most: the largest number of candidates for a caption, at least 1.
 
     Returns:
-        For each caption one to `most` candidates with their details, or the reason why there are none.
+        For each caption one to `most` candidates with their details, or the reason why none could be made.
 
     Raises:
         DataError: a caption that is not text.
@@ -162,7 +162,7 @@ def _directions(caption: str) -> list[tuple[int, str]]:
 
 
 def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
-    """ "and a dog" after a noun phrase with a noun of the same list."""
+    """Add "and a dog" after a noun phrase with a noun of the same list."""
     words = [word.lower() for word in tagged.words]
     for first, end in tagged.noun_phrases:
         if words[first] not in ("a", "an", "the", "one"):
@@ -174,7 +174,7 @@ def _add_objects(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
 
 
 def _add_attributes(lists: Lists, tagged: Tagged) -> Iterator[_Made]:
-    """A colour or size right after an article: a dog becomes a red dog."""
+    """Add a colour or size right after an article: a dog becomes a red dog."""
     for first, end in tagged.noun_phrases:
         inside = [word.lower() for word in tagged.words[first:end]]
         if inside[0] not in ("a", "an", "the") or end - first < 2 or _NO_OBJECTS & set(inside):
@@ -203,15 +203,16 @@ def _swap_joined(tagged: Tagged) -> Iterator[_Made]:
 
 
 def _means_the_same(tagged: Tagged, left: Span, right: Span, *, is_adjective: bool) -> bool:
-    """Return whether nothing else belongs to only one of two joined parts, as far as the words around them tell.
+    """Return whether two joined parts can be exchanged: by the surrounding words, no modifier belongs to only one.
 
-    "A man in a hat and a dog" joins the man and the dog; "a horse and a dog running" says something of the dog.
+    "A man in a hat and a dog" joins the man and the dog, not the hat and the dog; in "a horse and a dog running", only
+    the dog may be running.
     """
     words, tags = [word.lower() for word in tagged.words], tagged.tags
     parts = {*words[left[0] : left[1]], *words[right[0] : right[1]]}
     after = words[right[1]] if right[1] < len(words) else ""
     if is_adjective:
-        # A black and white photograph has no colours, and nobody says it the other way round.
+        # "Black and white" of a photograph is a fixed phrase: nobody writes "white and black".
         return (
             bool(after) and tags[right[1]].startswith("NN") and not (parts == {"black", "white"} and after in _PICTURES)
         )

@@ -1,12 +1,12 @@
-"""The stages of a benchmark of captions: each reads the files of those before it, and writes to its own folder.
+"""The stages of a benchmark of captions: each reads the files of earlier stages, and writes to its own folder.
 
     captions → generate → review → audit → refine → final-audit → build
 
-Rules and language models do not see images, so a candidate may be true of its image; only people can tell. The
+Rules and language models do not see images, so a candidate may be true of its image; only people can decide that. The
 refinement uses learned probes, by default three rounds, since the audit limits the accuracy of such probes.
 
 Results for the 1,000 captioned scenes of toy_scenes with rules, the seven kinds and default options, for the seeds 0 to
-4 (slow tests), with the scene's exact truth instead of people:
+4 (slow tests), where the known content of the scenes replaces human judgement:
 
     candidates                    6,529 to 6,546
     judged false and well formed  4,345 to 4,385    without the image: length rule 56 to 58 %, words 58 to 59 %

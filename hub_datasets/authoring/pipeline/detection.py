@@ -1,4 +1,4 @@
-"""The stages of a benchmark of contextual phrase detection, made as TRICD was; most wait for people.
+"""The stages of a benchmark of contextual phrase detection, made as TRICD was; most stages wait for people.
 
     images → spot → rate → cross → check → boxes → export
 
@@ -6,8 +6,8 @@ Each stage but the first and the last has a page of `vl-assay review`. The resul
 release, which the benchmark `tricd` reads.
 
 Without people a source with boxes is needed, such as ``toy_scenes/detection``: its positive captions are the proposals,
-all are kept, each is crossed with the nearest image that has a fitting caption, and the boxes are the source's. Then
-nobody has seen whether a caption is false of the other image, and the result says so.
+all are kept, each is crossed with the nearest image that has a fitting caption, and the boxes are the source's. In this
+case nobody has checked that a caption is false of the other image, and the result records that.
 
 Source: TRICD (Kamath, Price et al., 2023), section 4.1.1, Figures 3, 9, 11 and 12.
 """
@@ -87,7 +87,7 @@ def _read(settings: Settings, folder: Path) -> Result:
 
 
 def _do_step(name: str, before: str, settings: Settings, folder: Path) -> Result:
-    """Write what people kept of the rows of the stage before; without people, what the source says."""
+    """Write the rows of the previous stage that people kept; without people, take the decisions from the source."""
     source = settings.work / before / KEPT_FILE
     rows = [row for _, row in read_rows(source)]
     if settings.review:

@@ -19,7 +19,7 @@ from .stages import Stage, run_stages, states_of
 
 
 def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> None:
-    """Make a benchmark, or continue one; then it is in ``settings.folder``, and its repository too.
+    """Make a benchmark, or continue one, and write it and its repository to ``settings.folder``.
 
     Args:
         settings: the settings.
@@ -27,8 +27,8 @@ def new_benchmark(settings: Settings, say: Callable[[str], None] = print) -> Non
 
     Raises:
         Waiting: people have to decide before it continues.
-        AuditFailed: the final audit finds too much, and nothing was built.
-        DataError: an invalid name, a source without captions or images, or nothing left of it.
+        AuditFailed: the final audit exceeds its limit, and nothing was built.
+        DataError: an invalid name, a source without captions or images, or no pairs left after a stage.
         ModelError: the model answers nothing.
         StorageError: a folder cannot be written, or another run uses it.
         VLAssayError: settings that contradict each other.

@@ -67,7 +67,7 @@ class Settings(BenchmarkConfig):
 
     @property
     def given(self) -> str:
-        """Return the name of the table of pairs in the source, see `data.made`; "" if it has captions alone."""
+        """Return the name of the table of pairs in the source, see `data.made`; "" if it has only captions."""
         path = Path(self.source).expanduser()
         table = made_table(path) if path.is_dir() else path
         return table.name if table and table.name in MADE_FILES and table.is_file() and not self.is_benchmark else ""

@@ -1,4 +1,4 @@
-"""Stages of a new benchmark, each with a folder; a finished one is repeated if its settings or inputs change."""
+"""Stages of a new benchmark, each with a folder; a finished stage is repeated if its settings or inputs change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = dict[str, Any]
 
 
 class Waiting(Exception):
-    """A stage needs decisions of people first; the message says how to make them."""
+    """Raised if a stage needs decisions of people first; the message explains how to make them."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Stage:
 
 
 def run_stages(stages: Iterable[Stage], say: Callable[[str], None]) -> None:
-    """Run the stages that are not finished, in their order; `say` receives a line when a stage begins and ends.
+    """Run the unfinished stages in order, and print a line with `say` when a stage begins and ends.
 
     Raises:
         Waiting: people have to decide first.

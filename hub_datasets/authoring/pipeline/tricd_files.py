@@ -19,7 +19,7 @@ from ..review.pictures import Pictures
 from ..text.questions import caption_question
 
 GROUNDING_FILE, VQA_FILE, IMAGES_FOLDER = "TRICD_grounding_val.json", "TRICD_VQA_val.json", "val2017"
-# Of a group's rows, in the order of the release: the image's side, and the caption's.
+# The rows of a group, in the order of the release, as (index of the image, index of the caption).
 _ROWS = ((0, 0), (1, 1), (0, 1), (1, 0))
 
 

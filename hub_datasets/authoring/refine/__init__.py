@@ -1,1 +1,1 @@
-"""Adversarial refinement: remove what blind models can tell."""
+"""Adversarial refinement: filter a benchmark so that blind models are at chance."""

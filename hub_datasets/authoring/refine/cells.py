@@ -26,15 +26,15 @@ def balance(
     grid: int | Sequence[int] = GRID,
     seed: int = 0,
 ) -> NDArray[np.bool_]:
-    """Choose rows so that each cell holds as many as its mirror image through the origin.
+    """Choose rows so that each cell holds as many rows as its mirror image through the origin.
 
-    The smaller of a cell and its mirror image is kept whole, and as many rows of the larger one are drawn at random, so
-    that each column has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are kept.
+    All rows of the smaller of the two cells are kept, and as many rows of the larger one are drawn at random, so that
+    each column has as many gaps above 0 as below. Rows whose gaps are all exactly 0 are kept.
 
     Args:
         gaps: array-like of shape (n, m), m >= 1, in [-1, 1]: for each scorer the score of the positive caption minus
-            that of the negative.
-        ids: a distinct text per row, which with the seed alone decides the draw, so that neither the order of rows nor
+            the score of the negative caption.
+        ids: a distinct text per row. Only the ids and the seed decide the draw, so that neither the order of rows nor
             other cells matter. None numbers the rows.
         groups: a label per row, such as its category; each group is balanced by itself. None is one group.
         grid: the number of cells in [-1, 1], at least 1, for all columns or for each; 100 in the paper. Cells do not
@@ -59,7 +59,7 @@ def balance(
     if len(names) != n or len(set(names)) != n:
         raise ScoresError(f"{len(set(names))} different ids came for {n} rows; give each row an id of its own")
     signs = np.sign(cell)
-    # Of the first number in each row that is not 0; 0 where all are.
+    # The sign of the first non-zero number in each row; 0 if all are 0.
     side = signs[np.arange(n), (signs != 0).argmax(axis=1)]
     code = np.zeros(n, np.int64) if groups is None else label_codes(groups, n, "groups")[1].astype(np.int64)
     for column in (cell * side[:, np.newaxis]).T:
@@ -78,11 +78,11 @@ def balance(
 
 
 def find_cells(gaps: ArrayLike, grid: int | Sequence[int] = GRID) -> NDArray[np.int64]:
-    """Number the cell of each gap, column by column, so that turning a gap's sign turns that of its cell.
+    """Return the cell number of each gap, column by column; the negated gap has the negated cell number.
 
-    Cells are intervals (a, b] of the sizes of gaps, of width 2 / grid, and a gap's cell has its sign, so that the
-    mirror image of a cell is a cell. A gap of exactly 0 has the cell 0 for itself. With an odd grid the cell around 0
-    is cut there into two.
+    Cells are intervals (a, b] of absolute gaps, of width 2 / grid, and a cell number has the sign of its gaps, so that
+    the mirror image of a cell is a cell. Cell 0 holds only gaps of exactly 0. If the grid is odd, the cell around 0 is
+    split at 0.
 
     Args:
         gaps, grid: as for `balance`.
@@ -115,10 +115,10 @@ def scale_gaps(gaps: ArrayLike, how: str, *, name: str = "the scorer") -> NDArra
 
     Args:
         gaps: array-like of shape (n,), finite.
-        how: ``"none"`` leaves them, for probabilities such as Vera's. ``"largest"`` divides by the largest size; with
-            outliers most gaps share few cells, so that more pairs are kept and sizes are balanced roughly. ``"rank"``
-            makes a size its rank among all sizes, divided by n (the mean rank for equal ones): cells are filled alike,
-            so that sizes are balanced finely and fewer pairs are kept.
+        how: ``"none"`` leaves gaps unchanged, for probabilities such as Vera's. ``"largest"`` divides by the largest
+            absolute gap; with outliers most gaps share few cells, so that more pairs are kept and sizes are balanced
+            roughly. ``"rank"`` replaces the absolute gap by its rank, divided by n (ties: the mean rank): cells are
+            filled evenly, so that sizes are balanced finely and fewer pairs are kept.
         name: the scorer, for messages.
 
     Returns:

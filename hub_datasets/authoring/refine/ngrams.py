@@ -28,14 +28,14 @@ _Rows = NDArray[np.int64]
 
 
 class NGramModel:
-    """An interpolated n-gram model, which counts the n-grams of captions; their order does not matter.
+    """An interpolated n-gram language model of captions, which does not depend on their order.
 
     Probabilities are interpolated with the weights of Witten and Bell: P(w | h) = (c(h w) + t(h) P(w | h')) /
     (c(h) + t(h)), where h' is the history h without its first unit and t(h) the number of distinct units after h. The
     lowest level is uniform over the known units, the end of a caption, and one for all unknown units.
 
     Args:
-        captions: at least one text, used as it is: case and white space may give a caption away.
+        captions: at least one text, which is not normalised: case and white space may give a caption away.
         unit: ``"word"``: words (each character of Chinese and Japanese is one) and punctuation marks without white
             space; ``"character"``: all characters.
         order: the length of the n-grams, at least 1.
@@ -96,9 +96,9 @@ class NGramModel:
 
 
 def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score both captions of pairs by a language model of the positive captions of other images.
+    """Score both captions of pairs with a language model of the positive captions of other images.
 
-    The pairs are split into five parts (fewer, where there are fewer images), and each part is scored by a model of the
+    The pairs are split into five parts (fewer if there are fewer images), and each part is scored by a model of the
     distinct positive captions of the other parts. The pairs of one group (see `probes.group_pairs`) are in one part, so
     that no caption is scored by a model that was trained on it.
 
@@ -108,8 +108,8 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
             5-grams of characters.
 
     Returns:
-        The scores of the positive captions and those of the negatives, float64 arrays of shape (n,), in nats per unit,
-        below 0; see `NGramModel.score`. They do not depend on the order of the pairs.
+        The scores of the positive and of the negative captions, float64 arrays of shape (n,), in nats per unit, below
+        0; see `NGramModel.score`. They do not depend on the order of the pairs.
 
     Raises:
         UnknownNameError: no such scorer.
@@ -126,7 +126,7 @@ def blind_scores(pairs: Sequence[Pair], name: str) -> tuple[NDArray[np.float64],
 
 
 def _parts(pairs: Sequence[Pair]) -> Iterator[tuple[_Rows, _Rows]]:
-    """The rows of each part, and all other rows."""
+    """Yield the rows of each part, and all other rows."""
     groups = group_pairs(pairs).codes
     first: dict[int, str] = {}
     for group, pair in zip(groups.tolist(), pairs, strict=True):

@@ -3,12 +3,13 @@
 On the 17,478 candidates of SugarCrepe before its own refinement, read as the folder of their files (counts by category
 are in ``test_refine.py``), the two language models of `ngrams` prefer the positive caption in 66.8 % (words) and
 61.7 % (characters), and in 50.0 % of the 10,297 pairs that are kept with the default options. Ids decide which pairs
-each model is trained on: those of the benchmark ``sugarcrepe/unrefined`` give 66.4 %, 61.7 % and 10,349.
+each model is trained on: with the ids of the benchmark ``sugarcrepe/unrefined`` the values are 66.4 %, 61.7 % and
+10,349.
 
-This balances these two scorers and no other: a probe of formatting alone, trained on other images, is right in 80 % of
-the pairs kept. Three rounds of learned probes in place of the language models leave 2,928 pairs, in which it is right
-in 52 % and a probe of characters, which was never refined on, in 56 %. Almost nothing is left of the categories that
-add words, whose negatives are the longer caption.
+Filtering balances only these two scorers: a probe that sees only formatting, trained on other images, is right in 80 %
+of the pairs kept. Three rounds of learned probes in place of the language models leave 2,928 pairs, in which that probe
+is right in 52 %, and a probe of characters, which was never used for filtering, in 56 %. Almost no pairs remain of the
+categories that add words, whose negatives are the longer caption.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from .ngrams import blind_scores
 
 SCHEMA = "vl-assay/refinement"
 VERSION = 1
-# Probes that decide which pairs go by default, and probes of other features that only measure: what these still find
-# in the end was not merely hidden from the former.
+# The probes that decide by default which pairs are removed, and probes of other features that only measure, to show
+# what the filtering did not remove.
 REFINING = ("formatting", "words")
 WATCHING = ("characters", "parts_of_speech", "rarity")
-# Of the ranked gaps of probes, which fill all cells alike; a finer grid would cost many pairs.
+# The grid for ranked gaps of probes, which fill all cells evenly; a finer grid would remove many pairs.
 LEARNED_GRID = 10
 
 
@@ -61,11 +62,11 @@ class BlindScores(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """A scorer's gaps, before scaling: score of the positive caption minus that of the negative.
+    """A scorer's gaps, before scaling: score of the positive caption minus score of the negative caption.
 
     Attributes:
         before: of all n pairs.
-        after: of the pairs kept. A probe is trained anew on these.
+        after: of the pairs kept. A probe is retrained on these pairs.
     """
 
     before: NDArray[np.float64]
@@ -98,22 +99,22 @@ def refine(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Refinement:
-    """Keep pairs so that blind scorers are right as often as wrong, by adversarial filtering.
+    """Filter pairs adversarially, so that blind scorers are right as often as wrong on the pairs kept.
 
-    With `learned`, probes are then trained on the pairs that are left, each pair held out with its image. The pairs are
-    balanced on the gaps of the one among `refining` that does best, together with those of all scorers, and this is
-    repeated until no such probe, or after a round none in ``WATCHING``, is better than chance: until the interval of
-    its held-out accuracy does not lie above 0.5.
+    With `learned`, probes are then trained on the pairs that remain, each pair held out with its image. The pairs are
+    balanced on the gaps of the best probe in `refining`, together with the gaps of all scorers. Rounds are repeated
+    until no such probe, or after a round no probe in ``WATCHING``, is better than chance: until the interval of its
+    held-out accuracy does not lie above 0.5.
 
     Args:
-        pairs: n pairs, each with an id of its own.
+        pairs: n pairs with distinct ids.
         scorers: any number; the paper has two, of plausibility and of grammar.
         learned: the largest number of rounds of learned probes, 0 for none.
-        refining: the probes that decide which pairs go, some of ``probes.PROBES``; those of ``WATCHING`` that are not
-            among them watch.
+        refining: the probes that decide which pairs are removed, some of ``probes.PROBES``. The other probes in
+            ``WATCHING`` are only evaluated.
         grid: as for `balance`.
-        by_category: whether each category is refined by itself. It seems to be so in SugarCrepe: its Table 6 has the
-            grammar model at 50.00 % in every category. Otherwise all together are at 50 %, and a category may not be.
+        by_category: whether each category is refined separately. SugarCrepe probably did so: in its Table 6 the grammar
+            model is at 50.00 % in every category. Otherwise only the accuracy over all pairs is 50 %.
         seed: a whole number from 0.
         confidence: level of the intervals in the record, from resampling images.
 
@@ -130,7 +131,7 @@ def refine(
         DataError: not a single pair can be kept, or too few are left for another round of probes.
 
     Source: SugarCrepe (Hsieh et al., NeurIPS Datasets and Benchmarks 2023), section 3.2, Algorithm 1 and appendix C.3;
-    that it is repeated on learned probes is after Le Bras et al., Adversarial Filters of Dataset Biases, ICML 2020.
+    the rounds of learned probes follow Le Bras et al., Adversarial Filters of Dataset Biases, ICML 2020.
     """
     check_whole(learned=(learned, 0), seed=(seed, 0))
     check_share("confidence", confidence)
@@ -169,13 +170,13 @@ def blind_scorers(
     predictions: Sequence[str | Path] = (),
     scale: str | None = None,
 ) -> list[BlindScores]:
-    """Scorers by name and from predictions.
+    """Return blind scorers, given by name or by their predictions.
 
     Args:
         pairs: the pairs to score.
         names: some of ``ngrams.BLIND_SCORERS``.
         predictions: predictions of models that do not see the image, for the same pairs; each is named by its model.
-        scale: how gaps are brought into [-1, 1]. By default those of predictions are left as they are, and those of the
+        scale: how gaps are brought into [-1, 1]. By default gaps from predictions are not scaled, and gaps of the
             scorers by name, which are log-probabilities, are divided by the largest.
 
     Raises:
@@ -199,11 +200,11 @@ class _Balancing(NamedTuple):
     seed: int
 
     def categories(self, rows: NDArray[np.intp]) -> list[str]:
-        """The categories of these pairs."""
+        """Return the categories of these pairs."""
         return [self.pairs[row].category for row in rows]
 
     def choose(self, rows: NDArray[np.intp], probe: NDArray[np.float64] | None = None) -> NDArray[np.intp]:
-        """The rows to keep of these, balanced on all scorers and on the ranked gaps of a probe."""
+        """Choose the rows to keep, balanced on all scorers and on the ranked gaps of a probe."""
         columns = [column[rows] for column in self.scaled] + ([] if probe is None else [probe])
         is_kept = balance(
             np.column_stack(columns),
@@ -228,7 +229,7 @@ def _refine_in_rounds(
     refining: Sequence[str],
     confidence: float,
 ) -> tuple[NDArray[np.intp], dict[str, Gaps], dict[str, Any]]:
-    """The rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
+    """Return the rows kept, the gaps of each probe, and the ``learned`` part of the record; see `refine`."""
     watching = tuple(name for name in WATCHING if name not in refining)
     # Folds depend on the order of the pairs, so this one is fixed.
     rows = np.array(sorted(range(len(balancing.pairs)), key=lambda row: balancing.pairs[row].id))
@@ -260,7 +261,7 @@ def _refine_in_rounds(
 
 
 def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[str, NDArray[np.float64]]:
-    """The held-out gaps of each probe."""
+    """Return the held-out gaps of each probe."""
     try:
         probes = run_probes(pairs, group_pairs(pairs), seed, names)
         return {name: scores[:, 0] - scores[:, 1] for name, scores, _ in probes}
@@ -269,7 +270,7 @@ def _probe_gaps(pairs: Sequence[Pair], names: Sequence[str], seed: int) -> dict[
 
 
 def _why_ended(probes: Mapping[str, Any], refining: Sequence[str], done: int, most: int) -> str | None:
-    """Why no further round is made; None where one is."""
+    """Return why no further round is made; None if a round follows."""
     better = {name for name, figures in probes.items() if figures["accuracy_interval"][0] > 0.5}
     if done and set(probes) > set(refining) and not better.difference(refining):
         return "no probe that watches is better than chance"
@@ -293,7 +294,7 @@ def _accuracy(
 
 
 def _scorer_gaps(pairs: Sequence[Pair], scorers: Sequence[BlindScores]) -> dict[str, NDArray[np.float64]]:
-    """The gaps of each scorer by its name, float64 arrays of shape (n,)."""
+    """Return the gaps of each scorer by its name, float64 arrays of shape (n,)."""
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names):
         raise ScoresError(f"the scorers are {', '.join(names)}; give each a name of its own")

@@ -34,12 +34,12 @@ def write_refinement(refinement: Refinement, folder: str | Path, dataset: str) -
 
 
 def to_markdown(record: Mapping[str, Any], dataset: str) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     return documents.to_markdown(_tables(record), f"Refinement of {dataset}", level=2)
 
 
 def to_html(refinement: Refinement, dataset: str) -> str:
-    """The report as one page that needs no other file, with the distributions of gaps as in Figure 4 of SugarCrepe."""
+    """Return the report as one self-contained page, with the distributions of gaps as in Figure 4 of SugarCrepe."""
     text = (
         "A gap is the score of the positive caption minus that of the negative, before scaling: on the right of 0 the "
         "scorer is right. The line is the mirror image; where it follows the bars, the size of a gap tells "
@@ -127,7 +127,7 @@ def _verdict(record: Mapping[str, Any]) -> str:
 
 
 def _figure(gaps: Mapping[str, Gaps]) -> str:
-    """Histograms before and after, for each scorer."""
+    """Draw histograms before and after, for each scorer."""
     figures = []
     for name, column in gaps.items():
         # Symmetric about 0, and the same for both panels, which are compared.

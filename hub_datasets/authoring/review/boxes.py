@@ -1,6 +1,6 @@
 """The page on which annotators draw the boxes of phrases: its items, the choice among drawn boxes, and agreement.
 
-Each phrase is an item of its own, shown in its caption, as in TRICD's annotation (section 4.1.1, step 5).
+Each phrase is a separate item, shown in its caption, as in TRICD's annotation (section 4.1.1, step 5).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def overlap(one: Sequence[Box], other: Sequence[Box]) -> float:
 
 
 def choose_boxes(drawn: Sequence[Sequence[Box]]) -> Sequence[Box]:
-    """Return the boxes with the highest mean `overlap` with those of the other annotators; of equals the first."""
+    """Return the annotator's boxes with the highest mean `overlap` with the other annotators'; the first if tied."""
     # The overlap with oneself is 1 for all.
     return max(drawn, key=lambda boxes: sum(overlap(boxes, of_other) for of_other in drawn))
 

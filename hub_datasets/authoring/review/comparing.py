@@ -63,7 +63,7 @@ def draw_comparisons(
     Args:
         first, second: the pairs of both sets, joined as by `audit.comparison.compare`.
         names: of the two sets; they must differ.
-        sample: at most so many of each kind, one or more. Pairs of equal negatives are not drawn: they are ties.
+        sample: the largest number of each kind, at least 1. Pairs of equal negatives are not drawn: they are ties.
         seed: of the draws.
 
     Raises:

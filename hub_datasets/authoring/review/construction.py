@@ -45,7 +45,7 @@ class SpottedProposal(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Two images and two captions, each true of its own image and not of the other."""
+    """Two images and two captions, each true of only one of the images."""
 
     id: str
     kind: str

@@ -223,7 +223,7 @@ class Desk:
         return text.strip()
 
     def _open_items(self, annotator: str, standing: Standing, shown: Sequence[int] = ()) -> list[bool]:
-        """Return on which items an annotator has still to decide; others may have those of `shown` on their screens."""
+        """Return for each item whether an annotator has still to decide; `shown` are items on others' screens."""
         decided = [len(decisions_on(item.id, standing)) for item in self.items]
         return [
             item.id not in standing.get(annotator, ())

@@ -63,7 +63,7 @@ class DecisionJournal(Journal[Decision]):
         self.append(Decision(time, annotator, id, shown, answers)._asdict())
 
     def undo(self, annotator: str) -> Decision | None:
-        """Take back the last decision of an annotator and return it; None if there is none."""
+        """Take back the last decision of an annotator and return it; None if the annotator has not decided yet."""
         with self.locked():
             decisions = self._history().get(annotator)
             if not decisions:

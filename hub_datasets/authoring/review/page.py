@@ -28,7 +28,7 @@ class Option(NamedTuple):
 class ReviewQuestion:
     """A question about an item.
 
-    A choice has options. All others are fields, which are asked for after a choice that needs them.
+    A choice has options. All other questions are fields, which are asked after a choice that needs them.
 
     Args:
         name: its key among the answers.
@@ -36,9 +36,9 @@ class ReviewQuestion:
         options: of a choice; a rating is a choice among numbers.
         kind: of a field: ``"text"``, ``"image"`` (an image of the folder, found by similarity) or ``"boxes"`` (on the
             first image of the item).
-        needed_for: values of a choice; chosen, they need the field.
-        start: the text in the field before somebody changes it.
-        lines: how many texts may be given, each in a line of its own; a field for several may be empty.
+        needed_for: values of a choice that require the field.
+        start: the initial text of the field.
+        lines: how many texts may be given, one per line; a field for several texts may be empty.
     """
 
     name: str

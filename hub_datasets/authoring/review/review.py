@@ -49,10 +49,10 @@ def open_review(
     Args:
         source: the file of the items, or a folder with ``candidates.jsonl``.
         page: one of ``PAGES``.
-        out: the folder of the journal; by default that of the source.
-        images: the folder of the images, by default that of the source; no image outside it is shown.
+        out: the folder of the journal; by default the folder of the source.
+        images: the folder of the images, by default the folder of the source; no image outside it is shown.
         annotators: who may take part; anybody if empty.
-        per_item: how many annotators decide on an item, 0 for everybody; None for the page's number.
+        per_item: how many annotators decide on an item, 0 for everybody; None for the page's default.
         image_model: finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
 
     Raises:
@@ -133,7 +133,7 @@ def build(desk: Desk) -> gradio.Blocks:
 
 
 def launch(blocks: gradio.Blocks, token: str, **options: Any) -> Any:
-    """Serve a page of `build` to those who open it with the token; `options` are those of gradio's ``launch``."""
+    """Serve a page of `build` to users who have the token; `options` are passed to gradio's ``launch``."""
     from gradio.themes import Default
     from starlette.middleware import Middleware
 

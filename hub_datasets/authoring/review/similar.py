@@ -20,7 +20,7 @@ from .pictures import Pictures
 
 HISTOGRAM = "histogram"
 NEIGHBOURS = 60
-# Of a histogram: the side of the image, its cells on a side, the levels of each colour, the directions of gradients.
+# Histogram: side of the image in pixels, cells per side, levels of each colour, directions of gradients.
 _SIDE, _CELLS, _LEVELS, _DIRECTIONS = 128, 4, 4, 8
 Embedder = Callable[[Sequence[Image.Image]], NDArray[np.float32]]
 
@@ -40,12 +40,12 @@ class SimilarImages:
         self._embeddings: dict[str, NDArray[np.float32]] | None = None
 
     def nearest(self, image: str, count: int = NEIGHBOURS) -> list[tuple[str, float]]:
-        """Return the images most similar to one in the folder, the nearest first, without that one.
+        """Return the images of the folder most similar to a given one, excluding it, the nearest first.
 
         Unreadable images are left out, with a warning on the console.
 
         Returns:
-            Names, and the cosines of their embeddings with that of the image, in [-1, 1]; ties are in order of names.
+            Names, and the cosines of their embeddings with the image's, in [-1, 1]; ties are in order of names.
 
         Raises:
             DataError: the image is not in the folder or cannot be read.

@@ -1,7 +1,8 @@
 """Hard negatives by rule: NegCLIP's swaps, and CREPE's replaced, swapped and negated atoms.
 
-The rules do not see the image, so a negative may be true of it, and blind models can tell their text from that of
-annotators. They are for fine-tuning and stress tests; a benchmark made of them needs an audit (SugarCrepe, section 3).
+The rules do not see the image, so a negative may be true of it, and blind models can distinguish negatives from
+annotators' captions. They are for fine-tuning and stress tests; a benchmark made of them needs an audit (SugarCrepe,
+section 3).
 
 Agreement of TextBlob's tags and `RELEASED_KINDS` with the negatives that NegCLIP's authors released for validation
 (`valid_neg_clip.tsv`, tagged by spaCy), on every other row of the file, which was not used to correct the tagger:
@@ -21,7 +22,7 @@ from .perturb import caption_rng
 from .tagging import Span, Tagged, tag
 
 NEGCLIP_KINDS = ("noun_phrase", "noun", "adjective", "adverb", "verb_phrase")
-# What the released captions show: nouns of one number, and gerunds for verb phrases.
+# The released negatives exchange nouns of the same number, and gerunds instead of verb phrases.
 RELEASED_KINDS = ("noun_phrase", "singular_noun", "plural_noun", "gerund", "adverb", "adjective")
 NEGATIONS = ("caption", "object", "relation")
 
@@ -47,9 +48,8 @@ class Negative(NamedTuple):
 def swaps(tagged: Tagged, kind: str) -> list[str]:
     """Return all exchanges of two elements of a kind in a caption: distinct texts, by the positions of the elements.
 
-    Case, spacing and punctuation stay, a capital at the beginning too, and articles are not adapted ("a umbrella"), as
-    in the released negatives. Exchanges of equal words are left out, and so are those of noun phrases that differ in
-    one word only.
+    Case, spacing, punctuation and a capital at the beginning are kept, and articles are not adapted ("a umbrella"), as
+    in the released negatives. Exchanges of equal words, and of noun phrases that differ in only one word, are left out.
 
     Args:
         tagged: from `tagging.tag`.
@@ -168,9 +168,9 @@ def negations(tagged: Tagged, kind: str) -> list[str]:
 
 
 def choose(groups: Mapping[str, Sequence[str]], caption: str, purpose: str, seed: int, most: int = 1) -> list[Negative]:
-    """Draw at most `most` distinct negatives of a caption, one of each group, which are texts by their kind.
+    """Draw at most `most` distinct negatives of a caption, at most one per kind; `groups` are the texts by kind.
 
-    The draw depends on the caption, the purpose and the seed alone.
+    The draw depends only on the caption, the purpose and the seed.
     """
     negatives: dict[str, Negative] = {}
     rng = caption_rng(seed, purpose, caption)

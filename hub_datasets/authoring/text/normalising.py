@@ -1,4 +1,4 @@
-"""Normalisation of captions, so that typing does not tell positive captions from negatives."""
+"""Normalisation of captions, so that typography does not distinguish positive captions from negatives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _PLAIN = str.maketrans({"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"',
 
 
 def normalise(caption: str) -> str:
-    """Normalise the typing of a caption; words and their order stay.
+    """Normalise the typography of a caption, keeping its words and their order.
 
     Steps:
 
     1. Unicode's composed form (NFC); curly quotation marks and long dashes become straight and short.
-    2. Any run of white space becomes one blank, and there is none at the ends or before ``, . ; : ! ?``.
+    2. Any run of white space becomes one blank; white space at the ends or before ``, . ; : ! ?`` is removed.
     3. Full stops, exclamation and question marks, commas, semicolons and colons at the end are removed.
     4. The first letter is lower case, unless its word has a capital letter further on, as in "TV".
 

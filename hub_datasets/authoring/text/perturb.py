@@ -1,7 +1,7 @@
 """ARO's perturbations of the order of captions and images.
 
-A result depends on the seed and the caption alone, so that a dataset can be built in any order, by any number of
-processes, and a single row again.
+A result depends only on the seed and the caption, so that a dataset can be built in any order and by any number of
+processes, and single rows can be rebuilt.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Perturbed(NamedTuple):
 
     Attributes:
         captions: the n captions, cleaned in the same way as their perturbations.
-        perturbed: for each perturbation the n results; None if every permutation leaves the caption as it is.
-        tagger: the tagger used and its version; None if none was needed.
+        perturbed: for each perturbation the n results; None if no permutation changes the caption.
+        tagger: the tagger used and its version; None if no tagger was needed.
     """
 
     captions: list[str]
@@ -60,29 +60,29 @@ def perturb(
     units: str = "words",
     max_words: int | None = MAX_WORDS,
 ) -> Perturbed:
-    """Permute the words of captions in ARO's ways, then clean the results and cut them.
+    """Permute the words of captions with ARO's perturbations, then clean the results and cut them.
 
-    - ``shuffle_nouns_and_adjectives``: nouns among the places of nouns, adjectives among those of adjectives;
-    - ``shuffle_all_but_nouns_and_adjectives``: all other words among their places;
-    - ``shuffle_within_trigrams``: words within each run of three, counted from the first word;
-    - ``shuffle_trigrams``: the runs of three as they are; a last run of one or two moves with them;
-    - ``shuffle_all_words``: all words (ARO, section 3.1; not part of the order benchmarks).
+    - ``shuffle_nouns_and_adjectives``: permutes the nouns among themselves, and the adjectives among themselves;
+    - ``shuffle_all_but_nouns_and_adjectives``: permutes all other words among themselves;
+    - ``shuffle_within_trigrams``: permutes the words within each run of three, counted from the first word;
+    - ``shuffle_trigrams``: permutes the runs of three, including a last run of one or two words;
+    - ``shuffle_all_words``: permutes all words (ARO, section 3.1; not part of the order benchmarks).
 
-    A permutation is drawn uniformly from those that change the cleaned text, in lower case. A caption of more than
-    ``max_words`` words is permuted whole and cut afterwards, so that the result and the cut caption may have different
-    words. The draw depends on the seed, the perturbation and the caption only.
+    A permutation is drawn uniformly from the permutations that change the cleaned text, in lower case. A caption of
+    more than ``max_words`` words is permuted before it is cut, so that the result and the cut caption may have
+    different words. The draw depends only on the seed, the perturbation and the caption.
 
     Args:
         captions: n texts as released: punctuation helps to tag them.
         perturbations: some of ``TEXT_SHUFFLES``.
         seed: any integer.
         tagger: as for `tagging.tag`.
-        allow_identity: whether a permutation may change nothing, as in the authors' code: a tie.
+        allow_identity: whether a permutation may leave the caption unchanged, which is a tie, as in the authors' code.
         units: ``"words"`` permutes words without their punctuation, but with hyphens and apostrophes ("half-pipe",
-            "man's"), and cleans as `clean_caption` does. ``"tokens"`` is the authors' method: punctuation and clitics
+            "man's"), and cleans with `clean_caption`. ``"tokens"`` is the authors' method: punctuation and clitics
             are tokens, and only ``.!"()*#:;~`` are removed afterwards. Trigrams are of NLTK's tokens ("half-pipe" is
-            one); the first two perturbations permute the tagger's ("half-pipe" is three), ``shuffle_all_words`` the
-            parts between spaces. Results then have " ," and " 's", which captions never have.
+            one token); the first two perturbations permute the tagger's tokens ("half-pipe" is three), and
+            ``shuffle_all_words`` the parts between spaces. Results then contain " ," and " 's", which no caption does.
         max_words: the number of words kept, at least 1; None keeps all.
 
     Returns:
@@ -95,7 +95,7 @@ def perturb(
         ModelError: the tagger or, for trigrams of tokens, NLTK is not installed.
 
     Source: ARO (Yuksekgonul et al., ICLR 2023), sections 2.2 and 3.1, Table 1 and Figure 1; the cut to 30 words and the
-    beginning of trigrams are those of the authors' code. The paper uses 5 seeds.
+    beginning of trigrams follow the authors' code. The paper uses 5 seeds.
 
     >>> result = perturb(["A dog, two cats"], ["shuffle_trigrams", "shuffle_within_trigrams"])
     >>> result.captions, result.perturbed["shuffle_trigrams"]
@@ -125,7 +125,7 @@ def clean_caption(text: str, units: str = "words", max_words: int | None = MAX_W
     """Return a caption in lower case, without punctuation, cut to its first words.
 
     Units ``"words"`` removes all punctuation but hyphens and apostrophes within words; ``"tokens"`` removes
-    ``.!"()*#:;~``, as the code of ARO's authors does. Arguments and errors are those of `perturb`.
+    ``.!"()*#:;~``, as the code of ARO's authors does. For arguments and errors see `perturb`.
 
     >>> clean_caption('A man, in "red", on a half-pipe.')
     'a man in red on a half-pipe'
@@ -140,7 +140,7 @@ def clean_caption(text: str, units: str = "words", max_words: int | None = MAX_W
 
 
 def caption_rng(seed: int, purpose: str, caption: str) -> np.random.Generator:
-    """Return a random generator that depends on the three arguments alone.
+    """Return a random generator that depends only on the three arguments.
 
     >>> bool(caption_rng(0, "swap", "a dog").random() == caption_rng(0, "swap", "a dog").random())
     True
@@ -234,7 +234,7 @@ def _split_tokens(name: str, tagged: Tagged, max_words: int | None) -> _Parts:
 
 
 def _split_words(tagged: Tagged, max_words: int | None) -> _Parts:
-    """Return words, each with the tag of its last token but clitics: for "half-pipe" and "pipe's", that of pipe."""
+    """Return words, each with the tag of its last token that is no clitic: the tag of "pipe" for "half-pipe's"."""
     words, tags, index = [], [], 0
     for match in _WORD.finditer(tagged.text):
         kind = ""

@@ -19,9 +19,9 @@ _NOUNS, _RELATIONS = ("NN", "CD", "JJ"), ("VB", "IN", "TO", "RP")
 def noun_phrases(captions: Sequence[str], tagger: str = "auto") -> list[list[Span]]:
     """Return the noun phrases of each caption, from left to right, as (start, end) in characters; at least one.
 
-    As in the release, nouns of prepositions ("on top of") are none, phrases have no articles and possessives, and a
-    caption without any is one. Nouns that cannot be grounded ("at war") are found, too: people leave them out, by
-    drawing no boxes for them. TRICD used spaCy. Arguments and errors are those of `tagging.tag`.
+    As in the release, nouns of prepositions ("on top of") do not count, phrases have no articles and possessives, and a
+    caption without a noun phrase is one phrase. Nouns that cannot be grounded ("at war") are also returned: annotators
+    exclude them by drawing no boxes. TRICD used spaCy. For arguments and errors see `tagging.tag`.
 
     >>> text = "a dog on top of the red car"
     >>> [text[start:end] for start, end in noun_phrases([text], "textblob")[0]]

@@ -83,7 +83,7 @@ def _is_sentence(tagged: Tagged) -> bool:
 
 
 def _head(words: list[str]) -> str:
-    """The last word of the noun phrase that the caption starts with: what comes before a preposition or a verb."""
+    """Return the last word of the caption's first noun phrase, which ends before a preposition or a verb."""
     for index in range(1, len(words)):
         word, following = words[index], words[index + 1 : index + 2]
         is_participle = word.endswith("ing") or (word.endswith("ed") and (not following or following[0] in _BREAKS))

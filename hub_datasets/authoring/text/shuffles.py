@@ -2,7 +2,7 @@
 
 UNSHUFFLED = "none"
 CLEANED = "cleaned"
-# Of words, as the negatives of ARO's order tasks; the last one of retrieval alone.
+# Shuffles of words, the negatives of ARO's order tasks; the last one is used only for retrieval.
 SHUFFLES = (
     "shuffle_nouns_and_adjectives",
     "shuffle_all_but_nouns_and_adjectives",

@@ -59,7 +59,7 @@ class Tagged(NamedTuple):
 
     @property
     def verb_phrases(self) -> list[Span]:
-        """Verbs with the auxiliaries and adverbs before them, as ranges of tokens: "is slowly walking"."""
+        """Return verbs with the auxiliaries and adverbs before them, as ranges of tokens: "is slowly walking"."""
         letters = ""
         for word, tag, following in zip(self.words, self.tags, [*self.tags[1:], ""], strict=False):
             verb_follows = following.startswith(("VB", "RB"))

@@ -29,7 +29,7 @@ class Words(NamedTuple):
 
     @property
     def content(self) -> list[str]:
-        """The words that are compared: singular, and without articles, pronouns and forms of "be"."""
+        """Return the words that are compared: singular, and without articles, pronouns and forms of "be"."""
         return [singular(word) for word in self.lower if word not in FOLLOWING]
 
 
@@ -67,7 +67,7 @@ def _load_engine() -> Any:
 
 @functools.cache
 def singular(word: str) -> str:
-    """Return the singular of a plural noun, a verb without its final s, and any other word as it is.
+    """Return the singular of a plural noun, or a verb without its final s; return any other word unchanged.
 
     >>> [singular(word) for word in ("women", "sits", "glass")]
     ['woman', 'sit', 'glass']
