@@ -178,7 +178,10 @@ def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) ->
 def _agreement(
     task: TaskErrors, pair: tuple[int, int], confidence: float, resamples: int, seed: int
 ) -> ErrorAgreement | None:
-    """Compute the agreement of two models' errors, by error consistency (Geirhos, Meding and Wichmann, NeurIPS 2020)."""
+    """Compute the agreement of two models' errors.
+
+    Source: error consistency, Geirhos, Meding and Wichmann, NeurIPS 2020; Cohen, 1960.
+    """
     model_a, two = (task.models[number] for number in pair)
     shared = np.flatnonzero(~np.isnan(model_a.losses) & ~np.isnan(two.losses))
     if not len(shared):
