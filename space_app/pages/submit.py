@@ -159,8 +159,10 @@ def _template_part() -> None:
 def _withdrawal(catalogue: Catalogue) -> Any:
     """Build the withdrawal of one's own submissions; return its event."""
     with gr.Accordion("Withdraw or replace a submission", open=False, elem_id="own"):
+        waits = "" if login.is_offered() else " Without a login the same scores then wait for a maintainer."
         gr.Markdown(
             "To replace a submission, withdraw it and send the new one. What you withdrew by mistake, send again."
+            + waits
         )
         with gr.Row():
             submission = gr.Textbox(label="Its number", placeholder="on its receipt", elem_id="own-submission")

@@ -40,6 +40,7 @@ from ..storage.records import (
     REVIEW_STATUSES,
     SCHEMA,
     VERSION,
+    VISITOR,
     Submission,
     get_submission,
     record_path,
@@ -122,7 +123,8 @@ def submit(
 ) -> Receipt:
     """Validate, evaluate and store a submission. Repeating it returns the same receipt, without the key.
 
-    What its submitter has withdrawn is shown again, or waits for a maintainer if there were flags or other reviews.
+    What its submitter has withdrawn is shown again. It waits for a maintainer if there were flags or other reviews, and
+    without a login, since anyone may have the files.
 
     Args:
         storage: where to store it.
@@ -150,21 +152,24 @@ def submit(
             key = ""
         results = draft.results
     submission = get_submission(storage, id)
-    if submission.status == "withdrawn" and submission.is_reviewed_by_submitter:
-        _count_check(storage, user, now())
-        status = "flagged" if submission.flags or submission.reviews > 1 else "accepted"
-        submission = review(storage, id, status, "sent again", submission.reviewer, now=now)
-    if submission.status == "damaged":
+    if submission.model is None:
         raise SubmissionError(
             f"this submission exists as {id}, but is damaged: {submission.problems[0]}; tell a maintainer"
         )
+    name = str(submission.model["name"])
+    if submission.status == "withdrawn" and submission.is_reviewed_by_submitter:
+        _count_check(storage, user, now())
+        _check_name(name, user, storage, submissions(storage))
+        is_shown = user and not submission.flags and submission.reviews == 1
+        status = "accepted" if is_shown else "flagged"
+        submission = review(storage, id, status, "sent again", user or VISITOR, now=now)
     results = results or _compute_stored(storage, submission)
     with suppress(StorageError):  # the request counts; `finish` adds missing results
         storage.add({results_path(submission): results}, f"Results of submission {id}")
         submission = get_submission(storage, id)
     parsed = parse_results(results, results_path(submission))
     facts = submission.id, submission.time, submission.status, submission.flags, submission.predictions
-    return Receipt(*facts, parsed, str((submission.model or {})["name"]), key)
+    return Receipt(*facts, parsed, name, key)
 
 
 def preview(
@@ -351,21 +356,30 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     }
 
 
+def _check_name(name: str, user: str, storage: Storage, stored: Sequence[Submission]) -> None:
+    """Raise `SubmissionError` if a model's name belongs to another user or to published values."""
+    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
+    check_name(name, {*published_names(), *imported})
+    check_owner(name, user, stored)
+
+
 def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submission]) -> list[str]:
-    """Return flags for scores copied from another user or model, or from a withdrawn or flagged submission.
+    """Return flags for scores copied from another user or model, or from what a maintainer has withdrawn or flagged.
+
+    Without a login nothing is known to be the visitor's own.
 
     Raises:
-        SubmissionError: the model's name belongs to another user or to published values.
+        SubmissionError: as for `_check_name`.
     """
     name = draft.model["name"]
-    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
-    check_name(name, imported)
-    check_owner(name, user, stored)
+    _check_name(name, user, storage, stored)
     sources = []
     for submission in stored:
         judged = f", which is {submission.status}" if submission.status in ("withdrawn", "flagged") else ""
-        is_own = submission.model is not None and (submission.user, submission.model["name"]) == (user, name)
-        if submission.model is None or (is_own and not (judged and submission.is_reviewed_by_maintainer)):
+        if submission.model is None:
+            continue
+        is_own = user and (submission.user, submission.model["name"]) == (user, name)
+        if is_own and not submission.problems and submission.judgement not in ("withdrawn", "flagged"):
             continue
         source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [
