@@ -232,8 +232,9 @@ def skill_means(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
             value = sum(entry.value for entry in values.values()) / len(values)
             counts = [entry.n for entry in values.values()]
             n = None if None in counts else sum(filter(None, counts))
-            category = column.category
-            means.append(replace(group[0], category=category, value=value, interval=None, n=n, predictions=""))
+            parts, sources = " and ".join(map(words, values)), "; ".join({entry.source: None for entry in group})
+            facts = {"category": column.category, "source": f"mean of {parts}, from {sources}"}
+            means.append(replace(group[0], **facts, value=value, interval=None, n=n, predictions=""))
     return means
 
 

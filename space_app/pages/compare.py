@@ -119,6 +119,8 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
     if len(models) < 2:
         untested = sorted(entries[:2], key=lambda entry: -sign * entry.value)
         bounds = unpaired_interval(catalogue.board, untested[0], untested[1])
+        if bounds is not None and sign < 0:
+            bounds = -bounds[1], -bounds[0]
         return render("verdict.html", column=column, untested=untested, bounds=bounds, verdicts=[], tests=[])
     results = [(other_model, _tested(catalogue, column, models[0], other_model)) for other_model in models[1:]]
     tests = [result for _, result in results if isinstance(result, dict) and result["difference"] is not None]
@@ -144,7 +146,8 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
     Of a macro average it is the mean over categories.
 
     Returns:
-        (low, high) of first minus second; None if a number of examples is not known, or the score is no mean.
+        (low, high) of first minus second; None if a number of examples is not known, the score is no share, or a share
+        is 0 or 1, where the approximation has no width.
     """
     variances = [_variance(board, entry) for entry in (first, second)]
     if None in variances:
@@ -155,12 +158,12 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
 
 def _variance(board: Board, entry: BoardEntry) -> float | None:
     column = entry.column
-    if column.task_type not in ("matching", "text_similarity"):
+    if column.task_type not in ("matching", "text") or column.whole.score == "gap":  # which is a difference of shares
         return None
     is_macro = column.score.startswith("macro_") and not column.category
     columns = board.categories(column) if is_macro else [column]
     parts = [board.entry(part, entry.model, entry.origin) for part in columns]
-    variances = [part.value * (1 - part.value) / part.n for part in parts if part is not None and part.n]
+    variances = [part.value * (1 - part.value) / part.n for part in parts if part and part.n and 0 < part.value < 1]
     return sum(variances) / len(parts) ** 2 if parts and len(variances) == len(parts) else None
 
 

@@ -139,7 +139,8 @@ def submit(
         SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
             nothing is stored.
         RateLimitError: too many submissions or checks in an hour; nothing is stored.
-        StorageError: the storage failed. The submission is stored or not, and repeating it is safe.
+        StorageError: the storage failed. The submission is stored or not, and repeating it stores nothing
+            twice, but its receipt has no key.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results, key = _id(user, typed, uploads), None, ""
@@ -252,11 +253,13 @@ def withdraw(
         PredictionsError, StorageError: as for `review`.
     """
     submission = get_submission(storage, id)
-    has_key = bool(key and submission.key) and secrets.compare_digest(_sha256(key.encode()), submission.key)
+    key_hash = _sha256(key.encode(errors="replace"))
+    has_key = bool(key and submission.key) and secrets.compare_digest(key_hash, submission.key)
     if not has_key and not (user and submission.user == user):
         raise SubmissionError(
-            f"the submission {id[:50]!r} is not one of {user[:50]!r}, or its key is another; log in as its submitter, "
-            "give the key of its receipt, or ask a maintainer"
+            f"the submission {id[:50]!r} is not one of {user[:50]!r}; log in as its submitter, or ask a maintainer"
+            if user
+            else f"the key is not that of the submission {id[:50]!r}; give the key of its receipt, or ask a maintainer"
         )
     if submission.status == "withdrawn":
         raise SubmissionError(f"the submission {id} is withdrawn already")

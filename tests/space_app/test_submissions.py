@@ -169,6 +169,7 @@ def test_without_a_login_a_submission_is_withdrawn_replaced_and_sent_again_by_it
     for id, user, key in (
         (first.id, "", ""),
         (first.id, "", "guessed"),
+        (first.id, "", "\ud800"),
         (first.id, "someone", ""),
         ("x", "", first.key),
     ):
@@ -428,8 +429,8 @@ def test_reviews_that_say_nothing_or_of_nothing_are_refused(toy, storage):
     ):
         with pytest.raises(error, match=message):
             review(storage, *arguments)
-    for user in ("", "another"):
-        with pytest.raises(SubmissionError, match=f"is not one of '{user}'"):
+    for user, message in (("", "the key is not that of the submission"), ("another", "is not one of 'another'")):
+        with pytest.raises(SubmissionError, match=message):
             withdraw(storage, id, user)
     assert storage.files == files
 
