@@ -37,7 +37,8 @@ TITLE = "VL-Assay: compositional understanding of vision-language models"
 DESCRIPTION = "Vision-language models on benchmarks of composition, recomputed from raw predictions."
 INTRODUCTION = """# VL-Assay
 What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
-Every number is recomputed from raw predictions, names the table of the paper that prints it, or is a mean of such."""
+Every number is recomputed from raw predictions, names the table of the paper that prints it, or is the mean of such
+numbers."""
 # The theme's own file of weight 600 has only a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
 # In the head, because gradio would put its own container before every selector of ``css``.
