@@ -9,7 +9,6 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -18,7 +17,7 @@ from gradio.themes.utils.fonts import Font, LocalFont
 from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.pages.about import about_tab, footer_html
+from vl_assay.space_app.pages.about import PICTURE, about_tab, footer_html
 from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
@@ -38,11 +37,10 @@ TITLE = "VL-Assay: compositional understanding of vision-language models"
 DESCRIPTION = "Vision-language models on benchmarks of composition, recomputed from raw predictions."
 INTRODUCTION = """# VL-Assay
 What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
-Every number is recomputed from raw predictions, or names the table of the paper that prints it."""
+Every number is recomputed from raw predictions, names the table of the paper that prints it, or is the mean of such
+numbers."""
 # The theme's own file of weight 600 has only a few letters.
 _FONTS = [LocalFont("Source Sans Pro", weights=(400, 700)), Font("system-ui"), Font("sans-serif")]
-
-_PICTURE = Path(__file__).with_name("pages") / "social.png"
 # In the head, because gradio would put its own container before every selector of ``css``.
 _HEAD = f"<style>{CSS}</style><script>{SCRIPT}</script>"
 
@@ -94,7 +92,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
         "app_kwargs": {
             "middleware": [
                 Middleware(UploadLimit, size=most_bytes()),
-                Middleware(PageHead, title=TITLE, description=DESCRIPTION, picture=_PICTURE),
+                Middleware(PageHead, title=TITLE, description=DESCRIPTION, picture=PICTURE),
             ]
         },
     }

@@ -129,7 +129,7 @@ def submit(
         return
     typer.echo(printable(f"received as {receipt['id']}, {receipt['time'][:19]} UTC: {receipt['status']}"))
     if receipt.get("key"):
-        typer.echo(printable(f"to withdraw it, keep this key: {receipt['key']}"))
+        typer.echo(printable(f"to withdraw it, keep its number and this key, shown only now: {receipt['key']}"))
     for flag in receipt["flags"]:
         typer.echo(printable(f"a maintainer will review this first: {flag}"))
 

@@ -228,12 +228,15 @@ def skill_means(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
     means = []
     for (_, _, column), group in groups.items():
         values = {entry.category: entry for entry in reversed(group)}  # the first of a category counts
-        if {*values} == {*categories_of_skill(column)} and len(values) > 1:
+        categories = categories_of_skill(column)
+        if {*values} == {*categories} and len(values) > 1:
             value = sum(entry.value for entry in values.values()) / len(values)
             counts = [entry.n for entry in values.values()]
             n = None if None in counts else sum(filter(None, counts))
-            category = column.category
-            means.append(replace(group[0], category=category, value=value, interval=None, n=n, predictions=""))
+            parts = " and ".join(map(words, categories))
+            sources = "; ".join(dict.fromkeys(values[category].source for category in categories))
+            facts = {"category": column.category, "source": f"mean of {parts}, from {sources}"}
+            means.append(replace(group[0], **facts, value=value, interval=None, n=n, predictions=""))
     return means
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from .common import render
 
+PICTURE = Path(__file__).with_name("social.png")
 _CARD = Path(__file__).parents[1] / "README.md"
 _CITATION = """## Citing
 
@@ -33,9 +34,14 @@ def about_tab() -> None:
 
 
 def _code() -> str:
-    """Return the section on the code, which a Space has among its files."""
+    """Return the section on the code; a Space has a part of it among its files."""
     address = _files()
-    place = f"[The files of this Space]({address}) hold it, in `vl_assay`." if address else "This server runs from it."
+    place = (
+        f"[The files of this Space]({address}) hold the leaderboard, the benchmarks and the metrics, in `vl_assay`; "
+        "the code that runs models is in the checkout it was published from."
+        if address
+        else "This server runs from it."
+    )
     return (
         f"## Code and documentation\n\n{place} A checkout is installed by `pip install -e '.[all]'`. Its README begins "
         "with a first evaluation, and `docs/guide.md` has the tasks one by one; `vl-assay --help` lists the commands."

@@ -22,6 +22,7 @@ from ...hub_datasets.core.image_keys import MISSING
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...hub_datasets.core.repository import card_counts
 from ...metrics.common.errors import VLAssayError
+from ...metrics.modules.discovery import get_spec
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import CHANCE, BoardColumn, card_title
@@ -140,9 +141,16 @@ def references_html(board: Board, name: str) -> Markup:
     on_board = [column for column in board.columns if column.benchmark == name]
     # A macro average only if the score over all examples is not known.
     columns = [column for column in on_board if column == column.whole or column.whole not in on_board]
-    columns += [column for score in main_scores(name) if (column := BoardColumn(name, *score)).whole not in columns]
+    mains = {column.whole: column for column in (BoardColumn(name, *score) for score in main_scores(name))}
+    declared = [
+        BoardColumn(name, task.name, metric, score.name)
+        for task in get_benchmark(name).tasks
+        for metric in task.metrics
+        for score in get_spec(metric).scores
+    ]
+    columns_by_whole = {column.whole: column for column in (*mains.values(), *columns)}
     lines: dict[BoardColumn, Mapping[str, float]] = {}
-    for column in dict.fromkeys(columns):
+    for column in dict.fromkeys([*columns, *(columns_by_whole.get(column, column) for column in declared)]):
         known = {CHANCE: board.chance(column), _TEXT_ALONE: _blind_level(column)}
         if column in on_board:
             known |= {entry.model: entry.value for entry in board.entries(column) if entry.is_reference}

@@ -50,7 +50,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
         return [first, *on_score(heading, labels)]
 
     def on_score(heading: str | None, labels: Sequence[str] | None) -> list[Any]:
-        """Keep the chosen models that have the score, and add the best models if fewer than two are left."""
+        """Keep the models that have the score; the best take the places of the others."""
         column = next(iter(columns_of(catalogue.board, [heading])), None)
         known = models_with(catalogue, column) if column else {}
         shown_labels = known_once(labels, known, MOST)
@@ -73,7 +73,7 @@ def compare_tab(catalogue: Catalogue) -> OnOpen:
 
 @lru_cache(maxsize=2)
 def opening(board: Board) -> tuple[BoardColumn, list[BoardEntry]] | None:
-    """Return the first main score that two recomputed models have, and the best two; references only if needed."""
+    """Return the first main score that two recomputed models have, and the best two; references only if need be."""
     for with_references in (False, True):
         for place in main_places(board):
             models = [
@@ -112,13 +112,15 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
     """Render sentences that compare the best of the chosen models with each other model.
 
     The comparison uses the examples that two models share; the best model over all examples may be worse on them.
-    Each pair is tested separately.
+    Each pair is tested by itself.
     """
     sign = 1 if column.is_higher_better else -1
     models = sorted(_recomputed(entries), key=lambda entry: -sign * entry.value)
     if len(models) < 2:
         untested = sorted(entries[:2], key=lambda entry: -sign * entry.value)
         bounds = unpaired_interval(catalogue.board, untested[0], untested[1])
+        if bounds is not None and sign < 0:
+            bounds = -bounds[1], -bounds[0]
         return render("verdict.html", column=column, untested=untested, bounds=bounds, verdicts=[], tests=[])
     results = [(other_model, _tested(catalogue, column, models[0], other_model)) for other_model in models[1:]]
     tests = [result for _, result in results if isinstance(result, dict) and result["difference"] is not None]
@@ -138,13 +140,14 @@ def verdict_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[Bo
 
 
 def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tuple[float, float] | None:
-    """Return a 95 % interval of the difference of two scores, computed only from their numbers of examples.
+    """Return a 95 % interval of the difference of two scores from their numbers of examples alone.
 
-    For shares of n examples this is the normal approximation with variance p (1 - p) / n for each model and no
-    covariance. For a macro average the categories count as independent.
+    For shares of n examples: the normal approximation with variance p (1 - p) / n of each model, without a covariance.
+    Of a macro average it is the mean over categories.
 
     Returns:
-        (low, high) of first minus second; None if a number of examples is not known, or the score is not a mean.
+        (low, high) of first minus second; None if a number of examples is not known, the score is no share, or a share
+        is 0 or 1, where the approximation has no width.
     """
     variances = [_variance(board, entry) for entry in (first, second)]
     if None in variances:
@@ -155,12 +158,12 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
 
 def _variance(board: Board, entry: BoardEntry) -> float | None:
     column = entry.column
-    if column.task_type not in ("matching", "text_similarity"):
+    if column.task_type not in ("matching", "text") or column.whole.score == "gap":  # which is a difference of shares
         return None
     is_macro = column.score.startswith("macro_") and not column.category
     columns = board.categories(column) if is_macro else [column]
     parts = [board.entry(part, entry.model, entry.origin) for part in columns]
-    variances = [part.value * (1 - part.value) / part.n for part in parts if part is not None and part.n]
+    variances = [part.value * (1 - part.value) / part.n for part in parts if part and part.n and 0 < part.value < 1]
     return sum(variances) / len(parts) ** 2 if parts and len(variances) == len(parts) else None
 
 
@@ -183,7 +186,7 @@ def differences_html(catalogue: Catalogue, column: BoardColumn, entries: Sequenc
 
 
 def pairs_html(catalogue: Catalogue, column: BoardColumn, entries: Sequence[BoardEntry]) -> Markup:
-    """Render the paired differences of all pairs of chosen, recomputed models, folded."""
+    """Paired differences of all pairs of the chosen models that were recomputed, folded."""
     pairs = combinations(_recomputed(entries), 2)
     return render("pairs.html", pairs=[(*pair, _tested(catalogue, column, *pair)) for pair in pairs])
 

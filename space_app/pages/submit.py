@@ -59,6 +59,8 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> None:
     if login.is_offered():
         gr.LoginButton(elem_id="login")
     send = gr.Button("Send", variant="primary", elem_id="send")
+    # Apart from the receipt, whose key must not be lost by pressing again.
+    problem = gr.HTML(elem_id="send-problem")
     answer = gr.HTML(elem_id="receipt")
     inputs = [uploads, name, family, parameters, data, link]
     sent = gr.State(())
@@ -83,13 +85,13 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> None:
         except VLAssayError as error:
             return message(str(error), is_error=True)
 
-    def on_send(files: Sequence[str] | None, profile: gr.OAuthProfile | None, *typed: str) -> tuple[str, list[Any]]:
+    def on_send(files: Sequence[str] | None, profile: gr.OAuthProfile | None, *typed: str) -> list[Any]:
         try:
             receipt = receive(submit, files, typed, login.sender(profile))
         except VLAssayError as error:
-            return message(str(error), is_error=True), []
+            return [message(str(error), is_error=True), gr.skip(), [], gr.skip()]
         tasks = [(predictions["benchmark"], predictions["task"]) for predictions in receipt.predictions]
-        return receipt_html(receipt, is_stored=True), tasks
+        return ["", receipt_html(receipt, is_stored=True), tasks, None]
 
     def on_api(
         files: Sequence[str] | None, profile: gr.OAuthProfile | None, token: gr.OAuthToken | None, *typed: str
@@ -101,7 +103,7 @@ def submit_tab(catalogue: Catalogue, page: Leaderboard) -> None:
 
     check.click(on_check, inputs, checked, api_visibility="private")
     redraw: Any = (page.add, [sent, *page.inputs], page.outputs)
-    send.click(on_send, inputs, [answer, sent], api_visibility="private").then(*redraw, **QUIET)
+    send.click(on_send, inputs, [problem, answer, sent, uploads], api_visibility="private").then(*redraw, **QUIET)
     # For programs. It takes files through the component above, so only uploaded files can be named.
     gr.Button(visible=False).click(
         on_api, inputs, gr.JSON(visible=False), api_name="submit", api_description="Submit predictions of one model."
@@ -159,8 +161,10 @@ def _template_part() -> None:
 def _withdrawal(catalogue: Catalogue) -> Any:
     """Build the part of the page that withdraws the user's submissions; return its event."""
     with gr.Accordion("Withdraw or replace a submission", open=False, elem_id="own"):
+        waits = "" if login.is_offered() else " Without a login the same scores then wait for a maintainer."
         gr.Markdown(
             "To replace a submission, withdraw it and send the new one. What you withdrew by mistake, send again."
+            + waits
         )
         with gr.Row():
             submission = gr.Textbox(label="Its number", placeholder="on its receipt", elem_id="own-submission")

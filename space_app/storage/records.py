@@ -50,8 +50,8 @@ VERSION = 2
 # Raised by hand when averages or intervals of the same per-example scores change; tests/metrics/test_golden_values.py
 # fails if they change without it. The version of a metric is in its `MetricSpec`.
 ESTIMATION_VERSION = 2
-# The reviewer of a withdrawal by the key of a receipt.
-RECEIPT = "the receipt's holder"
+# Reviewers without a login: of a withdrawal by the key of a receipt, and of what is sent again after it.
+RECEIPT, VISITOR = "the receipt's holder", "a visitor without a login"
 REVIEW_STATUSES = ("accepted", "flagged", "withdrawn")
 _ID = re.compile("[0-9a-f]{16}")
 _REVIEW = re.compile(r"/reviews/[^/]+-([0-9a-f]{8})\.json$")
@@ -70,7 +70,8 @@ class Submission:
         status: as in `submissions.Receipt`, or "damaged" if its record cannot be read; then only the id is known.
         user: the verified name of the submitter, or "".
         model: the submitted description: name, family, parameters, training_data and link, "" or None where not given.
-        reason, reviewer: from the latest review.
+        reason, reviewer: of the latest review.
+        judgement: status of the latest review by a maintainer, which is anyone but a submitter; "" without one.
         reviews: the number of the latest review, 0 without reviews.
         key: SHA-256 of the key in the receipt; "" if a user submitted it.
         problems: messages on files that cannot be read.
@@ -85,19 +86,15 @@ class Submission:
     flags: tuple[str, ...] = ()
     reason: str = ""
     reviewer: str = ""
+    judgement: str = ""
     reviews: int = 0
     key: str = ""
     problems: tuple[str, ...] = ()
 
     @property
     def is_reviewed_by_submitter(self) -> bool:
-        """True if the latest review is by the submitter."""
+        """True if the latest review is the submitter's."""
         return bool(self.reviewer) and self.reviewer == (self.user or RECEIPT)
-
-    @property
-    def is_reviewed_by_maintainer(self) -> bool:
-        """True if the latest review is by anyone except the submitter."""
-        return bool(self.reviewer) and not self.is_reviewed_by_submitter
 
 
 def submissions(storage: Storage) -> list[Submission]:
@@ -166,9 +163,9 @@ def results_path(submission: Submission) -> str:
 def results_version(tasks: tuple[tuple[str, str], ...]) -> str:
     """Return 12 hexadecimal digits that change when the results of the tasks (benchmark, task) have to be recomputed.
 
-    The hash covers `ESTIMATION_VERSION`, the version and settings of each metric of the tasks and their parts, the ids
-    of the parts, and the blind levels in the folder of the benchmark's card. Comments, layout and other benchmarks do
-    not change it.
+    They are a hash of `ESTIMATION_VERSION`, of the version and the settings of each metric of the tasks and of their
+    parts, of the ids of the parts, and of the blind levels beside the benchmark's card. Comments, layout and other
+    benchmarks do not change it.
     """
     arithmetic = [
         [
@@ -215,6 +212,7 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         return Submission(id, problems=(record,))
     reviews = [path for path in paths if path.startswith(f"requests/{id}/reviews/")]
     latest, problems = _latest_review(storage, reviews)
+    judgement, _ = _latest_review(storage, reviews, without=(record["user"] or RECEIPT, VISITOR))
     if latest and not problems:
         status = latest["status"]
     elif record["flags"] or problems:  # what cannot be read may have been a withdrawal
@@ -229,15 +227,18 @@ def _submission(storage: Storage, id: str, paths: Sequence[str]) -> Submission:
         flags=tuple(record["flags"]),
         reason=str(latest.get("reason", "")),
         reviewer=str(latest.get("by", "")),
+        judgement=judgement.get("status", ""),
         reviews=max(latest.get("number", 0), len(reviews)),
         problems=tuple(problems),
     )
 
 
-def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the latest valid review, or {}, and the problems of others.
+def _latest_review(
+    storage: Storage, paths: Sequence[str], without: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the latest valid review that is not by one of `without`, or {}, and the problems of others.
 
-    The highest number decides and not the latest time, since clocks may be set back.
+    Numbers decide and not times, since clocks are set back.
     """
     latest: dict[str, Any] = {}
     problems = []
@@ -246,7 +247,7 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
             review = load(storage, path)
             if review["status"] not in REVIEW_STATUSES or not isinstance(review["number"], int):
                 raise ValueError(f"the status {review['status']!r}, the number {review['number']!r}")
-            if review["number"] >= latest.get("number", 0):
+            if review["number"] >= latest.get("number", 0) and review["by"] not in without:
                 latest = review
         except DAMAGE as error:
             problems.append(unreadable(path, error))
@@ -254,12 +255,12 @@ def _latest_review(storage: Storage, paths: Sequence[str]) -> tuple[dict[str, An
 
 
 def unreadable(path: str, error: Exception) -> str:
-    """Return the message for a file that cannot be read because of one of the errors in `DAMAGE`."""
+    """Return the message on a file that cannot be read, for one of the errors `DAMAGE`."""
     return f"{path} cannot be read ({type(error).__name__}: {error})"
 
 
 def load(storage: Storage, path: str) -> Any:
-    """Return the JSON document at a path, cached; raise ValueError if it was changed since it was written."""
+    """Return the JSON document at a path, read once; ValueError if it is not as it was written."""
     known = _known.setdefault(storage, {})
     if path not in known:
         content = storage.read(path)

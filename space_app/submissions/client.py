@@ -25,12 +25,14 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
         model: ``name``, ``family``, ``parameters``, ``training_data`` and ``link``, empty if not known.
 
     Returns:
-        The receipt: ``id``, ``time``, ``status``, ``flags``, ``predictions`` and the recomputed ``results``.
+        The receipt: ``id``, ``time``, ``status``, ``flags``, ``predictions``, the recomputed ``results``, and
+        of what was just stored without a login the ``key`` that withdraws it, else "".
 
     Raises:
         DataError: a file or the library for the connection is missing.
         PredictionsError: the leaderboard refuses the predictions, with its message.
-        StorageError: the leaderboard cannot be reached, or its answer is not a receipt. Repeating the call is safe.
+        StorageError: the leaderboard cannot be reached, or its answer is not a receipt. Repeating the call stores
+            nothing twice, but its receipt has no ``key``.
     """
     for path in predictions:
         if not path.is_file():
@@ -49,14 +51,16 @@ def send(address: str, predictions: Sequence[Path], model: Mapping[str, str]) ->
     except Exception as error:  # gradio_client passes on errors of httpx, the server and the Hub
         raise StorageError(
             f"the leaderboard at {address} did not take the predictions ({type(error).__name__}: {error}); check the "
-            "address and send the same again, which is safe"
+            "address and send the same again, which stores nothing twice; a repeated submission gets no key to "
+            "withdraw it"
         ) from error
     fields = answer if isinstance(answer, dict) else {}
     if "error" in fields:
         raise PredictionsError(f"the leaderboard refuses the submission: {str(fields['error'])[:_MOST_MESSAGE]}")
-    texts = [fields.get(name) for name in ("id", "time", "status")]
+    texts = [fields.get("id"), fields.get("time"), fields.get("status"), key := fields.get("key", "")]
     flags = fields.get("flags")
-    if not isinstance(flags, list) or not all(isinstance(text, str) for text in (*texts, *flags)):
+    is_receipt = isinstance(flags, list) and all(isinstance(text, str) for text in (*texts, *flags))
+    if not is_receipt or len(key) > _MOST_ANSWER:
         raise StorageError(
             f"the answer of {address} is not a receipt, so that the predictions may not be stored: "
             f"{repr(answer)[:_MOST_ANSWER]}; check that this is the address of a leaderboard of this version"

@@ -1,7 +1,7 @@
-"""Submit, review and withdraw; the package's docstring lists the steps from an upload to the leaderboard.
+"""Submitting, reviewing and withdrawing; see the package's docstring for the steps from an upload to the leaderboard.
 
-The request is stored first, in one addition. Results are derived from it; `finish` computes missing results after a
-crash or a change of the metrics. A review is one more file.
+The request is stored first, in one addition. Results are derived from it, and `finish` computes those that are missing
+after a crash or a change of the metrics. A review is one more file.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from ..storage.records import (
     REVIEW_STATUSES,
     SCHEMA,
     VERSION,
+    VISITOR,
     Submission,
     get_submission,
     record_path,
@@ -79,12 +80,12 @@ class Receipt:
         id: 16 hexadecimal digits, fixed by user, model and predictions.
         time: when it was first submitted, UTC, ISO 8601.
         status: "pending" (no results yet), "accepted", "flagged" or "withdrawn".
-        flags: findings for a person to review, a sentence each.
+        flags: what a person should look at, a sentence each.
         predictions: for each predictions file its `sha256`, `benchmark`, `task`, number of `rows`, the hash and the
             `sketch` of its `scores`, and the `model` named in its metadata.
         results: as ``metrics.results.compute`` gives them with `OPTIONS`.
         model: the model's name on the leaderboard.
-        key: lets `withdraw` work without a login; set only if the submission was just stored without a login, else "".
+        key: with it `withdraw` needs no login; only of what was just stored without one, else "".
     """
 
     id: str
@@ -99,9 +100,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A submission that has been validated and evaluated but not stored.
+    """A submission that has been validated and evaluated, and is not stored.
 
-    Its `contents` are the uploads, with their image keys replaced by those in the benchmark.
+    Its `contents` are the uploads, with the benchmark's images in place of other ones.
     """
 
     contents: list[bytes]
@@ -122,8 +123,8 @@ def submit(
 ) -> Receipt:
     """Validate, evaluate and store a submission. Repeating it returns the same receipt, without the key.
 
-    Repeating a submission that its submitter withdrew shows it again, or leaves it to a maintainer if there were flags
-    or other reviews.
+    What its submitter has withdrawn is shown again. It waits for a maintainer if there were flags or other reviews, and
+    without a login, since anyone may have the files.
 
     Args:
         storage: where to store it.
@@ -135,10 +136,11 @@ def submit(
 
     Raises:
         PredictionsError: an upload or a typed field is refused; nothing is stored.
-        SubmissionError: the uploads do not belong together, or the model's name is reserved or belongs to another user;
+        SubmissionError: the uploads do not belong together, or nobody or only another user may give a model this name;
             nothing is stored.
         RateLimitError: too many submissions or checks in an hour; nothing is stored.
-        StorageError: the storage failed. The submission may or may not be stored; repeating it is safe.
+        StorageError: the storage failed. The submission is stored or not, and repeating it stores nothing
+            twice, but its receipt has no key.
     """
     typed, user = _typed(model), check_text(user, "the user's name")
     id, results, key = _id(user, typed, uploads), None, ""
@@ -151,21 +153,24 @@ def submit(
             key = ""
         results = draft.results
     submission = get_submission(storage, id)
-    if submission.status == "withdrawn" and submission.is_reviewed_by_submitter:
-        _count_check(storage, user, now())
-        status = "flagged" if submission.flags or submission.reviews > 1 else "accepted"
-        submission = review(storage, id, status, "sent again", submission.reviewer, now=now)
-    if submission.status == "damaged":
+    if submission.model is None:
         raise SubmissionError(
             f"this submission exists as {id}, but is damaged: {submission.problems[0]}; tell a maintainer"
         )
+    name = str(submission.model["name"])
+    if submission.status == "withdrawn" and submission.is_reviewed_by_submitter:
+        _count_check(storage, user, now())
+        _check_name(name, user, storage, submissions(storage))
+        is_shown = user and not submission.flags and submission.reviews == 1
+        status = "accepted" if is_shown else "flagged"
+        submission = review(storage, id, status, "sent again", user or VISITOR, now=now)
     results = results or _compute_stored(storage, submission)
     with suppress(StorageError):  # the request counts; `finish` adds missing results
         storage.add({results_path(submission): results}, f"Results of submission {id}")
         submission = get_submission(storage, id)
     parsed = parse_results(results, results_path(submission))
     facts = submission.id, submission.time, submission.status, submission.flags, submission.predictions
-    return Receipt(*facts, parsed, str((submission.model or {})["name"]), key)
+    return Receipt(*facts, parsed, name, key)
 
 
 def preview(
@@ -187,7 +192,7 @@ def preview(
 
 
 def finish(storage: Storage) -> list[str]:
-    """Compute missing results, after a crash or, for all submissions, after a change of the metrics.
+    """Compute missing results: after a crash, and of all submissions if the metrics have changed.
 
     Returns:
         Messages on submissions that are damaged or can no longer be evaluated.
@@ -248,11 +253,13 @@ def withdraw(
         PredictionsError, StorageError: as for `review`.
     """
     submission = get_submission(storage, id)
-    has_key = bool(key and submission.key) and secrets.compare_digest(_sha256(key.encode()), submission.key)
+    key_hash = _sha256(key.encode(errors="replace"))
+    has_key = bool(key and submission.key) and secrets.compare_digest(key_hash, submission.key)
     if not has_key and not (user and submission.user == user):
         raise SubmissionError(
-            f"the submission {id[:50]!r} is not one of {user[:50]!r}, or its key is another; log in as its submitter, "
-            "give the key of its receipt, or ask a maintainer"
+            f"the submission {id[:50]!r} is not one of {user[:50]!r}; log in as its submitter, or ask a maintainer"
+            if user
+            else f"the key is not that of the submission {id[:50]!r}; give the key of its receipt, or ask a maintainer"
         )
     if submission.status == "withdrawn":
         raise SubmissionError(f"the submission {id} is withdrawn already")
@@ -291,7 +298,7 @@ def _draft(uploads: Sequence[bytes], typed: Mapping[str, Any], names: Sequence[s
 
 
 def _store(storage: Storage, id: str, user: str, draft: _Draft, key: str, now: Callable[[], datetime]) -> bool:
-    """Store a request within the rate limit; return False if another process has stored it in the meantime."""
+    """Store a request within the rate limit; return False if it was stored in the meantime."""
     files = {f"requests/{id}/{_sha256(content)}.parquet": content for content in draft.contents}
     with _adding:
         if storage.paths(record_path(id)):
@@ -324,7 +331,7 @@ def _compute_stored(storage: Storage, submission: Submission) -> bytes:
 
 
 def _typed(model: Mapping[str, str]) -> dict[str, Any]:
-    """Return the validated description of a model."""
+    """Return the validated fields of a model."""
     for name in model:
         if name not in MODEL_FIELDS:
             raise UnknownNameError("field of a model", str(name)[:50], MODEL_FIELDS)
@@ -352,21 +359,30 @@ def _describe(predictions: Predictions, content: bytes) -> dict[str, Any]:
     }
 
 
+def _check_name(name: str, user: str, storage: Storage, stored: Sequence[Submission]) -> None:
+    """Raise `SubmissionError` if a model's name belongs to another user or to published values."""
+    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
+    check_name(name, {*published_names(), *imported})
+    check_owner(name, user, stored)
+
+
 def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submission]) -> list[str]:
-    """Return flags for scores copied from another user or model, or from a withdrawn or flagged submission.
+    """Return flags for scores copied from another user or model, or from what a maintainer has withdrawn or flagged.
+
+    Without a login nothing is known to be the visitor's own.
 
     Raises:
-        SubmissionError: the model's name belongs to another user or to published values.
+        SubmissionError: as for `_check_name`.
     """
     name = draft.model["name"]
-    imported = {entry.model for table in imported_tables(storage)[0] for entry in table.entries}
-    check_name(name, imported)
-    check_owner(name, user, stored)
+    _check_name(name, user, storage, stored)
     sources = []
     for submission in stored:
         judged = f", which is {submission.status}" if submission.status in ("withdrawn", "flagged") else ""
-        is_own = submission.model is not None and (submission.user, submission.model["name"]) == (user, name)
-        if submission.model is None or (is_own and not (judged and submission.is_reviewed_by_maintainer)):
+        if submission.model is None:
+            continue
+        is_own = user and (submission.user, submission.model["name"]) == (user, name)
+        if is_own and not submission.problems and submission.judgement not in ("withdrawn", "flagged"):
             continue
         source = f"{submission.model['name']} in the submission {submission.id}{judged}"
         sources += [
@@ -387,10 +403,10 @@ def _compare(draft: _Draft, user: str, storage: Storage, stored: Sequence[Submis
 
 
 def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
-    """Raise `RateLimitError` if this user, or all users together, made as many submissions in an hour as allowed.
+    """Raise `RateLimitError` if the last hour has as many submissions as allowed, of this user or of all together.
 
-    Each process counts stored submissions before it adds one, so n processes that share a storage and count at the same
-    moment may exceed the limit by n - 1.
+    Each process counts what is stored before it adds: n processes that share a storage may together store n - 1 more
+    than the limit if they count at the same moment.
     """
     recent = sorted(
         (time, each.user)
@@ -424,10 +440,10 @@ def _sha256(content: bytes) -> str:
 
 
 def _iso(time: datetime) -> str:
-    """Format a time as the storage does: UTC, ISO 8601."""
+    """Return a time in the storage: UTC, ISO 8601."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _to_bytes(value: Any) -> bytes:
-    """Format a record as the storage does: readable JSON."""
+    """Return a record in the storage: readable JSON."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -116,7 +116,7 @@ class PageHead:
         self._app, self._picture = app, picture
         host = os.environ.get("SPACE_HOST", "")
         facts = {"title": title, "description": description, "image": f"{host and f'https://{host}'}/social.png"}
-        self._head = "".join(
+        self._head = '<meta property="og:type" content="website" />' + "".join(
             f'<meta {attribute}="{prefix}:{name}" content="{escape(text)}" />'
             for name, text in facts.items()
             for attribute, prefix in (("property", "og"), ("name", "twitter"))

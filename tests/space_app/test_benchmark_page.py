@@ -17,11 +17,12 @@ from PIL import Image
 from space_support import ITM
 from submission_support import MemoryStorage
 
-from vl_assay.hub_datasets import benchmark_names, load_examples
+from vl_assay.hub_datasets import benchmark_names, get_benchmark, load_examples
 from vl_assay.hub_datasets.authoring.audit.blind import shipped_levels
 from vl_assay.hub_datasets.reports.skills import read_skill_profile
 from vl_assay.metrics.common.errors import DataError, PredictionsError
 from vl_assay.metrics.common.formatting import percent
+from vl_assay.metrics.modules.discovery import get_spec
 from vl_assay.metrics.results.errors.cards import gallery_html
 from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
@@ -70,7 +71,9 @@ def test_levels_of_references_and_of_chance_are_those_of_the_board_and_of_the_me
     assert BoardColumn("aro", "relation", "aro_itm", "macro_accuracy", "verb").chance == 1 / 2
     assert BoardColumn("toy_scenes", "order", "itm_accuracy", "accuracy").chance is None
     _, *winoground = cells(cards.references_html(catalogue.board, "winoground"))
-    assert ["groups · group score", "16.7"] in winoground
+    assert winoground == [
+        ["groups · text score", "25.0"], ["groups · image score", "25.0"], ["groups · group score", "16.7"],
+    ]  # fmt: skip
     head, *sugarcrepe = cells(cards.references_html(catalogue.board, "sugarcrepe"))
     assert {"Vera", "Grammar model"} <= set(head)
     level = shipped_levels("sugarcrepe")["itm"]["metrics"]["sugarcrepe_itm"]["macro_accuracy"]
@@ -82,7 +85,15 @@ def test_the_page_of_every_benchmark_can_be_drawn(name, catalogue):
     essentials, rest = cards.card(name)
     assert [part[:3] for part in (essentials, rest)] == ["## ", "## "]
     assert ("<table" in cards.audit_html(name)) is (cards.read_audit(name) is not None)
-    page = cards.references_html(catalogue.board, name) + cards.grid_html(catalogue.board)
+    references = cards.references_html(catalogue.board, name)
+    chance = {
+        BoardColumn(name, task.name, metric, score.name).chance
+        for task in get_benchmark(name).tasks
+        for metric in task.metrics
+        for score in get_spec(metric).scores
+    }
+    assert {percent(level) for level in chance - {None}} <= {cell for line in cells(references) for cell in line}
+    page = references + cards.grid_html(catalogue.board)
     assert not [text for text in ("none yet", "not measured", "Not audited", "Error") if text in page]
     assert cards.question(name).endswith("?")
 
@@ -307,10 +318,17 @@ def test_the_verdict_knows_that_less_brittle_is_better_and_that_papers_cannot_be
     papers = [replace(entry, origin="published", predictions="") for entry in (two, one)]
     # 1.96 * sqrt(0.2 * 0.8 / 100 + 0.3 * 0.7 / 100) = 0.119
     head, further = verdict(papers, {}, column)
-    assert head == "a is ahead of b by 10.0 points [-21.9 – +1.9]."
+    assert head == "a is ahead of b by 10.0 points [-1.9 – +21.9]."
     assert "The 95 % interval is unpaired, from the numbers of examples" in further
-    _, further = verdict([replace(entry, n=None) for entry in papers], {}, column)
-    assert "prints no number of examples" in further
+    gaps = [replace(entry, metric="augmented_accuracy", score="gap") for entry in papers]
+    for others, shared in (
+        ([replace(entry, n=None) for entry in papers], column),
+        ([replace(papers[0], value=0.0), papers[1]], column),
+        (gaps, gaps[0].column),
+    ):
+        head, further = verdict(others, {}, shared)
+        assert "[" not in head
+        assert "no interval, since this score is no share, a share is 0 or 100 %, or the number" in further
 
 
 def test_published_macro_averages_have_an_unpaired_interval_from_their_categories(catalogue):

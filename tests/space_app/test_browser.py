@@ -126,6 +126,9 @@ def test_good_predictions_are_received_and_their_row_appears(visit, toy):
     assert "Received as" in text
     assert "accepted" in text
     id, key = page.locator("#receipt b").first.inner_text(), page.locator("#receipt code").inner_text()
+    page.locator("#send").click()
+    page.locator("#send-problem").get_by_text("no predictions file was uploaded").wait_for()
+    assert page.locator("#receipt code").inner_text() == key
     open_tab(page, "Leaderboard")
     search(page, "mock:shuffled", "[...rows].some(row => row.innerText.includes('mock:shuffled'))")
     open_tab(page, "Submit")

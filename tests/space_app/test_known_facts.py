@@ -36,7 +36,7 @@ def test_no_request_of_a_visitor_downloads_or_builds(request_, tmp_path, monkeyp
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
     with pytest.raises((PredictionsError, DataError), match="was not built here"):
         NOT_BUILT[request_]()
-    assert "are not on this server" in cards.examples_html("toy_order")
+    assert "has no copy of its data" in cards.examples_html("toy_order")
     assert [*tmp_path.rglob("*")] == []
 
 

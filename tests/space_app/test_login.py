@@ -38,7 +38,9 @@ def test_without_a_space_there_is_no_login_and_no_name(tmp_path):
 
 
 def test_a_submission_bears_the_name_of_who_logs_in_with_the_button_or_sends_a_token(space, toy, tmp_path):
-    assert "Sign in with Hugging Face" in httpx.get(space.address).text
+    page = httpx.get(space.address).text
+    assert "Sign in with Hugging Face" in page
+    assert "[The files of this Space](https://huggingface.co/spaces/me/board/tree/main) hold the leaderboard" in page
     receipts = [
         call(space, model_predictions(toy, tmp_path, 1), {"cookie": cookie("grace")}),
         call(space, model_predictions(toy, tmp_path, 2), oauth_token="hf_adas_own_token"),

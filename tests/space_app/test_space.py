@@ -50,6 +50,7 @@ def test_the_page_has_its_own_title_and_picture_and_says_what_it_is(space):
         page = answer.read().decode()
     assert re.findall(r'property="og:title" content="([^"]*)"', page) == [TITLE]
     assert re.findall(r'property="og:image" content="([^"]*)"', page) == ["/social.png"]
+    assert page.count('property="og:type" content="website"') == 1
     assert "header-image" not in page
     with urlopen(f"{space.address}/social.png") as answer:
         assert Image.open(answer).size == (1200, 630)
@@ -64,7 +65,9 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
         with pytest.raises(PredictionsError, match=r"^the leaderboard refuses the submission: bad\.parquet .{20}"):
             send(space.address, [path], TYPED)
     assert space.storage.paths() == []
-    with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* safe"):
+    with pytest.raises(
+        StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* stores nothing twice"
+    ):
         send("http://127.0.0.1:9", [path], TYPED)
     result = invoke("submit", tmp_path / "nowhere.parquet")
     assert "nowhere.parquet is not a file" in str(result.exception)
@@ -113,7 +116,9 @@ def test_the_command_serves_the_page(tmp_path):
 
 ODD = [None, 3, "done", [], [1], {}, {"id": 1}, {"error": {"a": 1}}, {"error": None}, True,
        {"id": "a", "time": "b", "status": "c", "flags": None}, {"id": "a", "time": "b", "status": "c", "flags": [1]},
-       {"id": "a", "time": 5, "status": "c", "flags": []}]  # fmt: skip
+       {"id": "a", "time": 5, "status": "c", "flags": []},
+       {"id": "a", "time": "b", "status": "c", "flags": [], "key": 5},
+       {"id": "a", "time": "b", "status": "c", "flags": [], "key": "k" * 101}]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", ODD, ids=str)

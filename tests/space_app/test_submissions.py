@@ -145,6 +145,17 @@ def test_ones_own_scores_again_are_not_flagged_unless_they_were_withdrawn(toy, s
         assert f"model 1 in the submission {first.id}, which is withdrawn" in " ".join(again.flags)
 
 
+def test_who_withdraws_their_own_submission_does_not_undo_what_a_maintainer_decided(toy, storage):
+    content = of_model(toy, 1)
+    first = submit(storage, [content], {}, "someone", now=at(0))
+    review(storage, first.id, "flagged", "odd", "maintainer", now=at(1))
+    withdraw(storage, first.id, "someone", now=at(2))
+    assert submit(storage, [content], {"family": "clip"}, "someone", now=at(3)).status == "flagged"
+    assert submit(storage, [content], {}, "someone", now=at(4)).status == "flagged"
+    review(storage, first.id, "accepted", "checked", "maintainer", now=at(5))
+    assert submit(storage, [content], {"link": "https://a.example"}, "someone", now=at(6)).flags == ()
+
+
 def test_a_typed_name_is_no_flag_and_the_name_in_the_predictions_stays_beside_it(toy, storage):
     receipt = submit(storage, [of_model(toy, 2)], {"name": "Best"}, now=at(0))
     assert (receipt.status, receipt.flags, receipt.model) == ("accepted", (), "Best")
@@ -158,6 +169,7 @@ def test_without_a_login_a_submission_is_withdrawn_replaced_and_sent_again_by_it
     for id, user, key in (
         (first.id, "", ""),
         (first.id, "", "guessed"),
+        (first.id, "", "\ud800"),
         (first.id, "someone", ""),
         ("x", "", first.key),
     ):
@@ -166,15 +178,16 @@ def test_without_a_login_a_submission_is_withdrawn_replaced_and_sent_again_by_it
     assert withdraw(storage, first.id, "", "a mistake", key=first.key, now=at(1)).status == "withdrawn"
     with pytest.raises(SubmissionError, match="is withdrawn already"):
         withdraw(storage, first.id, "", key=first.key)
-    noisy = COPIES["a little noise"](of_model(toy, 1))  # the same model, better described
-    replacement = submit(storage, [noisy], {"family": "clip"}, now=at(2))
-    assert (replacement.status, replacement.flags) == ("accepted", ())
+    # Nobody knows who sends the same scores now, so a maintainer decides.
+    noisy = COPIES["a little noise"](of_model(toy, 1))
+    assert submit(storage, [noisy], {"family": "clip"}, now=at(2)).status == "flagged"
+    better = changed(of_model(toy, 2), metadata=lambda metadata: metadata["model"].update(name="model 1"))
+    assert submit(storage, [better], {}, now=at(2)).status == "accepted"
     again = submit(storage, [of_model(toy, 1)], {}, now=at(3))
-    assert (again.id, again.status, again.key) == (first.id, "accepted", "")
-    # What a maintainer has decided is not undone by sending it again.
-    review(storage, first.id, "flagged", "odd", "maintainer", now=at(4))
-    assert submit(storage, [of_model(toy, 1)], {}, now=at(5)).status == "flagged"
-    withdraw(storage, first.id, "", key=first.key, now=at(6))
+    assert (again.id, again.status, again.key) == (first.id, "flagged", "")
+    assert [each.reviewer for each in submissions(storage) if each.id == first.id] == ["a visitor without a login"]
+    assert review(storage, first.id, "accepted", "", "maintainer", now=at(4)).status == "accepted"
+    assert withdraw(storage, first.id, "", key=first.key, now=at(6)).status == "withdrawn"
     assert submit(storage, [of_model(toy, 1)], {}, now=at(7)).status == "flagged"
 
 
@@ -204,6 +217,19 @@ def test_a_name_of_imported_values_is_refused_as_well(toy, storage):
         ):
             call(storage, [of_model(toy, 1)], {"name": "model_\u1d0fne"}, "someone", now=at(0))
     assert submit(storage, [of_model(toy, 1)], {"name": "NegCLIP of mine"}, "someone", now=at(0)).id
+
+
+def test_what_is_sent_again_needs_a_name_that_is_still_free(toy, storage):
+    first = submit(storage, [of_model(toy, 1)], {}, "someone", now=at(0))
+    withdraw(storage, first.id, "someone", now=at(1))
+    assert submit(storage, [of_model(toy, 1)], {}, "someone", now=at(2)).status == "accepted"
+    withdraw(storage, first.id, "someone", now=at(3))
+    head = "model,benchmark,task,category,metric,score,value,source"
+    table = f"{head}\nModel 1,sugarcrepe,itm,,sugarcrepe_itm,accuracy,1,x"
+    store_table(storage, parse_table(table.encode(), "a.csv"))
+    with pytest.raises(SubmissionError, match="looks like 'Model 1', which stands on the leaderboard for published"):
+        submit(storage, [of_model(toy, 1)], {}, "someone", now=at(4))
+    assert [each.status for each in submissions(storage)] == ["withdrawn"]
 
 
 @pytest.mark.parametrize(
@@ -403,8 +429,8 @@ def test_reviews_that_say_nothing_or_of_nothing_are_refused(toy, storage):
     ):
         with pytest.raises(error, match=message):
             review(storage, *arguments)
-    for user in ("", "another"):
-        with pytest.raises(SubmissionError, match=f"is not one of '{user}'"):
+    for user, message in (("", "the key is not that of the submission"), ("another", "is not one of 'another'")):
+        with pytest.raises(SubmissionError, match=message):
             withdraw(storage, id, user)
     assert storage.files == files
 

@@ -53,6 +53,8 @@ def test_a_benchmark_shows_its_main_scores_and_their_categories_and_a_skill_one_
     values = [board.entry(swap, "NegCLIP", "published") for swap in swaps]
     mean = board.entry(column, "NegCLIP", "published")
     assert (mean.value, mean.n, mean.interval) == (sum(entry.value for entry in values) / 2, 692 + 788, None)
+    sources = [values[0].source, values[1].source]
+    assert mean.source == f"mean of add att and replace att, from {sources[0]}; {sources[1]}"
     assert skills["Relation"].column.category == "replace_rel"
     assert column not in board.categories(column.whole)
     assert skill_means(values[:1]) == []  # a model without one of the categories

@@ -73,7 +73,6 @@ class HubStandIn:
         self.faults, self.token, self.stall = faults or {}, token, stall
         self.repositories: dict[str, Repository] = {}
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
-        self.leaderboards: dict[str, bytes] = {}  # of datasets, as JSON
         self.renamed: dict[str, str] = {}  # old names of repositories, which are answered with 307
         self.gated: set[str] = set()  # names of repositories that need a login that was granted access
         self.read_only: set[str] = set()  # names of repositories to which this login may not write
@@ -152,7 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
         ("info", "GET", rf"{_API}(?:/revision/([^/]+))?"),
         ("tree", "GET", rf"{_API}/tree/([^/]+)"),
         ("paths_info", "POST", rf"{_API}/paths-info/([^/]+)"),
-        ("leaderboard", "GET", rf"{_API}/leaderboard"),
         ("discussions", "GET", rf"{_API}/discussions"),
         ("preupload", "POST", rf"{_API}/preupload/([^/]+)"),
         ("commit", "POST", rf"{_API}/commit/([^/]+)"),
@@ -265,11 +263,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def info(self, name, commit):
         return 200, {"id": name, "_id": "0", "sha": commit.sha}
-
-    def leaderboard(self, name, commit):
-        if name not in self.hub.leaderboards:
-            return 404, {"error": "This dataset has no leaderboard"}
-        return 200, self.hub.leaderboards[name]
 
     def tree(self, name, commit):
         entries, start = describe_tree(commit.files), int(self.query.get("cursor", ["0"])[0])

@@ -191,6 +191,8 @@ def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_prediction
     assert receipt["status"] == "flagged"
     assert receipt["results"][0]["scores"]["n"] == 2000
     assert list((tmp_path / "storage" / "requests" / receipt["id"]).glob("*.parquet"))
+    with urlopen(f"{client.src}social.png") as picture:
+        assert picture.read().startswith(b"\x89PNG")
 
 
 def test_a_metric_runs_where_nothing_is_installed(started):
