@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,9 +68,42 @@ def download(dl_manager: Any, url: str, remedy: str, *, extract: bool = False) -
         DownloadError: whatever went wrong; the message ends with `remedy`.
     """
     try:
-        return str((dl_manager.download_and_extract if extract else dl_manager.download)(url))
+        path = str(dl_manager.download(url))
+        if not dl_manager.is_streaming and _is_page(Path(path)):
+            Path(path).unlink()  # it would be taken from the cache for good
+            raise ValueError("the server sent a page in place of the file; its quota may be used up for today")
     except Exception as error:  # the HTTP libraries have no common class of errors
         raise cache_error(error) or DownloadError(url, error, remedy) from error
+    return unpack(dl_manager, Path(path), url, remedy) if extract else path
+
+
+def unpack(dl_manager: Any, archive: Path, url: str, remedy: str) -> str:
+    """Unpack a downloaded archive into the cache of `datasets`; return the path of the folder.
+
+    Raises:
+        DownloadError: it is no archive, or damaged; it is removed, so that the next try downloads it again.
+    """
+    from datasets.utils.extract import ExtractManager
+
+    try:
+        folder = str(dl_manager.extract(str(archive)))
+        if not (dl_manager.is_streaming or Path(folder).is_dir()):
+            raise ValueError("it is no archive, or not whole")
+    except Exception as error:  # each format has errors of its own
+        if unwritable := cache_error(error):
+            raise unwritable from error
+        # `datasets` would take a folder that is not empty for the whole archive.
+        partial = ExtractManager(dl_manager.download_config.cache_dir)._get_output_path(str(archive))
+        shutil.rmtree(partial, ignore_errors=True)
+        for path in (archive.resolve(), archive):  # the Hub's cache has links
+            path.unlink(missing_ok=True)
+        raise DownloadError(url, error, remedy) from error
+    return folder
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1_000).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
 def drive_address(identifier: str) -> str:

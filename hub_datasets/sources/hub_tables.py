@@ -19,7 +19,7 @@ from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 from ..core.build import MissingSourceError
-from .downloads import DownloadError
+from .downloads import DownloadError, unpack
 from .records import Record
 from .stored_images import image_address, open_parquet, read_batches, read_images
 
@@ -98,7 +98,11 @@ class HubTable:
             MissingSourceError: the user has no access yet; the message explains how to get it.
             DownloadError: the files cannot be fetched, or do not exist.
         """
-        return self.find(fetch_files(self.repository, [self.files], self.revision, dl_manager))
+        folder = fetch_files(self.repository, [self.files], self.revision, dl_manager)
+        if not (paths := self.find(folder)):
+            remedy = f"pass another revision, or data_dir, a folder with the files {self.files}"
+            raise DownloadError(self.source, ValueError(f"{self.files} is empty"), remedy)
+        return paths
 
 
 @dataclass(frozen=True)
@@ -123,13 +127,14 @@ class HubFiles:
         """Return the folders of annotations and images, and the address of the commit; raise as `fetch_files`."""
         patterns = [self.rows, self.images] if with_images and self.images else [self.rows]
         folder = fetch_files(self.repository, patterns, self.revision, dl_manager, self.repo_type)
-        zipped = (pattern.endswith(".zip") for pattern in patterns)
-        folders = [
-            Path(dl_manager.extract(str(folder / pattern))) if is_zip else folder
-            for pattern, is_zip in zip(patterns, zipped, strict=True)
-        ]
         # `huggingface_hub` names the folder of a snapshot by its commit.
-        return folders[0], folders[-1], f"{repository_page(self.repository, self.repo_type)}/tree/{folder.name}"
+        source = f"{repository_page(self.repository, self.repo_type)}/tree/{folder.name}"
+        remedy = f"pass data_dir, a folder with {' and '.join(patterns)} of it, unpacked"
+        folders = [
+            Path(unpack(dl_manager, folder / pattern, source, remedy)) if pattern.endswith(".zip") else folder
+            for pattern in patterns
+        ]
+        return folders[0], folders[-1], source
 
 
 def repository_page(repository: str, repo_type: str = "dataset") -> str:

@@ -146,7 +146,8 @@ def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
         starts = sorted(info.header_offset for info in members.values())
         ends = dict(zip(starts, [*starts[1:], directory.start_dir], strict=True))
     inside = {name: members[archive.inside + name] for name in names if archive.inside + name in members}
-    if large := [name for name, info in inside.items() if info.file_size > MOST_BYTES]:
+    sizes = {name: (info.file_size, ends[info.header_offset] - info.header_offset) for name, info in inside.items()}
+    if large := [name for name, both in sizes.items() if max(both) > MOST_BYTES]:
         raise ValueError(f"it has files of more than {MOST_BYTES:,} bytes: {shortened_list(large)}")
 
     def member(name: str) -> bytes:
@@ -174,15 +175,17 @@ def _in_parallel(archive: ImageArchive, names: Sequence[str], get: Callable[[str
 
 
 def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
-    """Unpack a member from the bytes between its header and the next.
+    """Unpack a member from the bytes between its header and the next, no further than its size in the directory.
 
     Raises:
-        ValueError: its size or checksum differs from the directory's.
+        ValueError: its size or checksum differs from the directory's, or it is packed by an unusual method.
     """
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # of the others nothing bounds a read
+        raise ValueError(f"{info.filename} in it is packed by the method {info.compress_type}, not stored or deflated")
     signature, name, extra = _LOCAL_HEADER.unpack_from(part.ljust(_LOCAL_HEADER.size, b"\0"))
     packed = io.BytesIO(part[_LOCAL_HEADER.size + name + extra :])
     try:
-        content = zipfile.ZipExtFile(packed, "r", info).read() if signature == _SIGNATURE else b""
+        content = zipfile.ZipExtFile(packed, "r", info).read(info.file_size + 1) if signature == _SIGNATURE else b""
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"{info.filename} in it is damaged ({error}), or changed meanwhile") from error
     if len(content) != info.file_size:

@@ -189,3 +189,11 @@ def test_an_archive_of_google_drive_is_unpacked_and_a_file_without_a_name_is_rea
     server.down = {"images.tar": [404]}
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "empty")
     small.error(DownloadError, r"Could not download .*images\.tar .*get the archive with `gdown", data_dir=None)
+    # Neither a page in its place nor half of it is kept.
+    server.down, path = {}, tmp_path / "remote" / "images.tar"
+    whole = path.read_bytes()
+    for content, told in ((b"\n<!DOCTYPE html>", "a page in place"), (whole[:700], "images.tar"), (b"x", "no archive")):
+        path.write_bytes(content)
+        small.error(DownloadError, rf"Could not download .*{told}.*get the archive with `gdown", data_dir=None)
+    path.write_bytes(whole)
+    assert raw(small.build(data_dir=None)) == raw(small.build())

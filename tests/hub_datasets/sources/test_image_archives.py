@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 import multiprocessing
 import random
 import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 
-import huggingface_hub
+import huggingface_hub.constants
 import pytest
 from file_server import serving
 
@@ -199,6 +201,22 @@ def test_an_archive_that_is_none_and_one_with_huge_files_are_refused(server, arc
     monkeypatch.setattr(image_archives, "MOST_BYTES", 1_000)
     with pytest.raises(DownloadError, match="files of more than 1,000 bytes"):
         fetched(archive)
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [(zipfile.ZIP_DEFLATED, "damaged .*changed meanwhile"), (zipfile.ZIP_LZMA, "method 14, not")]
+)
+def test_a_member_that_unpacks_to_more_than_its_directory_says_is_not_unpacked(method, told):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("bomb.jpg", bytes(100_000_000))
+        [info] = archive.infolist()
+    info.file_size = 100
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=told):
+        image_archives._unpacked(file.getvalue(), info)
+    assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    tracemalloc.stop()
 
 
 def test_an_archive_that_is_replaced_during_a_fetch_is_told(server, archive, tmp_path):
