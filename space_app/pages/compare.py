@@ -158,7 +158,7 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
 
 def _variance(board: Board, entry: BoardEntry) -> float | None:
     column = entry.column
-    if column.task_type not in ("matching", "text") or column.whole.score == "gap":  # which is a difference of shares
+    if column.task_type != "matching" or column.whole.score == "gap":  # which is a difference of shares
         return None
     is_macro = column.score.startswith("macro_") and not column.category
     columns = board.categories(column) if is_macro else [column]

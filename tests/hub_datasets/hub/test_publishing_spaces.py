@@ -186,13 +186,13 @@ def started(python, tmp_path):
 @pytest.mark.slow
 def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_predictions(started, tmp_path):
     client = started("leaderboard")
+    with urlopen(f"{client.src}social.png") as picture:
+        assert picture.read().startswith(b"\x89PNG")
     predictions = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.vqa.parquet"
     receipt = client.predict([handle_file(predictions)], "", "mock", "", "", "", api_name="/submit")
     assert receipt["status"] == "flagged"
     assert receipt["results"][0]["scores"]["n"] == 2000
     assert list((tmp_path / "storage" / "requests" / receipt["id"]).glob("*.parquet"))
-    with urlopen(f"{client.src}social.png") as picture:
-        assert picture.read().startswith(b"\x89PNG")
 
 
 def test_a_metric_runs_where_nothing_is_installed(started):
