@@ -13,8 +13,8 @@ from ..metrics.common.errors import VLAssayError
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        help="Your own copy of the sources (see the benchmark's card); by default the one used last, or a folder of "
-        "its name in VL_ASSAY_DATA_DIR; otherwise they are downloaded."
+        help="Your own copy of the sources (see the benchmark's card); by default the folder of its name in "
+        "VL_ASSAY_DATA_DIR, or without that variable the one used last; else they are downloaded."
     ),
 ]
 AllowMissing = Annotated[

@@ -31,9 +31,25 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...metrics.common.errors import DataError, StorageError, VLAssayError, check_known
-from ...metrics.common.storage import cache_error, new_folder, read_error, readable, writable_cache, write_text
+from ...metrics.common.storage import (
+    cache_error,
+    new_folder,
+    read_error,
+    readable,
+    writable_cache,
+    write_atomically,
+)
 from ...metrics.records.predictions import file_hash
-from .benchmarks import benchmark_names, code_hash, config_names, get_benchmark, get_builder, get_card, option_names
+from .benchmarks import (
+    benchmark_folder,
+    benchmark_names,
+    code_hash,
+    config_names,
+    get_benchmark,
+    get_builder,
+    get_card,
+    option_names,
+)
 from .repository import BUILD_FILE, BUILD_SCHEMA, cache_folder
 
 # Rows with an image of some 100 kB each: row groups of about 10 MB, so memory stays flat.
@@ -192,7 +208,7 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     """Return the folder of a benchmark's sources; None for a benchmark without sources, or if they are downloaded.
 
     It is ``data_dir/<benchmark>`` if that is a folder, else `data_dir`. Without `data_dir` it is the folder
-    ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names, if it is there, else the folder
+    ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names; without that variable, the folder
     that the benchmark was last loaded from (see `remember_sources`).
 
     Raises:
@@ -204,22 +220,25 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
         return inner if get_benchmark(benchmark).source else None
     if not get_benchmark(benchmark).source:
         return None
-    if (parent := os.environ.get("VL_ASSAY_DATA_DIR")) and (folder := existing_folder(parent) / benchmark).is_dir():
-        return folder
-    with suppress(OSError):
-        folder = Path(_remembered(benchmark).read_text(encoding="utf-8"))
+    if parent := os.environ.get("VL_ASSAY_DATA_DIR"):
+        folder = existing_folder(parent) / benchmark
         return folder if folder.is_dir() else None
+    with suppress(OSError, ValueError):  # never loaded, or a damaged file
+        folder = Path(os.fsdecode(_remembered(benchmark).read_bytes()))
+        return folder if folder.is_absolute() and folder.is_dir() else None
     return None
 
 
 def remember_sources(benchmark: str, data_dir: Path) -> None:
     """Remember the folder that a benchmark was loaded from, for calls without `data_dir`."""
     with suppress(StorageError):  # a convenience only
-        write_text(_remembered(benchmark), str(data_dir.absolute()))
+        write_atomically(_remembered(benchmark), os.fsencode(data_dir.absolute()))
 
 
 def _remembered(benchmark: str) -> Path:
-    return cache_folder() / "data-dirs" / benchmark
+    # Benchmarks of different folders may have one name.
+    digest = hashlib.sha256(os.fsencode(benchmark_folder(benchmark).resolve())).hexdigest()
+    return cache_folder() / "data-dirs" / f"{benchmark}-{digest[:8]}"
 
 
 def existing_folder(data_dir: str | Path) -> Path:

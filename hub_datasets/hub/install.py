@@ -57,5 +57,5 @@ def _install_benchmark(name: str, sources: Path | None) -> Iterator[str]:
         yield f'load_dataset("{name}", "{config}")'
     if len(missing) == len(configs):
         raise next(iter(missing.values()))
-    if missing:
-        yield f"left out, as their sources are missing (see vl-assay list {name}): {', '.join(missing)}"
+    for error in missing.values():
+        yield f"left out: {str(error).splitlines()[0]}"

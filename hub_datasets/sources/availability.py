@@ -190,8 +190,11 @@ def source_problems(
                 f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
             )
             message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
-        layout = get_builder(name)(dataset_name=name, config_name=first.name).layout
-        errors[reference] = DataError(f"{message}\nExpected there:\n{layout}" if layout else message)
+        # An own builder may draw none.
+        layout = getattr(get_builder(name)(dataset_name=name, config_name=first.name), "layout", "")
+        errors[reference] = DataError(
+            f"{message}\nExpected in the folder of --data-dir:\n{layout}" if layout else message
+        )
     return errors
 
 

@@ -276,7 +276,10 @@ class ReleasedImages(SourceBuilder):
     @property
     def layout(self) -> str:
         """A drawing of the files and of the folder of images in `data_dir`."""
-        files, images = self._file_names(), getattr(self, "IMAGES", None) and self._images()
+        has_images = hasattr(self, "IMAGES") or type(self)._images is not ReleasedImages._images
+        files, images = self._file_names(), self._images() if has_images else None
+        if not files and not images:
+            return ""
         more = len(files) - _FILES_DRAWN
         lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
         if images:

@@ -88,6 +88,7 @@ def test_a_row_leads_to_the_page_of_its_model_and_back(visit):
     choose(page, "#model", "NegCLIP")
     page.locator("#profile h2", has_text="NegCLIP").wait_for()
     open_tab(page, "Leaderboard")
+    page.locator("#view").get_by_text("Overview").click()
     search(page, "demo-clip", "rows.length === 1")
     page.locator("#board .model").first.click()
     page.locator("#profile h2", has_text="demo-clip").wait_for()

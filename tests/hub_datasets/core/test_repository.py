@@ -126,7 +126,7 @@ def test_a_benchmark_with_sources_of_the_users_own_gets_its_bare_name_too(coco, 
     monkeypatch.setitem(release.SHA256, "data/swap_obj.json", hashlib.sha256(content).hexdigest())
     installed, left_out = install(["sugarcrepe"], data_dir=folder)
     assert installed == 'load_dataset("sugarcrepe", "swap_obj")'
-    assert left_out.endswith("missing (see vl-assay list sugarcrepe): unrefined_swap_obj")
+    assert left_out.startswith("left out: sugarcrepe/unrefined_swap_obj: ")
     assert len(datasets.load_dataset("sugarcrepe", "swap_obj", split="test")) == 24
     # The folder is not remembered for builds to come.
     assert builder.SugarCrepe(config_name="swap_obj").config.data_dir is None
