@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
+from ...metrics.modules.discovery import get_spec
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, BoardColumn, BoardEntry
@@ -158,7 +159,9 @@ def unpaired_interval(board: Board, first: BoardEntry, second: BoardEntry) -> tu
 
 def _variance(board: Board, entry: BoardEntry) -> float | None:
     column = entry.column
-    if column.task_type != "matching" or column.whole.score == "gap":  # which is a difference of shares
+    # Other scores than the main one may be differences of shares.
+    is_main = column.whole.score.removeprefix("macro_") == get_spec(column.metric).main_score
+    if column.task_type != "matching" or not is_main:
         return None
     is_macro = column.score.startswith("macro_") and not column.category
     columns = board.categories(column) if is_macro else [column]

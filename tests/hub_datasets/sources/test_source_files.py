@@ -91,6 +91,8 @@ def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its
 class Downloads:
     """As `datasets.DownloadManager`: files by their addresses."""
 
+    is_streaming = False
+
     def __init__(self, **files):
         self.files = files
 
