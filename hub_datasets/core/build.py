@@ -207,7 +207,8 @@ def build_all(
 def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     """Return the folder of a benchmark's sources; None for a benchmark without sources, or if they are downloaded.
 
-    It is ``data_dir/<benchmark>`` if that is a folder, else `data_dir`. Without `data_dir` it is the folder
+    It is ``data_dir/<benchmark>`` if that is a folder, else `data_dir`; also `data_dir` if it has the benchmark's name
+    itself, so that a folder that was found is found again. Without `data_dir` it is the folder
     ``<benchmark>`` in the one that the environment variable VL_ASSAY_DATA_DIR names; without that variable, the folder
     that the benchmark was last loaded from (see `remember_sources`).
 
@@ -216,7 +217,7 @@ def sources_folder(benchmark: str, data_dir: str | Path | None) -> Path | None:
     """
     if data_dir is not None:
         folder = existing_folder(data_dir)
-        inner = folder / benchmark if (folder / benchmark).is_dir() else folder
+        inner = folder / benchmark if folder.name != benchmark and (folder / benchmark).is_dir() else folder
         return inner if get_benchmark(benchmark).source else None
     if not get_benchmark(benchmark).source:
         return None
@@ -312,7 +313,8 @@ def _build_config(
 def download_config() -> Any:
     """Return the configuration of downloads: kept in the cache of `datasets`, and read from there without a request.
 
-    Builders pin or verify their downloads, so that a second build works offline.
+    So a second build works offline. A file is pinned by its address or verified by its checksum, but for those on
+    Google Drive and Zenodo, whose checksums are not known.
     """
     from datasets import DownloadConfig, config
 

@@ -92,23 +92,28 @@ class HardPositives(ReleasedImages):
             return {**common, **columns("attributes"), "bbox": [datasets.Value("int32")], **columns("defect")}
         return common | columns("replaced replacement defect")
 
+    def _file_names(self) -> list[str]:
+        makes_positives = self._part == "swap" and self.config.rebuild_swap
+        folders = [_ORIGINALS] if makes_positives else [_ORIGINALS, _POSITIVES]
+        return [f"{folder}/{_FILES[self._part]}" for folder in folders]
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        originals = self._read_records(_ORIGINALS)
-        if self._part == "swap" and self.config.rebuild_swap:
-            positives = [_swapped(record, number) for number, record in enumerate(originals)]
-        else:
-            positives = self._read_records(_POSITIVES)
+        originals, *others = map(self._read_records, self._file_names())
+        if others:
+            [positives] = others
             _check_aligned(originals, positives, self._part)
+        else:
+            positives = [_swapped(record, number) for number, record in enumerate(originals)]
         pairs = list(zip(originals, positives, strict=True))
         keys = [json.dumps(pair, sort_keys=True) for pair in pairs]
         first = {key: number for number, key in reversed(list(enumerate(keys)))}
         rows = [_row(self._part, n, *pair, first[keys[n]] != n) for n, pair in enumerate(pairs)]
         return [row for row in rows if not row["defect"]] if self.config.name.endswith(_CLEAN) else rows
 
-    def _read_records(self, folder: str) -> list[Row]:
+    def _read_records(self, name: str) -> list[Row]:
         """Return the checked records of a file of the release."""
         remedy = _GET_REPOSITORY + (_GET_ARO if self._part == "swap" else "")
-        payload, origin = SourceFile(f"{folder}/{_FILES[self._part]}", remedy=remedy).read(self._folder)
+        payload, origin = SourceFile(name, remedy=remedy).read(self._folder)
         with with_remedy(remedy):
             records = parse_records(payload, origin)
             labelled = ((label, content) for label, _, content in records)

@@ -390,9 +390,12 @@ class ReleasedRows(ReleasedImages):
         if self.RELEASE and own and not any(file.find(self._folder) for file in own):
             with looked_in(self._folder, [own[0].name, *own[0].places]):
                 release = replace(self.RELEASE, revision=self._revision or self.RELEASE.revision)
-                *folders, origin = release.fetch(dl_manager, with_images=self.config.with_images)
-            self._fetched = folders[0], folders[1]
-            self.sources.append(f"rows and images: {origin}")
+                folder = self._folder
+                has_images = folder is not None and any((folder / name).is_dir() for name in self._images().folders)
+                with_images = self.config.with_images and not has_images
+                rows, images, origin = release.fetch(dl_manager, with_images=with_images)
+            self._fetched = rows, folder if has_images else images
+            self.sources.append(f"rows{' and images' if with_images else ''}: {origin}")
         files = [part.file for part in parts.values() if isinstance(part.file, SourceFile) and not part.table]
         missing = [file for file in files if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:

@@ -186,7 +186,7 @@ def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
     packed = io.BytesIO(part[_LOCAL_HEADER.size + name + extra :])
     try:
         content = zipfile.ZipExtFile(packed, "r", info).read(info.file_size + 1) if signature == _SIGNATURE else b""
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{info.filename} in it is damaged ({error}), or changed meanwhile") from error
     if len(content) != info.file_size:
         raise ValueError(

@@ -56,9 +56,12 @@ class TRICD(ReleasedImages):
     def _columns(self) -> dict[str, Any]:
         return columns(_COLUMNS[self.config.name])
 
+    def _file_names(self) -> list[str]:
+        return [_VQA if self.config.name == "vqa" else _GROUNDING]
+
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         folder = self._folder
-        name = _VQA if self.config.name == "vqa" else _GROUNDING
+        [name] = self._file_names()
         files = list_files(folder, f"**/{name}") if folder else []
         places = (
             str(path.relative_to(folder)) for path in sorted(files, key=lambda path: (len(path.parts), str(path)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.core.benchmarks import adopt, benchmark_names, option_names
+from ...hub_datasets.core.build import sources_folder
 from ...hub_datasets.core.examples import TaskData, check_reference, load_examples
 from ...hub_datasets.reports.evaluation import captions_of, parts_in
 from ...hub_datasets.sources.availability import check_sources
@@ -191,6 +192,9 @@ def prepare(model: str | AnyModel, benchmarks: str | Iterable[str], seeds: Itera
     chosen_seeds, seconds = list(dict.fromkeys(seeds)), {}
     with processes.raise_on_all_ranks():
         references = checked_references(benchmarks, chosen_seeds, config)
+    for name in dict.fromkeys(reference.partition("/")[0] for reference in references):
+        if config.data_dir is None and name in benchmark_names() and (folder := sources_folder(name, None)):
+            progress.say(f"sources of {name}: {folder}")
     with clock(seconds, "model"), processes.raise_on_all_ranks():
         if isinstance(model, str):
             progress.say(f"loading {model}")

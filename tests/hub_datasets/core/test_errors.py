@@ -32,7 +32,7 @@ def test_every_task_of_toy_scenes_has_captions_and_images(toy, task, tmp_path):
     assert all(image.startswith("data:image/jpeg;base64,") for image in shown)
 
 
-def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path):
+def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path, capsys):
     folder = coco()
     [path] = predict(
         "mock:shuffled",
@@ -44,6 +44,8 @@ def test_images_are_not_downloaded_and_the_users_own_are_found(coco, tmp_path):
     )
     # The folder of the run is remembered as long as it is there.
     assert len(images_in(errors(path, **QUICK).write(tmp_path / "remembered.html"))) == 8
+    predict("mock:shuffled", ["sugarcrepe/swap_obj"], out=tmp_path / "again", options={"verify": False})
+    assert f"sources of sugarcrepe: {folder}" in capsys.readouterr().err.replace("\n", "")
     folder = folder.rename(tmp_path / "moved")
     without = errors(path, **QUICK)
     assert "--data-dir" in without.notes[0] or "captions" in without.notes[0]

@@ -233,3 +233,15 @@ def test_a_release_on_the_hub_is_fetched_and_unpacked_as_far_as_it_is_read(name,
     assert builder.sources == [
         f"rows and images: {hub.url}/datasets/{release.repository}/tree/{commit}".replace("datasets/conme", "conme")
     ]
+
+
+def test_images_of_a_folder_without_annotations_are_read_and_not_fetched(tmp_path, monkeypatch):
+    small = Small("coco_cf", tmp_path, "pairs")
+    expected = raw(small.builder().as_streaming_dataset(split="test"))
+    released = tmp_path / "hub" / get_builder("coco_cf").RELEASE.repository / "data"
+    released.mkdir(parents=True)
+    shutil.move(small.folder / "data" / "examples.jsonl", released)
+    with serving_hub(tmp_path / "hub", monkeypatch):
+        builder = small.builder()
+        builder.download_and_prepare()
+    assert raw(builder.as_dataset(split="test")) == expected

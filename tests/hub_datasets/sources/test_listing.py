@@ -87,9 +87,10 @@ def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
 
 
 def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(coco, tmp_path):
-    problems = source_problems(["mmvp_vlm", "crepe"], data_dir=tmp_path)
+    problems = source_problems(["mmvp_vlm", "crepe", "hard_positives"], data_dir=tmp_path)
     drawn = "DATA_DIR\n├── Questions.csv\n└── MLLM_VLM Images/   the images, or MMVP_VLM_Images"
     assert str(problems["mmvp_vlm"]).endswith(drawn)
+    assert re.search(r"\n├── data/.*\.jsonl?\n.*\n└── data/VG_100K_2/   the", str(problems["hard_positives"]))
     assert re.search(r"├── data/prod_hard_negatives/.*\n├── and 5 more\n└── VG_100K/   the", str(problems["crepe"]))
 
 
@@ -170,6 +171,11 @@ def test_sources_of_the_environment_or_of_the_last_use_are_found(coco, tmp_path,
     [task] = load_examples("sugarcrepe/swap_obj", options={"verify": False})
     assert is_cached("sugarcrepe", ["swap_obj"], {"verify": False})
     assert len(task.examples) == 4
+    # The environment wins over the last use.
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "empty"))
+    assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
+    monkeypatch.delenv("VL_ASSAY_DATA_DIR")
     shutil.rmtree(tmp_path / "sources")
     assert states(entry("sugarcrepe", options={"verify": False}))["swap_obj"] == TO_DOWNLOAD
 
