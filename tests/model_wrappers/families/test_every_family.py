@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,13 @@ def load(name, folder, **options):
 
 @pytest.mark.parametrize("name", ["mteb", "open_clip", "sentence_transformers"])
 def test_a_family_without_its_library_names_its_own_extra(name, monkeypatch):
+    extra = name.replace("_", "-")
+    assert extra in metadata("vl-assay").get_all("Provides-Extra", [])
     monkeypatch.setattr(families, "find_spec", lambda library: None)
-    assert families.family_constants(name).problem.endswith(f"pip install 'vl-assay[{name}]'")
+    assert families.family_constants(name).problem.endswith(f"pip install 'vl-assay[{extra}]'")
     assert families.family_constants("clip").problem.endswith("pip install 'vl-assay[models]'")
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ModelError, match=rf"the family {name} needs its library .*'vl-assay\[{name}\]'"):
+    with pytest.raises(ModelError, match=rf"the family {name} needs its library .*'vl-assay\[{extra}\]'"):
         load_model(f"{name}:google/siglip-so400m-patch14-384")
 
 

@@ -283,7 +283,7 @@ def test_a_tokenizer_that_fills_captions_in_a_way_of_its_own_is_refused(library,
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ImportError("no timm"), r"no timm.*vl-assay\[open_clip\]"),
+        (ImportError("no timm"), r"no timm.*vl-assay\[open-clip\]"),
         (RuntimeError("operator torchvision::nms does not exist"), "nms does not exist.*matching builds"),
     ],
 )
