@@ -338,7 +338,7 @@ class ReleasedRows(ReleasedImages):
     RELEASE: ClassVar[HubFiles | None] = None
     BUILDER_CONFIG_CLASS = VerifiedConfig
     # The folders of rows and of images in a release that was fetched.
-    _fetched: tuple[Path, Path] | None = None
+    _fetched: tuple[Path, Path | None] | None = None
     # The address of each image inside a Parquet file, by its name, and how to get these files.
     _stored: Mapping[str, str] = MappingProxyType({})
     _stored_remedy = ""
