@@ -37,7 +37,6 @@ COMMANDS = (
         "check",
         "compare",
         "convert",
-        "correlate",
         "errors",
         "export",
         "finetune",

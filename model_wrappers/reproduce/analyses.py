@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pandas import DataFrame
+from scipy.stats import pearsonr
 
-from ...hub_datasets import correlate
 from ...hub_datasets.authoring.audit.summaries import read_audit
 from ...hub_datasets.published.tables import PublishedColumn, get_table
 from ...metrics.common.documents import Part, Table, simple_table
 from ...metrics.common.errors import ModelError, PredictionsError
 from ...metrics.common.figures import colours
 from ...metrics.common.formatting import percent, words
-from ...metrics.estimation.correlation import FEWEST
 from ...metrics.functional.symmetry import artifact_gap
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.schema import MatchingRow
-from ...metrics.results.correlate import ScoreName
-from .comparison import Reproduction, ValueComparison, examples_of
+from ...metrics.results.compute import compute
+from .comparison import Reproduction, ValueComparison, examples_of, our_value
 from .reproduce import ScannedPredictions
 
 if TYPE_CHECKING:
@@ -247,6 +246,8 @@ _EXISTING = (
 _REFINEMENT = ("aro_crepe/itm", "sugarcrepe/unrefined", "sugarcrepe/itm")
 _IMAGENET = PublishedColumn("ImageNet", "zero_shot/imagenet", "zero_shot_accuracy", ("acc_at_1",), "micro")
 _PRINTED_R = {"SWAP Object": "0.78", "ADD Attribute": "0.75"}
+# With three models, one ordering in three is monotonic by chance.
+_FEWEST_MODELS = 4
 
 
 def blind_against_clip(_: AnalysisInput) -> Parts:
@@ -333,32 +334,35 @@ def imagenet_correlation(source: AnalysisInput, axis: PublishedColumn = _IMAGENE
     """
     columns = [column for column in get_table("sugarcrepe-6").columns if column.average == "category"]
     tasks = {column.task for column in (axis, *columns)}
-    models = set.intersection(*({p.model["name"] for p in source.predictions if p.task == task} for task in tasks))
-    if len(models) < FEWEST:
+    scores: dict[str, list[float]] = {}
+    for name in sorted({str(model["name"]) for _, task, _, model in source.predictions if task == axis.task}):
+        paths = [path for path, task, _, model in source.predictions if task in tasks and model["name"] == name]
+        results = compute(paths, confidence=None)
+        values = [our_value(column, results).get("ours") for column in (axis, *columns)]
+        if None not in values:
+            scores[name] = values
+    if len(scores) < _FEWEST_MODELS:
         raise PredictionsError(
-            f"{len(models)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
-            f"{FEWEST} or more"
+            f"{len(scores)} models have predictions on both {axis.task} and {columns[0].task}; a correlation takes "
+            f"{_FEWEST_MODELS} or more"
         )
-    paths = [path for path, task, _, model in source.predictions if task in tasks and model["name"] in models]
-    correlations = correlate(*paths, across=_score(axis), up=[*map(_score, columns)], with_baselines=True)
-    rows = []
-    for column, correlation in zip(columns, correlations.coefficients, strict=True):
-        low, high = correlation.result["pearson_interval"] or (np.nan, np.nan)
-        ours = "–" if correlation.result["pearson"] is None else f"{correlation.result['pearson']:.2f}"
-        rows.append((column.name, _PRINTED_R.get(column.name, "> 0.8"), ours, f"{low:.2f} – {high:.2f}"))
-    names = sorted(point.model for point in correlations.points)
-    note = (
-        f"Pearson's r over {len(names)} models, with 95 % intervals over models and images: {', '.join(names)}. "
-        "vl-assay correlate makes the same of any two scores."
-    )
+    across, *up = np.array([*scores.values()]).T
     figure = _figure("sugarcrepe-figure-5", 8, 5.5)
-    correlations.draw(figure)
+    axes = figure.subplots()
+    rows = []
+    palette = colours([column.name for column in columns])
+    for (name, colour), values in zip(palette.items(), up, strict=True):
+        found = pearsonr(across, values)
+        low, high = found.confidence_interval(0.95)
+        cells = ("–", "–") if np.isnan(found.statistic) else (f"{found.statistic:.2f}", f"{low:.2f} – {high:.2f}")
+        rows.append((name, _PRINTED_R.get(name, "> 0.8"), *cells))
+        axes.plot(100 * across, 100 * values, "o", color=colour, label=name)
+    for model, x, y in zip(scores, across, np.max(up, axis=0), strict=True):
+        axes.annotate(model, (100 * x, 100 * y), (4, 4), textcoords="offset points", fontsize=7)
+    axes.set(xlabel=f"{axis.name}, %", ylabel="SugarCrepe, %")
+    axes.legend(fontsize=7)
+    note = f"Pearson's r over {len(scores)} models, with 95 % intervals (Fisher's): {', '.join(scores)}."
     return [simple_table(("", "published r", "ours", "interval"), rows, note=note, numbers=True), figure]
-
-
-def _score(column: PublishedColumn) -> ScoreName:
-    benchmark, _, task = column.task.partition("/")
-    return ScoreName(benchmark, task, column.metric, column.score[-1], "".join(column.score[1:2]))
 
 
 def boxes(source: AnalysisInput) -> Parts:

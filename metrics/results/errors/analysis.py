@@ -58,7 +58,7 @@ class ErrorAnalysis(Document):
 
     @property
     def tables(self) -> list[Table]:
-        """For each task the errors by category, the associated features, and the agreement of the models."""
+        """For each task the errors by category, and the associated features."""
         return [table for summary in self.summaries for table in summary.tables]
 
     def parts(self) -> list[Part]:

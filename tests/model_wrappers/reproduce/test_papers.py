@@ -180,7 +180,7 @@ def test_accuracies_are_correlated_over_the_models_that_have_both(tmp_path):
     values = {name: row[:2] for name, row in lines(table).items()}
     assert (values["SWAP Object"], values["ADD Attribute"]) == (["0.78", "-1.00"], ["0.75", "1.00"])
     assert values["REPLACE Object"] == ["> 0.8", "1.00"]
-    assert "over models and images: m0, m1, m2, m3, m4." in table.note
+    assert table.note.endswith(": m0, m1, m2, m3, m4.")
     assert figure.axes
     with pytest.raises(PredictionsError, match="0 models have predictions on both"):
         analyses.imagenet_correlation(AnalysisInput(), axis)
