@@ -349,9 +349,6 @@ def errors(
     category: Annotated[
         list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="The metric that decides on errors, of those that evaluate the predictions.")
-    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many examples of each task the page holds.")] = 10_000,
     data_dir: Annotated[
         Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
@@ -381,7 +378,6 @@ def errors(
         data_dir=data_dir,
         images=not no_images,
         category=category or (),
-        metric=metric,
         ties=ties,
         confidence=confidence,
     )

@@ -74,7 +74,7 @@ def errors(
             benchmark outside the package; without it images are shown if they are generated or already here, and never
             downloaded.
         images: whether to look for images.
-        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
+        options: `category`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
 
     Returns:
         The errors of each task: `print` shows a summary and `write` a page with the examples, with captions and images
@@ -83,7 +83,7 @@ def errors(
     Raises:
         PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
         DataError: the folder `data_dir` does not exist.
-        UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
+        UnknownNameError, ScoresError: a category or an option's value that does not exist.
     """
     # Half a second, which reports need not wait for.
     from ...metrics.results.errors.analysis import errors as analyse

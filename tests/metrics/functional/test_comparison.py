@@ -51,20 +51,6 @@ def test_scores_by_arithmetic():
     assert (swap["permutation_p_value"], add["permutation_p_value"]) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("ties", "accuracy2", "wins", "losses", "tests"),
-    # The tie of the second model in row 5, which the first has wrong: 0, 1/2 or 1.
-    [("wrong", 2 / 6, 3, 1, True), ("half", 2.5 / 6, 3, 2, False), ("right", 3 / 6, 3, 2, True)],
-)
-def test_a_tie_scores_what_its_policy_says(ties, accuracy2, wins, losses, tests):
-    result = compute(ties=ties)
-    assert result["accuracy2"] == pytest.approx(accuracy2, abs=1e-15)
-    assert (result["wins"], result["losses"]) == (wins, losses)
-    # McNemar's test needs right or wrong.
-    assert (result["mcnemar_p_value"] is None, result["mcnemar_method"] is None) == (not tests, not tests)
-    assert result["tie_rate2"] == 1 / 6
-
-
 REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
 
 

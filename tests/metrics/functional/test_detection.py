@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from box_rows import iou_by_hand, precisions_by_hand
+from box_rows import precisions_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools.coco import COCO
@@ -17,7 +17,7 @@ from pycocotools.cocoeval import COCOeval
 
 from vl_assay.metrics.functional import detection
 from vl_assay.metrics.functional.boxes import read_boxes
-from vl_assay.metrics.functional.detection import any_box_hits, average_precisions, match, stacked
+from vl_assay.metrics.functional.detection import average_precisions, match, stacked
 
 
 def precisions(predictions, references, ties="wrong", weights=None, **options):
@@ -214,16 +214,3 @@ def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
         assert precisions(*data, ties, weights=weights) == pytest.approx(
             precisions(*left, ties), abs=1e-12, nan_ok=True
         )
-
-
-@given(data=datasets())
-def test_a_box_hits_any_truth_of_its_row_and_phrase(data):
-    expected = [
-        any(
-            iou_by_hand(box, truth) >= 0.5 and phrase == other
-            for truth, other in zip(reference["boxes"], reference["phrase_ids"], strict=True)
-        )
-        for prediction, reference in zip(*data, strict=True)
-        for box, phrase in zip(prediction["boxes"], prediction["phrase_ids"], strict=True)
-    ]
-    assert any_box_hits(*read_boxes(*data, "xyxy")).tolist() == expected

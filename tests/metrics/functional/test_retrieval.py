@@ -8,7 +8,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,24 +169,6 @@ def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
     texts = 1 + (scores > scores[np.arange(800)[:, np.newaxis], right].max(axis=1)[:, np.newaxis]).sum(axis=1)
     images = 1 + (scores > scores[np.arange(4000) // 5, np.arange(4000)]).sum(axis=0)
     assert (result["text_mean_rank"], result["image_mean_rank"]) == (texts.mean(), images.mean())
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [
-        np.asfortranarray,
-        lambda scores: scores.tolist(),
-        lambda scores: (scores * 4).astype(np.uint8),
-        lambda scores: [torch.tensor(row) for row in scores],
-    ],
-    ids=["columns", "lists", "uint8", "tensors"],
-)
-@pytest.mark.parametrize("pool", retrieval.POOLS)
-def test_scores_come_in_any_common_container(pool, convert):
-    scores = np.random.default_rng(0).integers(0, 8, (6, 12)) / 4
-    right = np.arange(12).reshape(6, 2)
-    expected = retrieval_recall(scores, right, pool=pool)
-    assert retrieval_recall(convert(scores), torch.tensor(right), pool=pool) == expected
 
 
 def test_intervals_are_those_of_the_bootstrap_by_image():

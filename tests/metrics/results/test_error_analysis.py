@@ -12,7 +12,7 @@ import pytest
 from report_support import AWAY, HERE, answers, groups, matching, retrieval, write
 from sklearn.metrics import cohen_kappa_score
 
-from vl_assay.metrics.common.errors import PredictionsError, UnknownNameError
+from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, TextSimilarityRow
 from vl_assay.metrics.results.errors.analysis import errors
 from vl_assay.metrics.results.errors.cards import cards_html
@@ -185,15 +185,6 @@ def test_boxes_on_a_distractor_are_errors_and_are_drawn(detector):
     assert "wrong place (0.7)" in wrong_place
     assert "<img" not in wrong_place
     assert "a &lt;b&gt;" in wrong_place
-
-
-def test_another_metric_decides_on_request(detector, tmp_path):
-    path = tmp_path / "a.parquet"
-    assert list(outcomes(errors(path, metric="grounding_recall", **QUICK)).values()) == ["right", "right", "wrong"]
-    with pytest.raises(PredictionsError, match="cpd_ap has no score of single examples"):
-        errors(path, metric="cpd_ap", **QUICK)
-    with pytest.raises(UnknownNameError, match="unknown metric of these predictions 'nonsense'"):
-        errors(path, metric="nonsense", **QUICK)
 
 
 def test_models_that_lack_an_image_are_compared_on_the_others(tmp_path):
