@@ -1,8 +1,8 @@
 """Download the released annotations that some tests compare with, and which are not copied into this repository.
 
-`python tests/fetch_released.py FOLDER`, then `VL_ASSAY_SHARED=FOLDER pytest`. The addresses are pinned to commits of the
-authors' repositories, whose licences come along; every file must have the checksum in `released_files.txt`. What is
-there already is not downloaded again.
+`python tests/fetch_released.py FOLDER`, then `VL_ASSAY_SHARED=FOLDER pytest`. The addresses are pinned to commits of
+the authors' repositories, whose licences come along; every file must have the checksum in `released_files.txt`. What
+is there already is not downloaded again.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ TABLES = list(all_tables().values())
 def papers(shared_data):
     """A function from a paper to the lines of its text."""
     folder = shared_data / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"the texts of the papers are not in {folder}")
     listed = [line.split("|")[1:3] for line in (folder / "README.md").read_text().splitlines() if ".txt" in line]
 
     def lines(paper):
