@@ -390,7 +390,6 @@ def errors(
 def compare(
     predictions: PredictionsFiles,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.json and comparison.md.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -402,20 +401,17 @@ def compare(
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·
-    `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
+    `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b`
     """
     from .reports.evaluation import compare as compare_models
 
     if out is not None:
         check_writable(out)
     comparison = compare_models(*predictions, ties=ties, confidence=confidence)
-    if json:
-        typer.echo(comparison.to_json(), nl=False)
-    else:
-        comparison.print()
+    comparison.print()
     if out is not None:
         files = comparison.write(out)
-        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
+        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
 
 
 def make_report(

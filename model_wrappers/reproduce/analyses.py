@@ -334,7 +334,7 @@ def imagenet_correlation(source: AnalysisInput, axis: PublishedColumn = _IMAGENE
     """
     columns = [column for column in get_table("sugarcrepe-6").columns if column.average == "category"]
     tasks = {column.task for column in (axis, *columns)}
-    scores: dict[str, list[float]] = {}
+    scores: dict[str, list[Any]] = {}
     for name in sorted({str(model["name"]) for _, task, _, model in source.predictions if task == axis.task}):
         paths = [path for path, task, _, model in source.predictions if task in tasks and model["name"] == name]
         results = compute(paths, confidence=None)
@@ -352,7 +352,7 @@ def imagenet_correlation(source: AnalysisInput, axis: PublishedColumn = _IMAGENE
     rows = []
     palette = colours([column.name for column in columns])
     for (name, colour), values in zip(palette.items(), up, strict=True):
-        found = pearsonr(across, values)
+        found: Any = pearsonr(across, values)
         low, high = found.confidence_interval(0.95)
         cells = ("–", "–") if np.isnan(found.statistic) else (f"{found.statistic:.2f}", f"{low:.2f} – {high:.2f}")
         rows.append((name, _PRINTED_R.get(name, "> 0.8"), *cells))
