@@ -100,38 +100,7 @@ def test_scores_equal_the_library_s_own_one_pair_at_a_time(name, library, images
     assert np.ptp(expected, axis=0).min() > 1e-3
 
 
-def test_captions_that_begin_alike_are_read_as_trees_and_without_padding(library, monkeypatch):
-    model = load_model("open_clip:tiny/laion")
-    assert model.shares_prefixes
-    texts = [
-        f"{start} {end} c d e f g h i j"
-        for start in ("a red cat", "a dog", "the red box " * 9)
-        for end in "abcdefghijklmnop"
-    ]
-    ids = model.prepare_captions([*texts, "a red cat"])
-    ids.append([*ids[0][:3], ids[0][-1], *ids[0][3:]])  # an end token among others
-    read = []
-    layer = model.module.transformer.resblocks[0]
-    layer.register_forward_pre_hook(lambda _, args: read.append(args[0].shape[:2]))
-    alone = np.concatenate([model.encode_captions([own]) for own in ids])
-    whole = sum(shape.numel() for shape in read)
-    read.clear()
-    np.testing.assert_allclose(model.encode_captions(ids), alone, rtol=0, atol=1e-5)
-    assert read[0][0] > 1
-    assert sum(shape.numel() for shape in read) < 0.7 * whole
-    # A tower in which tokens see those after them.
-    create = library.create_model_and_transforms
-
-    def create_without_mask(*args, **given):
-        model, *others = create(*args, **given)
-        model.attn_mask = None
-        return model, *others
-
-    monkeypatch.setattr(library, "create_model_and_transforms", create_without_mask)
-    assert not load_model("open_clip:tiny/laion").shares_prefixes
-
-
-def test_compiled_layers_read_captions_with_and_without_shared_prefixes(library, monkeypatch):
+def test_compiled_layers_read_captions(library, monkeypatch):
     plain, called = load_model("open_clip:tiny/laion"), []
 
     def spy(function, **options):
@@ -141,11 +110,9 @@ def test_compiled_layers_read_captions_with_and_without_shared_prefixes(library,
     fast = load_model("open_clip:tiny/laion", LoadOptions(compile=True))
     assert fast.info.settings == {**plain.info.settings, "compile": "true"}
     ids = plain.prepare_captions(CAPTIONS)
-    for shared in (True, False):
-        called.clear()
-        fast.shares_prefixes = plain.shares_prefixes = shared
-        torch.testing.assert_close(fast.encode_captions(ids), plain.encode_captions(ids), rtol=0, atol=1e-5)
-        assert called == [{"dynamic": True}] * len(fast.module.transformer.resblocks)
+    called.clear()
+    torch.testing.assert_close(fast.encode_captions(ids), plain.encode_captions(ids), rtol=0, atol=1e-5)
+    assert called == [{"dynamic": True}] * len(fast.module.transformer.resblocks)
 
 
 def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
@@ -213,17 +180,9 @@ def test_the_dtype_is_the_one_asked_for_whatever_the_file_holds(library, tmp_pat
     weights = torch.load(tmp_path / "mine.pt")
     torch.save({name: tensor.half() for name, tensor in weights.items()}, tmp_path / "mine.pt")
     assert {p.dtype for p in load_negclip(tmp_path, file="mine.pt").module.parameters()} == {torch.float32}
-    for dtype in ("bfloat16", "float16"):
-        model = load_negclip(tmp_path, dtype=dtype)
-        assert {p.dtype for p in model.module.parameters()} == {getattr(torch, dtype)}
-        assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
-    model = load_negclip(tmp_path)
-    whole = embeddings(model, images, CAPTIONS)
-    model.use_mixed_precision()
-    for mixed, single in zip(embeddings(model, images, CAPTIONS), whole, strict=True):
-        assert 0 < np.abs(mixed - single).max() < 0.05
-    with pytest.raises(UnknownNameError, match="unknown dtype 'int8'"):
-        load_negclip(tmp_path, dtype="int8")
+    model = load_negclip(tmp_path, dtype="bfloat16")
+    assert {p.dtype for p in model.module.parameters()} == {torch.bfloat16}
+    assert all(np.isfinite(rows).all() for rows in embeddings(model, images, CAPTIONS))
 
 
 def test_weights_missing_left_over_or_of_another_shape_are_an_error_that_lists_them(library, tmp_path):
@@ -261,42 +220,29 @@ def test_a_name_that_says_too_little_or_too_much_is_an_error_with_what_there_is(
         load_model("open_clip:tiny", LoadOptions(settings={"tag": "openai"}))
 
 
-def test_a_tokenizer_that_fills_captions_in_a_way_of_its_own_is_refused(library, monkeypatch):
-    get_tokenizer = library.get_tokenizer
+def test_a_tokenizer_that_ends_rows_with_an_id_behind_the_padding_is_refused(library, monkeypatch):
+    inner = library.get_tokenizer("tiny")
 
-    class Closing:
-        """Ends each row with an id, as some tokenizers put the token that is read behind the padding."""
+    def closing(texts, context_length=None):
+        rows = inner(texts, context_length)
+        rows[:, -1] = 7
+        return rows
 
-        def __init__(self, inner):
-            self.inner, self.context_length = inner, inner.context_length
-
-        def __call__(self, texts, context_length=None):
-            rows = self.inner(texts, context_length)
-            rows[:, -1] = 7
-            return rows
-
-    monkeypatch.setattr(library, "get_tokenizer", lambda name: Closing(get_tokenizer(name)))
+    closing.context_length = inner.context_length
+    monkeypatch.setattr(library, "get_tokenizer", lambda name: closing)
     with pytest.raises(ModelError, match=r"its tokenizer pads captions|in an unknown way"):
         load_model("open_clip:tiny/laion")
 
 
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ImportError("no timm"), r"no timm.*vl-assay\[open-clip\]"),
-        (RuntimeError("operator torchvision::nms does not exist"), "nms does not exist.*matching builds"),
-    ],
-)
-def test_a_library_that_does_not_load_is_told_with_the_reason(error, message, library, monkeypatch):
+def test_a_library_that_does_not_load_is_told_with_the_reason(library, monkeypatch):
     class Broken:
         def find_spec(self, name, path=None, target=None):
             if name == "open_clip":
-                raise error
+                raise RuntimeError("operator torchvision::nms does not exist")
 
-    load_model("open_clip:tiny/laion")
     monkeypatch.delitem(sys.modules, "open_clip")
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=r"nms does not exist.*matching builds"):
         load_model("open_clip:tiny/laion")
 
 

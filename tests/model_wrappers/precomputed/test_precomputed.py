@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from console import invoke
 from hypothesis import example as for_example
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import UNVERIFIED, run_quietly
 
@@ -135,7 +134,7 @@ def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tm
         predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
-@pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
+@pytest.mark.parametrize("name", [None, True])
 def test_an_id_is_text(name, run):
     with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is not text)"):
         run(json.dumps({"id": name, "answer": 0}), "sugarcrepe/swap_obj", ending=".jsonl")
@@ -209,11 +208,6 @@ def test_the_first_record_decides_which_tasks_a_file_is_for(text, kinds, tmp_pat
     assert load_model(f"precomputed:{tmp_path}/a.jsonl").task_types == kinds
 
 
-def test_a_file_is_not_given_what_it_cannot_answer(run):
-    with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
-        run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
-
-
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
     model = f"precomputed:{tmp_path}/a.csv"
@@ -226,19 +220,6 @@ def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
         predict(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
     with pytest.raises(ModelError, match=r"no such file: nowhere\.csv"):
         load_model("precomputed:nowhere.csv")
-
-
-def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ids = swap_obj(sources)
-    (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2} for n, i in enumerate(ids)]))
-    arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
-    result = invoke(*arguments, "-o", "verify=false")
-    assert result.exit_code == 0, result.output
-    assert "people: main scores" in result.output
-    assert "50.0 %" in result.output
-    assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
-    assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
 
 
 def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
@@ -279,8 +260,8 @@ def test_a_file_for_all_examples_is_read_with_a_limit(run, sources, tmp_path):
         predict(f"precomputed:{tmp_path}/said.csv", "sugarcrepe/swap_obj", out=tmp_path / "less", **options)
 
 
-UNPREDICTED = ("sugarcrepe/swap_obj", "cola", "aro/coco_order", "hard_positives/replace_relations", "sugarcrepe_pp/tot",
-              "sugarcrepe_pp/itt", "tricd/vqa", "imagecode", "retrieval/coco")  # fmt: skip
+UNPREDICTED = ("cola", "aro/coco_order", "hard_positives/replace_relations", "sugarcrepe_pp/tot", "tricd/vqa",
+              "retrieval/coco")  # fmt: skip
 
 
 @pytest.mark.parametrize("reference", UNPREDICTED)
@@ -434,12 +415,13 @@ def works(sources):
     )
 )
 @for_example(records=[{"id": "val/1", "boxes": [[]]}])
+@settings(max_examples=25)
 def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    settings = {"allow_unknown": "true", "allow_missing": "true"}
+    lenient = {"allow_unknown": "true", "allow_missing": "true"}
     try:
-        model = load_model(f"precomputed:{path}", LoadOptions(settings=settings))
+        model = load_model(f"precomputed:{path}", LoadOptions(settings=lenient))
     except ModelError:
         return
     for work in works:

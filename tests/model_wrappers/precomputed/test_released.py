@@ -13,28 +13,6 @@ from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 
-def gpt4v_run(shared_data, tmp_path, name, **settings):
-    (tmp_path / "data").symlink_to(shared_data / "data" / "sugarcrepe" / "data")
-    return lambda model: predict(
-        model, name, data_dir=tmp_path, out=tmp_path / "out", settings=settings, progress=False
-    )  # fmt: skip
-
-
-def test_gpt4v_is_evaluated_from_the_files_that_its_authors_released(shared_data, tmp_path):
-    released = shared_data / "data" / "sugarcrepe" / "gpt4v" / "negative-first"
-    run = gpt4v_run(shared_data, tmp_path, "sugarcrepe/swap_obj", allow_unknown="true")
-    [path] = run(f"precomputed:{released / 'gpt4v-swap_obj.json'}")
-    predictions = read_predictions(path)
-    assert predictions.model == "gpt4v-swap_obj"
-    # The answer of key "108", to an example that is no longer in the release, was right; five said neither.
-    assert (predictions.metadata["run"]["unknown_answers"], predictions.metadata["run"]["no_answer"]) == (1, 5)
-    result, part = report(path, resamples=100)
-    assert (part.benchmark["task"], part.scores["n"]) == ("v2", 130)
-    right, examples = GPT4V["swap_obj"]
-    assert (result.scores["n"], result.scores["accuracy"]) == (examples - 1, (right - 1) / (examples - 1))
-    assert result.scores["tie_rate"] == 5 / (examples - 1)
-
-
 def other_order(released, folder):
     """The answers to the other order, made up: as released, but "neither" for one example and wrong for another."""
     folder.mkdir(parents=True)

@@ -108,7 +108,6 @@ CHECKPOINTS = {
     "llava_next": Tiny("vqascore", partial(shrunken, model_type="llava_next"), ANSWERS, _PROJECTOR),
     "idefics3": Tiny("vqascore", partial(shrunken, model_type="idefics3"), ANSWERS, "modality_projection.proj.weight"),
     "qwen2_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_vl"), ANSWERS, _MERGER),
-    "qwen2_5_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_5_vl"), ANSWERS, _MERGER),
 }
 
 
