@@ -15,11 +15,9 @@ import torch
 import transformers
 from bare_forwards import score
 
-from vl_assay.hub_datasets import load_examples
-from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model, predict
+from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.engine.protocol import abilities
 from vl_assay.model_wrappers.loading.prompts import spellings
 
@@ -62,20 +60,6 @@ def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
     np.testing.assert_allclose(three, np.roll(rotated, 1), atol=1e-6, rtol=0)
     with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
         model.prepare_choices(["a cat"])
-
-
-def test_a_run_asks_for_the_captions_of_an_example_at_once(folders, tmp_path):
-    model = load(folders["llava"], score="choice")
-    files = predict(model, "toy_scenes/itm", out=tmp_path, limit=6, progress=False)
-    [task] = load_examples("toy_scenes/itm", limit=6)
-    rows = read_predictions(files[0]).rows
-    for row, example in zip(rows, task.examples, strict=True):
-        image = decode(task.image_bytes(example.images[0]))
-        [expected] = model.choose(
-            model.encode_images([model.prepare_image(image)]), [0], [model.prepare_choices(example.captions)]
-        )
-        np.testing.assert_allclose(row.scores[0], expected, atol=1e-5, rtol=0)
-    assert len(rows) == 6
 
 
 def test_a_model_over_all_devices_scores_as_one_on_one(folders, images):

@@ -20,7 +20,7 @@ from support import UNVERIFIED, run_quietly
 from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
-from vl_assay.metrics.common.errors import ModelError, VLAssayError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
@@ -170,18 +170,6 @@ def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_pat
     assert report(path, resamples=100)[0].scores["n"] == 12
 
 
-def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
-    folder = coco(rows=12, images=5)
-    [task] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED)
-    [text] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED, needs_images=False)
-    assert all(len(example.images[0]) == 32 for example in task.examples)
-    assert task.fingerprint == text.fingerprint
-    options = UNVERIFIED | {"with_images": False}
-    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
-    with pytest.raises(VLAssayError, match=r"no column 'image'.*Was it built without images\?"):
-        predict("mock:shuffled", str(repository), out=tmp_path / "out", progress=False)
-
-
 def test_the_model_says_which_file_it_is(tmp_path):
     path = tmp_path / "X-VLM 16M.csv"
     path.write_text("id,answer\na,0\n", encoding="utf-8")
@@ -193,19 +181,6 @@ def test_the_model_says_which_file_it_is(tmp_path):
     assert named.info.name == "X-VLM"
     with pytest.raises(ModelError, match="1 to 200 printable characters"):
         load_model(f"precomputed:{path}", LoadOptions(settings={"name": "a\nb"}))
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ('{"id": "1", "boxes": []}', ("detection",)),
-        ('{"id": "1", "answer": "A"}', ("matching", "vqa")),
-        ('{"id": "1", "scores": [1, 2]}', ("matching", "retrieval", "text_similarity", "vqa")),
-    ],
-)
-def test_the_first_record_decides_which_tasks_a_file_is_for(text, kinds, tmp_path):
-    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
-    assert load_model(f"precomputed:{tmp_path}/a.jsonl").task_types == kinds
 
 
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
