@@ -27,9 +27,6 @@ from ...metrics.records.schema import MatchingRow
 from .comparison import Reproduction, ValueComparison, examples_of
 from .reproduce import ScannedPredictions
 
-# Recall@1 by dataset, model and direction, then by condition, of which the first is "No Shuffling".
-_Recalls = dict[tuple[str, str, str], dict[str, float]]
-
 
 class AnalysisInput(NamedTuple):
     """Predictions of any tasks, the compared tables by name, and `data_dir` and `options` as for `examples_of`."""
@@ -83,25 +80,22 @@ def perturbations(_: AnalysisInput) -> list[Part]:
 def retrieval_without_order(_: AnalysisInput) -> list[Part]:
     """Return the largest drops of ARO's Figure 2, from Tables 3 and 4: Recall@1 with shuffled captions and images."""
     parts: list[Part] = []
-    for name, kind in (("aro-3", "text"), ("aro-4", "image")):
-        recalls: _Recalls = {}
-        for row in get_table(name).rows:
-            for column, recall in get_table(name).values(row).items():
+    for table, kind in (("aro-3", "text"), ("aro-4", "image")):
+        # Recall@1 by dataset, model and direction, then by condition, of which the first is "No Shuffling".
+        recalls: dict[tuple[str, str, str], dict[str, float]] = {}
+        for row in get_table(table).rows:
+            for column, recall in get_table(table).values(row).items():
                 data, condition, score = re.split(", |: ", column)
                 if score.endswith("@1"):
                     recalls.setdefault((data, row.label, score), {})[condition] = recall
-        parts.append(_largest_drops(recalls, kind))
+        rows = []
+        for key, by_condition in recalls.items():
+            (_, plain), *shuffled = by_condition.items()
+            worst, recall = min(shuffled, key=lambda item: item[1])
+            rows.append((", ".join(key), f"{plain:.3f}", worst, f"{recall:.3f}", f"{100 * recall / plain:.0f} %"))
+        title = f"Recall@1 with the {kind} shuffle that lowers it most (published)"
+        parts.append(simple_table(("", "no shuffling", "shuffle", "shuffled", "is left"), rows, title=title))
     return parts
-
-
-def _largest_drops(recalls: _Recalls, kind: str) -> Part:
-    rows = []
-    for key, by_condition in recalls.items():
-        (_, plain), *shuffled = by_condition.items()
-        worst, recall = min(shuffled, key=lambda item: item[1])
-        rows.append((", ".join(key), f"{plain:.3f}", worst, f"{recall:.3f}", f"{100 * recall / plain:.0f} %"))
-    title = f"Recall@1 with the {kind} shuffle that lowers it most (published)"
-    return simple_table(("", "no shuffling", "shuffle", "shuffled", "is left"), rows, title=title)
 
 
 def negclip_profile(_: AnalysisInput) -> list[Part]:

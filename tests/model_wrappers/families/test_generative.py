@@ -1,4 +1,4 @@
-"""Generative models: asked as their processors and bare transformers would ask, one pair at a time, or refused."""
+"""Generative models: answers and captions as by bare transformers, one pair at a time, and prompts that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.loading.prompts import spellings
 
-TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl")
+TYPES = ("llava", "idefics3", "qwen2_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
 QUESTIONS = ["Is there a cat?", "Are two big dogs near a red box?"]
 # Of unlike sizes and shapes: some processors take more tokens for the larger and cut the wide ones into other tiles.
@@ -73,21 +73,6 @@ class Bare:
 YES, NO = ("Yes", "yes", " Yes", " yes"), ("No", "no", " No", " no")
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_the_score_is_the_log_odds_of_yes_by_a_bare_forward_of_one_pair_at_a_time(folders, images, name):
-    bare = Bare(folders[name], name)
-    theirs = []
-    for image, caption in PAIRS:
-        question = 'Does this figure show "{}"? Please answer yes or no.'.replace("{}", CAPTIONS[caption])
-        p = bare.probability(bare.first(images[image], question), YES)
-        theirs.append(math.log(p / (1 - p)))
-    model = load(folders, name)
-    ours = score(model, images, CAPTIONS, PAIRS)
-    assert ours.dtype == np.float64
-    assert np.ptp(ours) > 0.01
-    np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
 def test_questions_are_answered_by_the_difference_of_the_log_probabilities_of_yes_and_no(folders, images, name):
     bare, model = Bare(folders[name], name), load(folders, name)
@@ -102,7 +87,7 @@ def test_questions_are_answered_by_the_difference_of_the_log_probabilities_of_ye
     np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["llava", "idefics3", "qwen2_vl"])
+@pytest.mark.parametrize("name", TYPES)
 def test_a_caption_can_be_scored_by_its_mean_log_probability_given_the_image(folders, images, name):
     bare, model = Bare(folders[name], name), load(folders, name, settings={"score": "caption"})
     theirs = [bare.likelihood(images[i], "Describe this image in one sentence.", f" {CAPTIONS[c]}") for i, c in PAIRS]
