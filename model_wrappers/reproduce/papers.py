@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...hub_datasets.core.build import existing_folder
-from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
+from ...hub_datasets.published.inventory import Item, paper_names, read_inventory
 from ...hub_datasets.published.tables import PublishedTable, all_tables
-from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simple_table, to_markdown
+from ...metrics.common.documents import Markdown, Part, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.storage import write_text
 from ...metrics.results.compute import check_options
@@ -132,13 +132,6 @@ def _section(table: PublishedTable, result: Reproduction | str, label: str) -> t
     remarks = [remark for remark in result.remarks if remark.split(": ")[0] in names]
     text = f"{equal} of {len(cells)} values equal ours to the last printed digit."
     return True, " ".join([text, *remarks]), remarks
-
-
-def inventory_page() -> str:
-    """Return all tables and figures of the papers with their states, as Markdown."""
-    states = bullets([f"{state}: {meaning}" for state, meaning in STATES.items()])
-    parts = [f"All tables and figures: {summarise(read_inventory())}.", *states, *map(inventory_table, paper_names())]
-    return to_markdown(parts, "The papers' tables and figures", level=2)
 
 
 def _write(results: Sequence[ItemResult], folder: Path) -> None:

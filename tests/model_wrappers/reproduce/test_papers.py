@@ -10,14 +10,15 @@ from console import invoke
 from huggingface_hub import constants
 from reproduce_support import matching, sugarcrepe_predictions, write
 
-from vl_assay.hub_datasets.published.inventory import paper_names, read_inventory
+from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory, summarise
 from vl_assay.hub_datasets.sources.network import without_network
+from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers.reproduce import analyses
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
-from vl_assay.model_wrappers.reproduce.papers import inventory_page, reproduce_all
+from vl_assay.model_wrappers.reproduce.papers import reproduce_all
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce, scan_predictions
 
 
@@ -83,8 +84,15 @@ def test_without_the_network_nothing_is_downloaded_until_the_end():
     assert before == constants.HF_HUB_OFFLINE
 
 
-def test_the_document_of_the_papers_tables_and_figures_is_true():
-    assert (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8") == inventory_page()
+def test_the_document_of_the_papers_tables_and_figures_is_the_inventory():
+    states = bullets([f"{state}: {meaning}" for state, meaning in STATES.items()])
+    parts = [f"All tables and figures: {summarise(read_inventory())}.", *states]
+    for paper, name in paper_names().items():
+        rows = [[item.item, item.what, item.state, item.how] for item in read_inventory() if item.paper == paper]
+        parts.append(simple_table(["", "shows", "state", "how, or why not"], rows, title=name))
+    text = to_markdown(parts, "The papers' tables and figures", level=2)
+    document = (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
+    assert document == text, f"docs/papers.md should be:\n{text}"
 
 
 def lines(table):
