@@ -36,7 +36,6 @@ COMMANDS = (
         "cache",
         "check",
         "compare",
-        "convert",
         "errors",
         "export",
         "finetune",

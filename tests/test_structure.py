@@ -186,7 +186,7 @@ def test_the_distribution_declares_its_command_and_its_entry_points():
     points = {(point.group, point.name) for point in distribution("vl-assay").entry_points}
     assert ("console_scripts", "vl-assay") in points
     assert {name for group, name in points if group == "vl_assay.commands"} == {
-        "authoring", "cache", "finetune", "hub_datasets", "listing", "loading", "model_wrappers", "predictions",
+        "authoring", "cache", "finetune", "hub_datasets", "listing", "model_wrappers", "predictions",
         "reproduce", "space_app",
     }  # fmt: skip
 

@@ -198,7 +198,7 @@ def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype:
     else:
         model = load_model(str(checkpoint), LoadOptions(dtype=dtype))
         parts = [model]
-    watch = Stopwatch(parts, "see", "read", "read_shared")
+    watch = Stopwatch(parts, "see", "read")
     rounds = iter(range(1000))
 
     def measure() -> Times:
