@@ -196,7 +196,7 @@ def test_no_tool_runs_code(file, folders, evil, tmp_path):
     folder = evil(shutil.copytree(folders["clip"], tmp_path / "evil"))
     rewrite(folder / file, **NAMING_CODE[file])
     tools = {
-        "check": lambda: check(f"clip:{folder}", ()),
+        "check": lambda: check(f"clip:{folder}"),
         "similar images": lambda: load_embedder(str(folder)),
     }
     for name, tool in tools.items():
