@@ -168,28 +168,21 @@ def check(
     dtype: Dtype = "float32",
     revision: Revision = None,
     setting: Settings = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Is a model loaded as its authors meant, and how fast is it? The first thing to run with a new model.
 
     Prints processor, precision and settings, and scores pairs of toy_scenes (or questions, or phrases) together and one
     at a time. Exit status 1 if a score depends on its batch, or on neither image nor caption.
 
-    Examples: `vl-assay check demo-clip` · `vl-assay check Salesforce/blip-itm-base-coco -s head=itc` ·
-    `vl-assay check ./my-checkpoint --json`
+    Examples: `vl-assay check demo-clip` · `vl-assay check Salesforce/blip-itm-base-coco -s head=itc`
     """
-    import json
-
     from . import checking
     from .distributed import default_device
     from .protocol import LoadOptions
 
     options = LoadOptions(default_device(0), dtype, revision, parse_settings(setting))
     result = checking.check(model, options)
-    if json_:
-        typer.echo(json.dumps({"verdict": result.verdict, **asdict(result)}, indent=1, default=str))
-    else:
-        _print_check(result)
+    _print_check(result)
     if not result.is_passed:
         raise typer.Exit(1)
 

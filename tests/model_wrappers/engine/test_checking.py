@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import numpy as np
@@ -73,9 +72,9 @@ def test_the_command_prints_verdict_and_facts_and_fails_with_the_model(toy):
         "ms an item of boxes",
     ):
         assert text in shown.stdout
-    constant = invoke("check", "mock:constant", "--json")
+    constant = invoke("check", "mock:constant")
     assert constant.exit_code == 1
-    assert json.loads(constant.stdout)["findings"][0]["is_passed"] is False
+    assert "FAILED: 50 pairs of toy_scenes, finite, ignore the image and ignore the caption" in constant.stdout
 
 
 @pytest.fixture
