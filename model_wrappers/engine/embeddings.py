@@ -11,7 +11,6 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
-from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import EmbeddingLookups, TwoPrecisions, decide, dots
@@ -66,7 +65,6 @@ class Encoder:
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
-        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
         text_numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in text_numbers])
         self.tokens = dict(zip(text_numbers.tolist(), tokens, strict=True))
@@ -107,15 +105,13 @@ class Encoder:
         return self._read(distinct, "float64-captions", exact=True)[inverse]
 
     def _see(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        model, decoder = self.model, self._decoder
+        model = self.model
 
         def load(item: Item) -> Loaded:
-            number = int(indices[item[0]])
-            return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
+            return load_image(model, self._plan, int(indices[item[0]]))
 
         def compute(batch: StageBatch) -> Any:
-            images = decoder.images(batch.images) if decoder else batch.images
-            return model.encode_images(images, exact=exact)
+            return model.encode_images(batch.images, exact=exact)
 
         keys = [item_key(self._plan.images[number]) for number in indices.tolist()]
         derived = self._derived or exact

@@ -24,8 +24,7 @@ from ...metrics.common.formatting import percent, words
 from ...metrics.functional.symmetry import artifact_gap
 from ...metrics.records.predictions import read_predictions
 from ...metrics.records.schema import MatchingRow
-from ...metrics.results.compute import compute
-from .comparison import Reproduction, ValueComparison, examples_of, our_value
+from .comparison import Reproduction, ValueComparison, examples_of
 from .reproduce import ScannedPredictions
 
 

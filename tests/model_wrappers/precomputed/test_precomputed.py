@@ -191,8 +191,6 @@ def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
             load_model(model, options)
     with pytest.raises(ModelError, match="a has been computed elsewhere: there is nothing to predict"):
         plan(model, "toy_scenes/vqa")
-    with pytest.raises(ModelError, match="a is computed elsewhere: check_precision cannot"):
-        predict(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
     with pytest.raises(ModelError, match=r"no such file: nowhere\.csv"):
         load_model("precomputed:nowhere.csv")
 
