@@ -23,7 +23,6 @@ from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.gallery import gallery_tab
-from vl_assay.space_app.pages.insights import insights_tab
 from vl_assay.space_app.pages.leaderboard import Leaderboard
 from vl_assay.space_app.pages.model import model_tab
 from vl_assay.space_app.pages.submit import submit_tab
@@ -62,8 +61,6 @@ def build(catalogue: Catalogue) -> gr.Blocks:
                 on_open_gallery = gallery_tab(catalogue, tabs_by_id["errors"])
             with _tab("Benchmarks", tabs_by_id):
                 on_open_benchmarks = benchmarks_tab(catalogue)
-            with _tab("Insights", tabs_by_id):
-                on_open_insights = insights_tab(catalogue)
             with _tab("Submit", tabs_by_id):
                 submit_tab(catalogue, page)
             with _tab("About", tabs_by_id):
@@ -72,7 +69,7 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         page.follow(model, tab_group)
         follow_tabs(blocks, tab_group, tabs_by_id)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        for on_open in (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights):
+        for on_open in (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks):
             blocks.load(*on_open, **QUIET)
     return blocks
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import gradio as gr
 import pytest
 from PIL import Image
 from space_support import ITM
@@ -28,7 +27,7 @@ from vl_assay.space_app.board.board import Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
 from vl_assay.space_app.board.launch import shipped_predictions
-from vl_assay.space_app.pages import cards, compare, gallery, insights, model
+from vl_assay.space_app.pages import cards, compare, gallery, model
 
 pytestmark = pytest.mark.usefixtures("toy")
 CHOSEN = [("demo-clip", "recomputed"), ("mock:bag-of-words", "recomputed")]
@@ -217,19 +216,6 @@ def test_errors_without_the_data_or_without_the_right_say_so(catalogue, monkeypa
     html = gallery_html(loaded(catalogue, "itm", "demo-clip"))
     assert "the data are not on this server" in html
     assert "caption 1" in html
-
-
-def test_a_failed_reading_of_predictions_is_tried_again(catalogue, monkeypatch):
-    def refuse(sha256, task):
-        raise PredictionsError("the storage did not answer")
-
-    with gr.Blocks():
-        on_open, _, _ = insights.insights_tab(catalogue)
-    request = SimpleNamespace(query_params="")
-    monkeypatch.setattr(catalogue, "predictions", refuse)
-    assert "the storage did not answer" in on_open(request)[-1]
-    monkeypatch.undo()
-    assert "Score gaps of" in on_open(request)[-1]
 
 
 def recomputed(model, *tasks, value=0.5, is_baseline=False):
