@@ -21,7 +21,6 @@ from tiny_models import CHECKPOINTS, tiny_clip
 from transformers import AutoTokenizer
 
 from vl_assay import model_wrappers
-from vl_assay.hub_datasets.authoring.review.similar import load_embedder
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 
@@ -183,14 +182,6 @@ def test_a_configuration_cannot_ask_for_attention_from_the_hub(folders, tmp_path
     rewrite(folder / "config.json", attn_implementation="kernels-community/flash-attn2")
     with pytest.raises(ModelError, match="asks for the attention kernels-community/flash-attn2"):
         load_model(str(folder))
-
-
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "preprocessor_config.json"])
-def test_the_search_for_similar_images_runs_no_code(file, folders, evil, tmp_path):
-    folder = evil(shutil.copytree(folders["clip"], tmp_path / "evil"))
-    rewrite(folder / file, **NAMING_CODE[file])
-    with pytest.raises(ModelError):
-        load_embedder(str(folder))
 
 
 # open_clip: what its factory would hand on to transformers, to timm or to the file system.
