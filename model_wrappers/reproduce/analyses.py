@@ -90,7 +90,7 @@ def retrieval_without_order(_: AnalysisInput) -> list[Part]:
                     recalls.setdefault((data, row.label, score), {})[condition] = recall
         rows = []
         for key, by_condition in recalls.items():
-            (_, plain), *shuffled = by_condition.items()
+            (_unshuffled, plain), *shuffled = by_condition.items()
             worst, recall = min(shuffled, key=lambda item: item[1])
             rows.append((", ".join(key), f"{plain:.3f}", worst, f"{recall:.3f}", f"{100 * recall / plain:.0f} %"))
         title = f"Recall@1 with the {kind} shuffle that lowers it most (published)"
