@@ -351,9 +351,6 @@ def errors(
     category: Annotated[
         list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="The metric that decides on errors, of those that evaluate the predictions.")
-    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many examples of each task the page holds.")] = 10_000,
     data_dir: Annotated[
         Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
@@ -383,7 +380,6 @@ def errors(
         data_dir=data_dir,
         images=not no_images,
         category=category or (),
-        metric=metric,
         ties=ties,
         confidence=confidence,
     )
@@ -436,9 +432,6 @@ def correlate(
         Path | None,
         typer.Option(help="A CSV with the columns model and, for example, data, parameters, family."),
     ] = None,
-    with_baselines: Annotated[
-        bool, typer.Option("--with-baselines", help="Count baselines, such as the mocks, as models.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for correlation.md, .csv and .png.")] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
@@ -468,7 +461,6 @@ def correlate(
         up=up or (),
         by=by,
         facts=facts,
-        with_baselines=with_baselines,
         ties=ties,
         confidence=confidence,
     )
