@@ -35,8 +35,8 @@ from .repository import BUILD_FILE, cache_folder, read_build, shipped_build
 # Files that this package or a system writes into folders, besides predictions and builds: no builder reads them.
 _NEVER_READ = {
     *("results.json", "report.md", "report.tex"),
-    *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
-    *("comparison.json", "comparison.md", "correlation.json", "correlation.md", "Thumbs.db", "desktop.ini"),
+    *("profile.png", "profile.svg", "profile.pdf", "profile.html"),
+    *("comparison.json", "comparison.md", "Thumbs.db", "desktop.ini"),
 }
 
 
