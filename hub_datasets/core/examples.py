@@ -271,8 +271,7 @@ def load_examples(
             for task, configs in chosen
             for config in configs
         }
-        is_read = any(_is_of_copy(folder, config) for config, folder in folders.items())
-        if data_dir is not None and sources is not None and is_read:
+        if data_dir and sources and any(_is_of_copy(folder, config) for config, folder in folders.items()):
             remember_sources(name, sources)
     split_for = get_benchmark(name).split_for
     used = _effective_options(name, options or {})
