@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
@@ -235,7 +236,8 @@ def load_examples(
             configuration), the folder of a benchmark outside the package (see `benchmarks.adopt`), or the folder of a
             dataset repository that `build` wrote.
         task_types: the types of tasks to load if `reference` names a whole benchmark or a folder.
-        data_dir: the user's copy of the sources, see the benchmark's card; remembered for later calls without it.
+        data_dir: the user's copy of the sources, see the benchmark's card; remembered for later calls without it
+            if anything was read there.
         options: fields of the builder's configuration, such as ``{"allow_missing": True}``.
         needs_images: whether the examples need their images; otherwise a build has none by default.
         limit: the number of examples of each task, see ``TaskData``; None for all.
@@ -269,7 +271,7 @@ def load_examples(
             for task, configs in chosen
             for config in configs
         }
-        if data_dir is not None and sources is not None:
+        if data_dir and sources and any(_is_of_copy(folder, config) for config, folder in folders.items()):
             remember_sources(name, sources)
     split_for = get_benchmark(name).split_for
     used = _effective_options(name, options or {})
@@ -279,6 +281,14 @@ def load_examples(
         for config in task.configs:
             task.add_config(config, _open(folders[config], config, task.split))
     return tasks
+
+
+def _is_of_copy(folder: Path, config: str) -> bool:
+    """Return whether rows or images of a build are from the user's copy, so that not all of them were downloaded."""
+    record = read_build(folder)
+    downloaded = " ".join(line.partition(": ")[0] for line in record.get("sources", {}).get(config, ()))
+    kinds = 1 + any(counts["images"] for counts in record["configs"][config].values())
+    return sum(kind in downloaded for kind in ("rows", "captions", "images")) < kinds
 
 
 def check_reference(reference: str) -> None:
@@ -434,7 +444,7 @@ def _open(folder: Path, config: str, split: str) -> Any:
         # By their files, whose names have hashes: `datasets` would take another folder of the same name for this one,
         # and run a script in it.
         features = datasets.info.DatasetInfosDict.from_directory(str(folder))[config].features
-        names = {split: [str(path) for path in files]}
+        names = {split: [glob.escape(str(path)) for path in files]}
         cache = str(writable_cache(HF_DATASETS_CACHE))
         return datasets.load_dataset("parquet", data_files=names, features=features, split=split, cache_dir=cache)
 

@@ -17,20 +17,17 @@ from ..core.image_keys import MISSING
 from ..core.images import DECODING_ERRORS, thumbnail
 from ..core.repository import BUILD_FILE
 
-SIDE = 192
+_SIDE = 192
 _THREADS = 4
 
 
-def example_data(
-    predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True, side: int = SIDE
-) -> ExampleData:
+def example_data(predictions: Predictions, data_dir: str | Path | None = None, *, images: bool = True) -> ExampleData:
     """Load the captions and images of the examples of predictions; images are never downloaded.
 
     Args:
         predictions: they name the benchmark, its task, its options and its fingerprint.
         data_dir: the user's copy of the sources, or a folder that `build` wrote.
         images: whether to look for images.
-        side: the longest side of thumbnails, in pixels.
 
     Returns:
         The loaded data; its note names what is missing, and why.
@@ -45,7 +42,7 @@ def example_data(
         try:
             if data_dir is None and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
-            return describe(load_predicted(predictions, data_dir, needs_images=True), side)
+            return describe(load_predicted(predictions, data_dir, needs_images=True))
         except (VLAssayError, OSError) as error:
             note = f"shown without images: {error}"
     try:
@@ -54,8 +51,8 @@ def example_data(
         return ExampleData(note=f"shown without captions and images: {error}")
 
 
-def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
-    """Return the captions and images of all examples of tasks, with thumbnails of at most `side` pixels."""
+def describe(tasks: Sequence[TaskData]) -> ExampleData:
+    """Return the captions and images of all examples of tasks, with thumbnails of at most 192 pixels a side."""
     examples: dict[str, Example] = {}
     home: dict[str, TaskData] = {}
     for task in tasks:
@@ -67,7 +64,7 @@ def describe(tasks: Sequence[TaskData], side: int = SIDE) -> ExampleData:
     def thumbnails(wanted: Collection[str]) -> Mapping[str, Thumbnail]:
         known = [key for key in wanted if key in home]
         with ThreadPoolExecutor(_THREADS) as pool:
-            made = pool.map(lambda key: _picture(home[key], key, side), known)
+            made = pool.map(lambda key: _picture(home[key], key), known)
             return {key: picture for key, picture in zip(known, made, strict=True) if picture is not None}
 
     return ExampleData({id: example.captions for id, example in examples.items()}, keys, thumbnails)
@@ -115,10 +112,10 @@ def _options(predictions: Predictions) -> Mapping[str, Any]:
     return found | ({"allow_missing": True} if about["missing"] else {})
 
 
-def _picture(task: TaskData, key: str, side: int) -> Thumbnail | None:
+def _picture(task: TaskData, key: str) -> Thumbnail | None:
     """Return a thumbnail; None for an image that cannot be decoded."""
     try:
-        content, width, height = thumbnail(task.image_bytes(key), side)
+        content, width, height = thumbnail(task.image_bytes(key), _SIDE)
     except (DataError, *DECODING_ERRORS):
         return None
     return Thumbnail(f"data:image/jpeg;base64,{base64.b64encode(content).decode('ascii')}", width, height)

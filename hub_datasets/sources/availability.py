@@ -129,9 +129,7 @@ def list_benchmarks(
         DataError: `data_dir` is not a folder.
     """
     for name in benchmark_names() if names is None else names:
-        benchmark = get_benchmark(name)
-        known = option_names(name)
-        chosen = {**benchmark.scoring_options, **{key: v for key, v in (options or {}).items() if key in known}}
+        benchmark, chosen = get_benchmark(name), _options(name, options)
         configs = (_entry(name, config, sources_folder(name, data_dir), chosen) for config in config_names(name))
         yield BenchmarkEntry(
             name, benchmark.summary, benchmark.split, benchmark.source, tuple(configs), benchmark.caution
@@ -188,11 +186,18 @@ def source_problems(
             )
             message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
         # An own builder may draw none.
-        layout = getattr(get_builder(name)(dataset_name=name, config_name=first.name), "layout", "")
+        builder = get_builder(name)(dataset_name=name, config_name=first.name, **_options(name, options))
+        layout = getattr(builder, "layout", "")
         errors[reference] = DataError(
             f"{message}\nExpected in the folder of --data-dir:\n{layout}" if layout else message
         )
     return errors
+
+
+def _options(name: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of a benchmark's builder: those for scoring, and the given ones that it has."""
+    known = option_names(name)
+    return {**get_benchmark(name).scoring_options, **{key: v for key, v in (options or {}).items() if key in known}}
 
 
 def _entry(name: str, config: str, data_dir: Path | None, options: Mapping[str, Any]) -> ConfigEntry:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.metrics.common.errors import DataError
 
 _IMAGES = (".jpg", ".jpeg", ".png")
+# Of more configurations one of each form is built, and the last one.
+_MANY = 5
 
 
 class Small:
@@ -37,8 +40,11 @@ class Small:
         self.name, self.split_of = name, get_benchmark(name).split_of
         self.sources = importlib.import_module(f"sources_{name}")
         self.configs = list(getattr(self.sources, "CONFIGS", config_names(name)))
+        if len(self.configs) > _MANY:
+            forms = {form_of(name, each): each for each in self.configs[::-1]}
+            self.configs = [each for each in self.configs if each in (*forms.values(), self.configs[-1])]
         self.needing = [each for each in config_names(name) if each not in get_benchmark(name).generated]
-        # Where each configuration would take long: the first and the last, which differ most.
+        # The first and the last, which differ most.
         self.ends = list(dict.fromkeys((self.configs[0], self.configs[-1])))
         self.config = config or self.configs[0]
         self.folder = tmp_path / "sources"
@@ -87,6 +93,14 @@ class Small:
     def files(self) -> list[Path]:
         """The other files in the copy."""
         return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.suffix not in _IMAGES)
+
+
+def form_of(name: str, config: str) -> str:
+    """What distinguishes the rows of a configuration and their scores from those of others."""
+    tasks = [
+        replace(each, name="", configs=(), skills=None) for each in get_benchmark(name).tasks if config in each.configs
+    ]
+    return repr((get_builder(name)(config_name=config).info.features, tasks))
 
 
 def image_columns(features: datasets.Features) -> list[str]:

@@ -6,7 +6,7 @@ def make(folder):
     return {"train_scenes": 0}
 
 
-def shrink(patch, test=100):
+def shrink(patch, test=24):
     """Fewer scenes, which show as well what holds of a build."""
     from vl_assay.hub_datasets.toy_scenes import builder
 

@@ -52,10 +52,9 @@ def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
     small.error(DataError, "seed is 'x'; pass a whole number", seed="x")
 
 
+@pytest.mark.slow
 def test_the_release_gives_the_numbers_of_the_card(shared_data: Path, tmp_path):
     folder = shared_data / "data" / "sugarcrepe"
-    if not folder.is_dir():
-        pytest.skip("SugarCrepe's release is not there")
     small = Small("aro_crepe", tmp_path)
     card = card_table("aro_crepe", "counts")
     rows = small.rows("swap", data_dir=folder, with_images=False, verify=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sources_hard_positives as sources
-from builder_support import Small, paper_text
+from builder_support import Small
 
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.hard_positives.builder import RELEASED_ROWS
@@ -144,12 +144,3 @@ def test_damaged_files_are_an_error_that_names_file_and_record(small, part, reco
     path = small.folder / "data" / {"swap": "visual_genome_attribution.json"}.get(part, "vl_checklist_relations.json")
     path.write_text(json.dumps([BOXED, record]), encoding="utf-8")
     assert f"{path}, row 1: {found}. Expected" in small.error(DataError, "Expected", part)
-
-
-def test_the_released_rows_are_counted_as_in_the_paper(shared_data):
-    text = " ".join(paper_text(shared_data, "003").split())
-    relations, attributes, swaps = (f"{rows:,}" for rows in RELEASED_ROWS.values())
-    assert (
-        f"{relations} hard positives targeting relations, and {attributes} hard positives targeting attributes" in text
-    )
-    assert f"resulting in a benchmark of {swaps} examples" in text

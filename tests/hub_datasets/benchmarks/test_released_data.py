@@ -24,6 +24,7 @@ def stand_in(shared_data, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_all_of_sugarcrepe_is_scored_each_image_and_caption_once(stand_in, tmp_path, capfd):
     [path] = predict("mock:bag-of-words", ["sugarcrepe"], out=tmp_path, data_dir=stand_in)
     assert "7,511 examples: 1,560 images and 11,844 captions to encode" in capfd.readouterr().err
@@ -52,6 +53,7 @@ def test_the_cards_counts_are_those_of_the_released_files(name, shared_data, tmp
     assert shown == {key: (f"{n['rows']:,}", f"{n['captions']:,}") for key, n in found.items()}
 
 
+@pytest.mark.slow
 def test_the_released_tricd_is_scored_by_a_detector_on_stand_in_images(shared_data, tmp_path):
     source = shared_data / "data" / "tricd"
     (tmp_path / "copy" / "val2017").mkdir(parents=True)

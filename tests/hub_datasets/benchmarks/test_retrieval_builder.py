@@ -33,7 +33,7 @@ def small(tmp_path: Path) -> Small:
     return Small("retrieval", tmp_path, tagger="textblob")
 
 
-@pytest.mark.parametrize("config", CONFIG_NAMES)
+@pytest.mark.parametrize("config", [name for name in CONFIG_NAMES if "flickr30k_" not in name])
 def test_every_image_is_a_row_with_all_its_captions(small, config):
     rows = small.rows(config)
     name, condition = PARTS[config]
@@ -63,14 +63,14 @@ def test_captions_are_those_of_the_perturbations(small):
 
 
 @pytest.mark.parametrize("shuffle", IMAGE_SHUFFLES)
-@pytest.mark.parametrize("option", [None, "black_edges", "allow_identity"])
+@pytest.mark.parametrize("option", ["black_edges", "allow_identity"])
 def test_a_shuffle_of_images_is_that_of_the_shuffler_as_png_and_keeps_the_captions(small, shuffle, option):
     def shuffled(path, seed, **options):
         image = Image.open(small.folder / path).convert("RGB")
         return np.asarray(perturb.shuffle_image(image, shuffle, Path(path).name, seed, **options))
 
     # A seed with which the option makes a difference to the first image; of nine patches the identity is rare.
-    options = {option: True} if option else {}
+    options = {option: True}
     differs = (n for n in range(100) if not np.array_equal(shuffled(IMAGE, n), shuffled(IMAGE, n, **options)))
     seed = next(differs, 2)
     assert seed != 2 or option != "black_edges"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from PIL import Image
 from vl_assay.hub_datasets import build as build_repository
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, clean_caption, perturb
 from vl_assay.hub_datasets.authoring.text.tagging import tagger_name
-from vl_assay.hub_datasets.retrieval import karpathy
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
 
 FILE = "coco_karpathy_test.json"
@@ -25,7 +22,7 @@ ENTRIES = sources_retrieval.ENTRIES[FILE]
 IMAGE = ENTRIES[0][0]
 # Cleaned by the authors' code, one of them longer than 30 words.
 CAPTIONS = ["A man's (old) dog, a cat. A half-pipe", " ".join(["the dogs' tails,"] * 20)]
-BOTH = pytest.mark.parametrize(("name", "config"), [("aro", "coco_order"), ("retrieval", "coco_shuffle_trigrams")])
+BOTH = pytest.mark.parametrize(("name", "config"), [("aro", "coco_order"), ("retrieval", "coco_shuffle_patches_9")])
 
 
 @pytest.fixture
@@ -146,10 +143,7 @@ def test_memory_does_not_grow_with_the_number_of_images(small):
     assert many - few < 5_000_000  # the rows between them hold 20,000,000 bytes; a chunk of them is in memory at once
 
 
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [("aro", "coco_order"), ("retrieval", "coco_shuffle_trigrams"), ("retrieval", "coco_shuffle_columns_4")],
-)
+@BOTH
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_rows(name, config, either, tmp_path):
     def files(out, **options):
         options = {"verify": False, "tagger": "textblob", **options}
@@ -168,14 +162,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_rows(name, co
         assert sum(a != b for a, b in zip(*negatives, strict=True)) >= 20
 
 
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [
-        ("aro", "coco_order"),
-        ("retrieval", "coco_shuffle_nouns_and_adjectives"),
-        ("retrieval", "coco_shuffle_patches_9"),
-    ],
-)
+@BOTH
 def test_a_row_does_not_depend_on_the_rows_around_it(either, name):
     rows = {(row["filename"], row.get("text_index")): row for row in either.rows()}
     sources_retrieval.write(either.folder / FILE, ENTRIES[::-1][1:4])
@@ -196,24 +183,11 @@ def test_options_without_meaning_are_refused(either, name):
         either.error(DataError, "black_edges is 1; pass True or False", black_edges=1)
 
 
-@BOTH
-def test_text_alone_needs_no_data_dir_and_no_images(either, name, tmp_path, monkeypatch):
-    for key, source in karpathy.SOURCES.items():
-        served = (either.folder / source.file.name).rename(tmp_path / source.file.name)
-        checksum = f"md5:{hashlib.md5(served.read_bytes()).hexdigest()}"
-        file = replace(source.file, url=str(served), checksum=checksum)
-        monkeypatch.setitem(karpathy.SOURCES, key, source._replace(file=file))
-    rows = either.rows(data_dir=None, with_images=False)
-    assert len(rows) == (26 if name == "aro" else 5)
-    assert "image" not in rows[0]
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         ('[{"image": "a.jpg"}]', "row 0: caption is None"),
         ('[{"image": "../a.jpg", "caption": ["a"]}]', "row 0: .*does not lead to a file"),
-        ('[{"image": "a.jpg", "caption": "a dog"}]', "row 0: caption is 'a dog'"),
         ('[{"image": "a.jpg", "caption": []}]', "row 0: caption is an empty list"),
         (
             '[{"image": "x/a.jpg", "caption": ["a"]}, {"image": "y/a.jpg", "caption": ["b"]}]',

@@ -3,7 +3,6 @@
 import csv
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,11 +48,6 @@ def test_cola_has_each_image_beside_its_own_caption_in_the_order_of_the_file(sma
     dataset = small("cola").build()
     assert dataset["id"][:] == [f"multiobjects/{number}" for number in range(5)]
     assert [texts(row, *GROUP) for row in dataset] == list(cola.GROUPS)
-
-
-def test_released_images_of_cola_all_come_from_one_server(shared_data):
-    rows = json.loads((shared_data / "data" / "cola" / Path(cola.ANNOTATIONS).name).read_text("utf-8"))
-    assert {row[place].rsplit("/", 1)[0] for row in rows for place in (0, 2)} == {cola.SERVER}
 
 
 @pytest.mark.parametrize("config", ["test", "train"])
@@ -248,16 +242,11 @@ CONME = "replace-att_HUMAN_FILTER.csv"
 DAMAGE = [
     *(
         ("coco_cf", "pairs", lambda folder, rows=rows: coco_cf.write_records(folder, rows), ("examples.jsonl", found))
-        for rows, found in (
-            ([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),
-            ([RECORD | {"caption_0": " "}], "row 0: caption_0 is empty"),
-        )
+        for rows, found in (([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),)
     ),
     *(
         ("cola", "multiobjects", written(cola.ANNOTATIONS, rows), (cola.ANNOTATIONS, found, "Expected"))
         for rows, found in (
-            ([COLA, COLA[:3]], "row 1: found ["),
-            ([[COLA[0], " ", *COLA[2:]]], "row 0: caption_0 is empty"),
             ([[*COLA[:2], "file:///etc/hosts", "b"]], "row 0: url_1 'file:///etc/hosts' is not the http(s) URL"),
             ([[f"{cola.SERVER}/..", *COLA[1:]]], "row 0: url_0"),
             ([COLA, ["https://elsewhere.org/1.jpg", *COLA[1:]]], "have the same file name"),
@@ -265,17 +254,12 @@ DAMAGE = [
     ),
     *(
         ("colorswap", "test", written("test.json", [SWAPS[0], SWAPS[1] | change, *SWAPS[2:]]), (found,))
-        for change, found in (
-            ({"id": "11"}, "row 1: id is '11'"),
-            ({"image_1": "../img.png"}, "does not lead to a file in a folder"),
-        )
+        for change, found in (({"image_1": "../img.png"}, "does not lead to a file in a folder"),)
     ),
     *(
         ("conme", "replace_att", conme_row(**change), (CONME, found))
         for change, found in (
             ({"correct": "a red cup"}, "row 0: correct is 'a red cup', not the letter"),
-            ({"text_options": "['a' 'b']"}, "], not a list of two texts"),
-            ({"text_options": "[" * 5_000}, "text_options: [str]"),
             ({"text_options": f"['a', '{'b' * 20_000}']"}, ", not a list of two texts"),
             ({"text_options": "[print('evaluated'), 'b']"}, "text_options: [str]"),
             ({"image": "../../etc/hosts"}, "does not lead to a file in a folder"),
@@ -292,7 +276,6 @@ DAMAGE = [
         ("mmvp_vlm", "pairs", lambda folder, rows=rows: mmvp.write_questions(folder, rows), ("Questions.csv", found))
         for rows, found in (
             (mmvp.ROWS[:3], "Question ID 3 and 4 have Type 'Camera Perspective' and None"),
-            ([mmvp.ROWS[0], (2, "Color", "a")], "Question ID 1 and 2 have Type 'Orientation' and 'Color'"),
             ([*mmvp.ROWS, mmvp.ROWS[0]], "Question ID occurs twice"),
             ([("1", "../Color", "a")], "row 0: Type '../Color' is not the name of a folder"),
         )
@@ -307,7 +290,7 @@ DAMAGE = [
     ),
     *(
         ("negbench", "coco_retrieval", negbench_captions(value), ("row 0: captions is ", "gdown"))
-        for value in ("", "a cat", "[]", "['a', 1]", "['']", "[print('evaluated')]", "[" * 5000)
+        for value in ("[]", "['']", "[print('evaluated')]", "[" * 5000)
     ),
     *(
         ("svo_probes", "svo", replaced(SVO, old, new), (found,))
@@ -321,7 +304,6 @@ DAMAGE = [
         for old, new, found in (
             (",attribute", ",counting", "row 2: counting 0, but that row of the dataset is attribute 0"),
             ("T0_I0 > T1_I0", "T0_I0 = T1_I0", "row 0: Text and Image are"),
-            ("idx,", "number,", "idx is None"),
         )
     ),
     *(

@@ -33,8 +33,6 @@ def test_the_rows_are_those_of_the_release_and_the_cards_counts_theirs(tmp_path,
     rows = rows_of(small, "v2", data_dir=released, verify=True)
     assert {row["id"] for row in rows} == IDS
     assert texts_hash((row["id"], row["caption"], row["negative_caption"]) for row in rows) == TEXTS
-    whole = {row["id"]: row for name in CATEGORIES for row in rows_of(small, name, data_dir=released, verify=True)}
-    assert all(row == whole[row["id"]] for row in rows)
     counts = Counter(row["category"] for row in rows)
     shown = card_table("sugarcrepe", "v2")
     assert {name: shown[name][1] for name in CATEGORIES} == {name: f"{counts[name]:,}" for name in CATEGORIES}

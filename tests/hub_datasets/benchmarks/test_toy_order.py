@@ -31,7 +31,7 @@ def rows(config, seed=0):
 
 @pytest.fixture(scope="module")
 def captions():
-    return [caption for index in range(100) for caption in task_rows("retrieval", 0, "test", index)[1][0]["captions"]]
+    return [caption for index in range(30) for caption in task_rows("retrieval", 0, "test", index)[1][0]["captions"]]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_scenes_checker import (
     ADJECTIVES,
@@ -28,11 +28,8 @@ from vl_assay.hub_datasets.toy_scenes.retrieval import POOL
 from vl_assay.hub_datasets.toy_scenes.tasks import TASKS, sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene
 
-# Of the first hundred scenes of test, by version, whatever the hash seed; another digest needs another VERSION.
-PUBLISHED = {"1.0.0": "2d73b01d56c540f7", "1.1.0": "ee8136553b6a97e0"}
-# What came after 1.0.0: tasks, and columns of the tasks that were there.
-ADDED_TASKS = ("retrieval", "sets", "vqa")
-ADDED_COLUMNS = {"perturbations", "phrase_id", "width", "height", "overruns"}
+# Version and digest of the first hundred scenes of test, whatever the hash seed; another digest needs another VERSION.
+PUBLISHED = ("1.1.0", "ee8136553b6a97e0")
 
 
 def check_scene(things):
@@ -225,17 +222,11 @@ CHECKS = {
 }
 
 
-def test_every_task_is_checked():
-    assert list(TASKS) == list(CHECKS)
-
-
-@pytest.mark.parametrize(("split", "start"), [("test", 0), ("validation", 0), ("train", 0), ("train", 1000)])
+@pytest.mark.parametrize(("split", "start"), [("test", 0), ("validation", 0), ("train", 1000)])
 def test_every_label_of_every_task_is_exact(split, start):
-    for index in range(start, start + 500):
+    assert list(TASKS) == list(CHECKS)
+    for index in range(start, start + POOL):
         for task, check in CHECKS.items():
-            # Retrieval looks at a hundred scenes for each one; two pools will do.
-            if task == "retrieval" and index >= start + 2 * POOL:
-                continue
             episode, rows = task_rows(task, 0, split, index)
             things = things_of(episode.scene)
             if task == "itm":
@@ -276,40 +267,24 @@ def test_a_scene_does_not_depend_on_what_was_drawn_before():
     assert pictures[::-1] == [to_png(sample_episode(0, "test", i).scene) for i in indices[::-1]]
 
 
-def digest_of_rows(names, change=lambda rows: rows):
-    digest = hashlib.sha256()
-    for index, task in itertools.product(range(100), names):
-        rows = change(task_rows(task, 0, "test", index)[1])
-        digest.update(json.dumps(rows, default=lambda scene: scene.to_json()).encode())
-    return digest.hexdigest()[:16]
-
-
-def without_added(value):
-    if isinstance(value, dict):
-        return {key: without_added(part) for key, part in value.items() if key not in ADDED_COLUMNS}
-    return [without_added(part) for part in value] if isinstance(value, list) else value
-
-
 def test_published_rows_change_only_with_the_version():
-    assert digest_of_rows(TASKS) == PUBLISHED[VERSION]
-    assert list(PUBLISHED)[-1] == VERSION
-
-
-def test_the_rows_of_1_0_0_are_still_the_same_but_for_added_columns():
-    first = [task for task in TASKS if task not in ADDED_TASKS]
-    assert digest_of_rows(first, without_added) == PUBLISHED["1.0.0"]
+    digest = hashlib.sha256()
+    for index, task in itertools.product(range(100), TASKS):
+        digest.update(rows_as_text(task, 0, "test", index).encode())
+    assert (VERSION, digest.hexdigest()[:16]) == PUBLISHED
 
 
 def test_splits_and_seeds_share_no_scene():
     scenes = {
-        (seed, split): {sample_episode(seed, split, i).scene.to_json() for i in range(1000)}
+        (seed, split): {sample_episode(seed, split, i).scene.to_json() for i in range(200)}
         for seed, split in [(0, "train"), (0, "validation"), (0, "test"), (1, "test")]
     }
-    assert all(len(found) == 1000 for found in scenes.values())
+    assert all(len(found) == 200 for found in scenes.values())
     for one, other in itertools.combinations(scenes.values(), 2):
         assert not one & other
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.sampled_from(["train", "validation", "test"]), st.integers(0, 10**9))
 def test_a_scene_survives_json(seed, split, index):
     scene = sample_episode(seed, split, index).scene

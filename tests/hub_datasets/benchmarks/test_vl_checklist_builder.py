@@ -36,20 +36,6 @@ def write(folder: Path, file: str, rows: Any) -> Path:
     return path
 
 
-def test_only_the_first_text_of_each_list_is_used_as_released(small):
-    dataset = small.build("relation_spatial")
-    assert [(row["caption"], row["negative_caption"]) for row in dataset] == [
-        ("brown knob of Relation vg spatial", "teal knob of Relation vg spatial"),
-        ("metal fence of Relation vg spatial", "wooden fence of Relation vg spatial"),
-        ("man ON horse of Relation vg spatial", "man under horse of Relation vg spatial"),
-    ]
-
-
-def test_ids_name_the_file_and_the_place_in_it(small):
-    ids = small.build("attribute_color")["id"][:]
-    assert ids == [f"Attribute/{source}/color/{number}" for source in ("vg", "vaw") for number in range(3)]
-
-
 def test_every_type_reads_its_files_and_none_is_left_out():
     found = [f"{file.path}" for config in CONFIG_NAMES for file in annotation_files(config)]
     assert sorted(found) == sorted(sources.FILES)
@@ -74,12 +60,6 @@ def test_image_bytes_are_those_of_the_file_of_the_right_source(small):
     for row in rows:
         expected = (small.folder / row["source"] / row["filename"]).read_bytes()
         assert row["image"] == {"path": row["filename"], "bytes": expected}
-
-
-def test_images_of_vaw_are_those_of_visual_genome(small):
-    rows = small.build(sources="vaw").cast_column("image", datasets.Image(decode=False))
-    assert set(rows["source"]) == {"vaw"}
-    assert rows[0]["image"]["bytes"] == (small.folder / "vg" / "VG_100K" / "11.jpg").read_bytes()
 
 
 def test_defects_are_flagged_and_their_rows_kept(small):

@@ -164,7 +164,7 @@ def test_rows_are_written_in_groups_small_enough_for_memory(coco, tmp_path):
 
 
 def test_a_file_that_was_edited_or_is_lacking_is_told_of_and_no_script_in_the_folder_runs(toy, tmp_path):
-    folder = shutil.copytree(toy, tmp_path / "toy")
+    folder = shutil.copytree(toy, tmp_path / "toy [1]")  # whose name `datasets` would take for a pattern
     before = [example.captions for example in load_examples(str(folder))[0].examples]
     (folder / "toy.py").write_text("raise SystemExit('a script ran')")
     assert [example.captions for example in load_examples(str(folder))[0].examples] == before

@@ -34,10 +34,6 @@ def test_every_format_gives_the_same_rows(name):
     assert found == [("row 0", "0", ROWS[0]), ("row 1", "1", ROWS[1])]
 
 
-def test_rows_of_an_object_have_its_keys():
-    assert parse_records(b' {"7": {"a": 1}}', "x.json") == [("key '7'", "7", {"a": 1})]
-
-
 @pytest.mark.parametrize(
     ("name", "payload", "message"),
     [

@@ -15,9 +15,9 @@ import sources_sugarcrepe
 from builder_support import Small, raw
 from file_server import serving
 
-from vl_assay.hub_datasets import build
+from vl_assay.hub_datasets import build, load_examples
 from vl_assay.hub_datasets.cola import builder as cola
-from vl_assay.hub_datasets.core.build import MissingSourceError
+from vl_assay.hub_datasets.core.build import MissingSourceError, sources_folder
 from vl_assay.hub_datasets.sources import availability, image_archives
 from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.sugarcrepe import builder as sugarcrepe
@@ -126,6 +126,12 @@ def test_the_list_knows_what_was_downloaded_and_downloads_nothing(remote_sugarcr
     server.requests.clear()
     assert state() == availability.READY
     assert server.requests == {}
+
+
+def test_a_folder_in_which_nothing_was_read_is_not_remembered(remote_sugarcrepe, tmp_path):
+    (tmp_path / "empty").mkdir()
+    load_examples("sugarcrepe/swap_obj", data_dir=tmp_path / "empty")
+    assert sources_folder("sugarcrepe", None) is None
 
 
 def missing(rows, column):

@@ -72,22 +72,18 @@ def test_every_configuration_is_listed_with_its_metrics_and_nothing_is_downloade
             assert config.problem
 
 
-@pytest.mark.parametrize("name", benchmark_names())
-def test_small_sources_of_every_benchmark_are_found_ready(name, tmp_path, no_network):
+@pytest.mark.parametrize("name", ["bivlc", "retrieval", "sugarcrepe", "winoground"])
+def test_sources_of_a_copy_are_found_ready(name, tmp_path, no_network):
     options = importlib.import_module(f"sources_{name}").make(tmp_path)
     by_default = {config for task in get_benchmark(name).tasks if task.by_default for config in task.configs}
     found = states(entry(name, data_dir=tmp_path, options=options))
     assert {config: found[config] for config in by_default} == dict.fromkeys(by_default, READY)
 
 
-def test_a_builder_that_asks_the_hub_by_itself_is_kept_offline_too(no_network):
-    [winoground] = entry("winoground", options={"with_tags": False}).configs
-    assert (winoground.origin, winoground.state) == (DOWNLOADED, TO_DOWNLOAD)
-    assert "facebook/winoground" in winoground.problem
-
-
 def test_a_folder_that_lacks_the_sources_is_told_with_a_drawing_of_what_belongs_there(coco, tmp_path):
     problems = source_problems(["mmvp_vlm", "crepe", "hard_positives"], data_dir=tmp_path)
+    [full] = source_problems(["eqben"], data_dir=tmp_path, options={"full": True}).values()
+    assert "\n├── private_info_global.json" in str(full)
     drawn = "DATA_DIR\n├── Questions.csv\n└── MLLM_VLM Images/   the images, or MMVP_VLM_Images"
     assert str(problems["mmvp_vlm"]).endswith(drawn)
     assert re.search(r"\n├── data/.*\.jsonl?\n.*\n└── data/VG_100K_2/   the", str(problems["hard_positives"]))

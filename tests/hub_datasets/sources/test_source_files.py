@@ -9,8 +9,8 @@ from PIL import Image
 
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.sources.crops import box_problem, crop, crop_name
-from vl_assay.hub_datasets.sources.records import check_rows, parse_records
-from vl_assay.hub_datasets.sources.source_files import SourceFile, find_images, is_file_name, is_inner_path
+from vl_assay.hub_datasets.sources.records import check_rows
+from vl_assay.hub_datasets.sources.source_files import SourceFile, is_file_name, is_inner_path
 from vl_assay.metrics.common.errors import DataError
 
 SCHEMA = {"caption": str, "count": int, "box": [float], "flag": bool, "part": {"names": [str]}}
@@ -43,22 +43,6 @@ def test_a_missing_field_a_row_of_another_kind_and_a_further_problem_are_errors(
         check_rows([("row 0", [])], SCHEMA, "f")
     with pytest.raises(DataError, match="row 0: too long"):
         check_rows([("row 0", ROW)], SCHEMA, "f", lambda row: "too long")
-
-
-@pytest.mark.parametrize(
-    ("payload", "problem"),
-    [
-        (b"", "not JSON"),
-        (b"\xff", "not text"),
-        (b"[", "not JSON"),
-        (b"{}", "no rows"),
-        (b"[]", "no rows"),
-        (b"1", "no rows"),
-    ],
-)
-def test_a_damaged_json_file_is_an_error_that_names_it(payload, problem):
-    with pytest.raises(DataError, match=rf"^f\.json .*{problem}"):
-        parse_records(payload, "f.json")
 
 
 @pytest.mark.parametrize("kind", ["sha256", "md5"])
@@ -94,14 +78,6 @@ def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in
     for url, error in (("https://a.org/a.json", "Could not download"), ("", "data/a.json is missing")):
         with pytest.raises(MissingSourceError, match=named + error):
             SourceFile("data/a.json", ("a.json",), url=url).read(tmp_path, None)
-
-
-def test_images_are_taken_from_the_first_folder_that_has_them_and_empty_files_are_missing(tmp_path):
-    for folder, content in (("one", b""), ("two", b"image")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "1.jpg").write_bytes(content)
-    found = find_images(["1.jpg", "2.jpg"], [tmp_path / "one", tmp_path / "two"])
-    assert found == {"1.jpg": str(tmp_path / "two" / "1.jpg"), "2.jpg": None}
 
 
 @pytest.mark.parametrize("path", ["../a.jpg", "/a.jpg", "", ".", "a\\b.jpg", "a/../b.jpg"])
