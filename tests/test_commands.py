@@ -19,7 +19,7 @@ import sources_toy_order
 from console import blocks, command_of, invoke
 
 from vl_assay.hub_datasets import benchmark_names
-from vl_assay.hub_datasets.authoring.config import BenchmarkConfig, GenerateConfig, ReviewConfig
+from vl_assay.hub_datasets.authoring.config import BenchmarkConfig, GenerateConfig
 from vl_assay.hub_datasets.toy_scenes.builder import ToyScenes
 from vl_assay.metrics.common.command_line import build_app, main
 from vl_assay.metrics.common.errors import VLAssayError
@@ -27,13 +27,9 @@ from vl_assay.model_wrappers.engine.commands import RunSettings
 from vl_assay.model_wrappers.finetune.commands import FinetuneConfig
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = (
-    *re.findall(
-        r"\S+", "audit build cache check compare convert correlate errors export finetune generate install list"
-    ),
-    *re.findall(r"\S+", "leaderboard merge moderate new-benchmark precomputed predict publish refine report reproduce"),
-    *("review", "run", "skills", "submit", "leaderboard import", "corpus", "corpus generate", "corpus contamination"),
-)
+PLAIN = """audit build cache check compare errors export finetune generate install leaderboard list merge moderate
+new-benchmark precomputed predict publish refine report reproduce review run skills submit"""
+COMMANDS = (*PLAIN.split(), "leaderboard import", "corpus", "corpus generate", "corpus contamination")
 
 
 def commands(path):
@@ -182,7 +178,6 @@ CONFIGURED = {
     "run": RunSettings,
     "predict": RunSettings,
     "generate": GenerateConfig,
-    "review": ReviewConfig,
     "new-benchmark": BenchmarkConfig,
     "finetune": FinetuneConfig,
 }
@@ -207,7 +202,6 @@ def test_help_lists_each_setting_of_the_config_file_on_its_own_line(name):
         "run demo-clip toy_scenes/itm",
         "predict demo-clip toy_scenes/itm",
         "generate toy_scenes/itm --rules --out made",
-        "review toy_scenes --compare toy_scenes",
         "new-benchmark made toy_scenes/itm --work work --rules",
         "finetune demo-clip toy_scenes --out tuned",
     ],

@@ -125,8 +125,7 @@ class Encoder:
             return self.model.encode_captions([tokens[item[0]] for item in batch.items], exact=exact)
 
         keys = [item_key(texts[number]) for number in indices.tolist()]
-        items = by_length(tokens, shares_prefixes=getattr(self.model, "shares_prefixes", False) and not exact)
-        derived = self._derived or exact
+        items, derived = by_length(tokens), self._derived or exact
         check = partial(check_unit_length, self.model.info.name, "captions")
         return self._stages.run(Work(kind, keys, compute, items, one_by_one=exact, derived=derived, check=check))
 
@@ -232,20 +231,14 @@ def load_image(model: Any, plan: ScoringPlan, number: int) -> Loaded:
     return Loaded(model.prepare_image(image), image.size)
 
 
-def by_length(
-    tokens: Sequence[Sequence[int]], *, shares_prefixes: bool = False
-) -> Callable[[np.ndarray], Sequence[Item]]:
+def by_length(tokens: Sequence[Sequence[int]]) -> Callable[[np.ndarray], Sequence[Item]]:
     """Return a division into items, for `Work`, that puts texts of similar length together, the longest first.
 
-    So batches have little padding, and a batch that is too large for the memory fails at once. With `shares_prefixes`,
-    texts are sorted so that texts with a common prefix follow each other.
+    So batches have little padding, and a batch that is too large for the memory fails at once.
     """
 
     def items(missing: np.ndarray) -> Sequence[Item]:
-        if shares_prefixes:
-            order = sorted(missing.tolist(), key=lambda position: tokens[position])
-        else:
-            order = sorted(missing.tolist(), key=lambda position: len(tokens[position]), reverse=True)
+        order = sorted(missing.tolist(), key=lambda position: len(tokens[position]), reverse=True)
         return list(np.array(order, np.int64)[:, None])
 
     return items

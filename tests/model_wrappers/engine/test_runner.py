@@ -205,8 +205,7 @@ def test_what_run_returns_can_be_looked_into(folder):
     report = run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
     assert "mock:bag-of-words on toy_scenes (vqa): yes_no_f1" in repr(report)
     assert "<table" in report._repr_html_()
-    assert {path.name for path in report.written} >= {"results.json", "report.md", "report.tex"}
-    assert all(path.exists() for path in report.written)
+    assert {path.name for path in folder.iterdir()} >= {"results.json", "report.md", "report.tex"}
     examples = report.per_example("yes_no_f1")
     assert examples["accuracy"].mean() == pytest.approx(report[0].scores["accuracy"])
     assert all(len(captions) == 1 and captions[0] for captions in examples["captions"])
@@ -225,7 +224,6 @@ def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(toy, tmp_pa
     files = predict("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert [path.name for path in files] == ["toy_scenes.vqa.seed-0.parquet", "toy_scenes.vqa.seed-1.parquet"]
     assert [read_predictions(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
-    assert len(files.to_pandas()) == sum(len(read_predictions(path).rows) for path in files)
     report = run("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert len(report) == 2
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
