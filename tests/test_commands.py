@@ -10,16 +10,13 @@ import sys
 import warnings
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 
 import datasets
 import evaluate
 import pytest
 import sources_toy_order
-from console import blocks, command_of, invoke, parsed
-from packaging.requirements import Requirement
-from typer.main import get_command
+from console import blocks, command_of, invoke
 
 from vl_assay.hub_datasets import benchmark_names
 from vl_assay.hub_datasets.authoring.config import BenchmarkConfig, GenerateConfig
@@ -215,25 +212,6 @@ def test_a_wrong_setting_in_the_config_file_is_named_before_anything_is_written(
     assert isinstance(result.exception, VLAssayError)
     assert re.match(r"unknown setting in wrong.yaml 'sead'; known: ", str(result.exception))
     assert [path.name for path in tmp_path.iterdir()] == ["wrong.yaml"]
-
-
-def test_jobs_of_hugging_face_in_the_guide_have_options_that_exist_and_install_what_they_run():
-    from huggingface_hub.cli.hf import app as hf
-
-    lines = re.findall(r"^ *hf (jobs .*)$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.M)
-    assert len(lines) >= 2
-    for line in lines:
-        words = shlex.split(line.replace("$i", "1"))
-        found = parsed(hf, words)
-        assert found["script"].endswith(".py")
-        [installed] = map(Requirement, found["with_"])
-        assert (installed.name, installed.extras) == ("vl-assay", {"models"})
-        assert installed.extras <= {*distribution("vl-assay").metadata.get_all("Provides-Extra")}
-        assert parsed(get_command(build_app()), [*found["script_args"]])
-    # An option that does not exist is taken for the script.
-    assert not parsed(hf, ["jobs", "uv", "run", "--gpu", "a10g", "x.py"])["script"].endswith(".py")
-    with pytest.raises(Exception, match="No such option"):
-        parsed(get_command(build_app()), ["run", "demo-clip", "--gpu", "a10g"])
 
 
 def test_help_lists_examples_line_by_line_and_the_common_options_first():

@@ -5,7 +5,6 @@ import re
 from functools import cache
 from unittest.mock import patch
 
-import click
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -27,13 +26,6 @@ def command_of(name):
     for word in name.split():
         command = command.commands[word]
     return command
-
-
-def parsed(command, words):
-    """What a command, or a command of a group, takes from some words; none is run."""
-    while hasattr(command, "commands"):
-        command, words = command.get_command(click.Context(command), words[0]), words[1:]
-    return command.make_context(command.name, list(words)).params
 
 
 def blocks(path, language):
