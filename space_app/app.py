@@ -17,24 +17,22 @@ from gradio.themes.utils.fonts import Font, LocalFont
 from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.pages.about import PICTURE, about_tab, footer_html
+from vl_assay.space_app.pages.about import about_tab, footer_html
 from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
 from vl_assay.space_app.pages.compare import compare_tab
 from vl_assay.space_app.pages.gallery import gallery_tab
-from vl_assay.space_app.pages.insights import insights_tab
 from vl_assay.space_app.pages.leaderboard import Leaderboard
 from vl_assay.space_app.pages.model import model_tab
 from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 from vl_assay.space_app.submissions.submissions import finish
-from vl_assay.space_app.submissions.traffic import PageHead, UploadLimit
+from vl_assay.space_app.submissions.traffic import UploadLimit
 from vl_assay.space_app.submissions.uploads import most_bytes, prepare, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
-DESCRIPTION = "Vision-language models on benchmarks of composition, recomputed from raw predictions."
 INTRODUCTION = """# VL-Assay
 What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
 Every number is recomputed from raw predictions, names the table of the paper that prints it, or is the mean of such
@@ -62,8 +60,6 @@ def build(catalogue: Catalogue) -> gr.Blocks:
                 on_open_gallery = gallery_tab(catalogue, tabs_by_id["errors"])
             with _tab("Benchmarks", tabs_by_id):
                 on_open_benchmarks = benchmarks_tab(catalogue)
-            with _tab("Insights", tabs_by_id):
-                on_open_insights = insights_tab(catalogue)
             with _tab("Submit", tabs_by_id):
                 submit_tab(catalogue, page)
             with _tab("About", tabs_by_id):
@@ -72,7 +68,7 @@ def build(catalogue: Catalogue) -> gr.Blocks:
         page.follow(model, tab_group)
         follow_tabs(blocks, tab_group, tabs_by_id)
         blocks.load(page.open, outputs=page.opened, **QUIET)
-        for on_open in (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks, on_open_insights):
+        for on_open in (on_open_model, on_open_compare, on_open_gallery, on_open_benchmarks):
             blocks.load(*on_open, **QUIET)
     return blocks
 
@@ -89,12 +85,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
     _raise_file_limit()
     limits = {
         "max_file_size": upload_limit(),
-        "app_kwargs": {
-            "middleware": [
-                Middleware(UploadLimit, size=most_bytes()),
-                Middleware(PageHead, title=TITLE, description=DESCRIPTION, picture=PICTURE),
-            ]
-        },
+        "app_kwargs": {"middleware": [Middleware(UploadLimit, size=most_bytes())]},
     }
     return blocks.launch(head=_HEAD, theme=Default(font=_FONTS), **limits, **options)
 

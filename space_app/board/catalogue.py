@@ -13,7 +13,7 @@ from ...metrics.records.results import Result
 from ..storage.protocol import Storage
 from ..storage.records import Submission, read_stored, results_of, submissions
 from .board import Board
-from .entries import RECOMPUTED, BoardColumn, BoardEntry, chance_levels, of_results, skill_means
+from .entries import BoardColumn, BoardEntry, chance_levels, of_results, skill_means
 from .imports import imported_tables
 from .launch import published, shipped, shipped_predictions, shipped_results
 from .paired import PairedTests
@@ -170,27 +170,6 @@ class Catalogue:
     def provenance(self, sha256: str) -> Provenance | None:
         """Return the origin of the scores of a predictions file; None for an unknown one."""
         return self._provenance.get(sha256)
-
-    def alike(self, column: BoardColumn, model: str, most: int = 10) -> tuple[list[str], list[str]]:
-        """Compare a recomputed model; return the models compared with, and those not significantly different.
-
-        Args:
-            column: which score.
-            model: a recomputed model that has the score.
-            most: the most models to compare with; the models with the nearest values are taken.
-
-        Raises:
-            VLAssayError: predictions cannot be read.
-        """
-        board = self.board
-        predictions = board.recomputed(column)
-        recomputed = (entry for entry in board.entries(column) if entry.origin == RECOMPUTED)
-        values = {entry.model: entry.value for entry in recomputed if entry.model in predictions}
-        model_predictions, middle = predictions.pop(model), values.pop(model)
-        near = sorted(values, key=lambda name: abs(values[name] - middle))[:most]
-        nearest_predictions = {name: predictions[name] for name in near}
-        tied = self.paired.alike(model_predictions, nearest_predictions, column) if nearest_predictions else frozenset()
-        return near, [name for name in near if name in tied]
 
     def ties(self, columns: Iterable[BoardColumn]) -> Mapping[BoardColumn, frozenset[str]]:
         """Return, by column, the models not significantly different from the best; empty until `warm` has tested it."""

@@ -157,9 +157,7 @@ def _categories(benchmark: str, name: str) -> list[str]:
 
 def imported_tables(storage: Storage) -> tuple[list[ImportedTable], list[str]]:
     """Return the tables that were not removed, newest first, and a message for each that cannot be read."""
-    unknown = [path for path in storage.paths(_FOLDER) if not _PATH.fullmatch(path)]
-    problems = [f"{path} is not an imported table of this version; import its values as CSV" for path in unknown]
-    tables = []
+    tables, problems = [], []
     for id, path in _present(storage).items():
         try:
             tables.append(_stored(storage.read(path), path, id))

@@ -14,7 +14,6 @@ from ...metrics.estimation.differences import differences
 from ...metrics.records.predictions import Predictions
 from ...metrics.results.compute import examples_of, scored_rows
 from ...metrics.results.pairs import (
-    LEVEL,
     Scored,
     base_score,
     best_models,
@@ -64,10 +63,6 @@ class PairedTests:
 
         best, equal = best_models(values, column.is_higher_better, p)
         return frozenset([*best, *equal])
-
-    def alike(self, predictions: str, others: Mapping[str, str], column: BoardColumn) -> frozenset[str]:
-        """Return the models of `others` that do not differ significantly from `predictions`, tested as in `shared`."""
-        return frozenset(name for name, other in others.items() if self._p_value(predictions, other, column) > LEVEL)
 
     def pair(self, first: str, second: str, column: BoardColumn) -> tuple[Scored, Scored]:
         """Return the examples of a column's task that two predictions files share.

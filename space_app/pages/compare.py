@@ -13,10 +13,10 @@ from markupsafe import Markup
 from ...metrics.common.errors import PredictionsError
 from ...metrics.common.formatting import words
 from ...metrics.modules.discovery import get_spec
+from ...metrics.results.pairs import LEVEL
 from ..board.board import Board
 from ..board.catalogue import Catalogue
 from ..board.entries import RECOMPUTED, BoardColumn, BoardEntry
-from ..board.paired import LEVEL
 from ..board.views import main_places
 from .address import View
 from .common import QUIET, OnOpen, address_of, columns_of, known_once, note, render

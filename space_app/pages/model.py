@@ -1,4 +1,4 @@
-"""The Model page: a model's scores with ranks, the models not significantly different, and the scores' sources."""
+"""The Model page: a model's scores with ranks, its accuracy by skill, and the scores' sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..board.catalogue import Catalogue
 from ..board.entries import ORIGINS, RECOMPUTED, BoardColumn, BoardEntry
 from ..board.views import Place, main_places, places
 from .address import View
-from .common import QUIET, OnOpen, csv_button, message, note, render, table
+from .common import QUIET, OnOpen, csv_button, message, note, render
 
 _Section = tuple[str, list[tuple[Place, BoardEntry]]]
 # Place, entry, chance level, mark, and the best and the worst rank.
@@ -29,7 +29,7 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
     """
     model = gr.Dropdown(catalogue.board.models(), value=None, label="Model", elem_id="model")
     profile = gr.HTML(note("Choose a model."), elem_id="profile")
-    alike = gr.HTML(elem_id="alike")
+    skills = gr.HTML(elem_id="skills")
     provenance = gr.HTML(elem_id="provenance")
     address = View("model", model=model)
 
@@ -56,12 +56,12 @@ def model_tab(catalogue: Catalogue, tab: gr.Tab) -> tuple[gr.Dropdown, OnOpen]:
         return profile_html(catalogue, name), "", provenance_html(catalogue, name)
 
     def on_shown(name: str | None) -> str:
-        return skills_html(catalogue, name) + alike_html(catalogue, name) if name else ""
+        return skills_html(catalogue, name) if name else ""
 
     tab.select(on_select, model, [model, profile], **QUIET)
-    shown = model.change(on_model, model, [profile, alike, provenance], **QUIET)
-    # The tests take seconds for large predictions, so they follow what is there at once.
-    shown.then(on_shown, model, alike, show_progress="minimal", api_visibility="private")
+    shown = model.change(on_model, model, [profile, skills, provenance], **QUIET)
+    # The skills of large predictions take seconds, so they follow what is there at once.
+    shown.then(on_shown, model, skills, show_progress="minimal", api_visibility="private")
     return model, (on_open, None, [model, profile])
 
 
@@ -107,30 +107,6 @@ def skills_html(catalogue: Catalogue, name: str) -> Markup:
     if profile is None or not profile.scores:
         return Markup()
     return render("skills.html", verdict=verdict(profile), profile=profile)
-
-
-def alike_html(catalogue: Catalogue, name: str) -> Markup:
-    """Render, for each main score, the models that are not significantly different from a model."""
-    lines = []
-    for place in main_places(catalogue.board):
-        column = place.column
-        if name in catalogue.board.recomputed(column):
-            try:
-                near, tied = catalogue.alike(column, name)
-            except VLAssayError as error:
-                lines.append((column.heading, [[str(error)[:300]]]))
-                continue
-            if near:
-                lines.append((column.heading, [", ".join(tied) or "none", str(len(near))]))
-    if not lines:
-        return note("There is no other recomputed model to compare it with; values of papers come without predictions.")
-    return table(
-        ["score", "not significantly different from", "models compared"],
-        lines,
-        title="Models not significantly different",
-        note="Paired permutation tests over images at the 5 % level, against the recomputed "
-        "models with the nearest values.",
-    )
 
 
 def provenance_html(catalogue: Catalogue, name: str) -> Markup:

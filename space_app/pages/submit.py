@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
 from markupsafe import Markup
 
-from ...hub_datasets import benchmark_names, get_benchmark
-from ...hub_datasets.reports.predictions_template import template
 from ...metrics.common.errors import PredictionsError, VLAssayError
-from ...metrics.records.schema import RetrievalRow
 from ...metrics.results.scores import by_category, score_rows, title
 from ..board.catalogue import Catalogue
 from ..board.entries import place
 from ..submissions import login
 from ..submissions.submissions import MODEL_FIELDS, Receipt, preview, submit, withdraw
-from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, known_examples, upload_limit
+from ..submissions.uploads import MEGABYTE, MOST_FILES, check_files, upload_limit
 from .common import QUIET, message, render
 from .leaderboard import Leaderboard
 
@@ -29,17 +25,17 @@ _MODEL_COMMAND = (
     "vl-assay predict openai/clip-vit-base-patch32 sugarcrepe --out predictions"
 )
 _COPY_JS = Path(__file__).with_name("templates").joinpath("copy.js").read_text(encoding="utf-8")
-_FILE_COMMAND = "vl-assay predict precomputed:{file} {task} --out predictions"
-_FILE_HELP = """Any other system: choose a task, download its template, replace each null, and convert it.
-`docs/guide.md` has what the columns mean, and further formats."""
+_FILE_HELP = (
+    "Predictions of any other system: `vl-assay precomputed --template TASK` writes a file to fill in, and `vl-assay "
+    "predict precomputed:FILE TASK` converts it; `docs/guide.md` has the columns, and further formats."
+)
 
 
 def submit_tab(catalogue: Catalogue, page: Leaderboard) -> None:
     """Build the page's components and events."""
     _step(1, "Make predictions", "On your own machine, with any model that vl-assay loads:")
     gr.HTML(render("code.html", text=_MODEL_COMMAND), js_on_load=_COPY_JS, elem_id="command")
-    with gr.Accordion("From a file of your own", open=False, elem_id="own-file"):
-        _template_part()
+    gr.Markdown(_FILE_HELP)
     limits = f"at most {MOST_FILES}, each of at most {upload_limit() // MEGABYTE} MB."
     _step(2, "Upload them", f"The Parquet files of one model, which the command wrote: {limits}")
     uploads = gr.File(
@@ -124,38 +120,6 @@ def as_json(receipt: Receipt) -> dict[str, Any]:
 
 def _step(number: int, title: str, text: str) -> None:
     gr.HTML(render("step.html", number=number, title=title, text=text))
-
-
-def _template_part() -> None:
-    """Build the choice of a task, the template for it, and the command that converts it."""
-    gr.Markdown(_FILE_HELP)
-    tasks = [
-        f"{name}/{task.name}"
-        for name in benchmark_names()
-        for task in get_benchmark(name).tasks
-        if task.by_default and task.task_type != RetrievalRow.task_type
-    ]
-    with gr.Row():
-        task = gr.Dropdown(tasks, label="Task", value=None, elem_id="template-task")
-        download = gr.DownloadButton("Download the template", interactive=False, elem_id="template")
-    problem = gr.HTML(elem_id="template-problem")
-    command = gr.HTML(js_on_load=_COPY_JS, elem_id="template-command")
-
-    def on_task(reference: str | None) -> list[Any]:
-        unavailable = gr.update(value=None, interactive=False)
-        if reference not in tasks:
-            return [unavailable, "", ""]
-        try:
-            lines = list(template(reference, [known_examples(reference)]))
-        except (VLAssayError, OSError) as error:
-            reason = f"The data of {reference} are not on this server: {str(error)[:300]}"
-            return [unavailable, message(reason, is_error=True), ""]
-        name = f"{reference.replace('/', '-')}.jsonl"
-        path = save_bytes_to_cache("".join(f"{line}\n" for line in lines).encode(), name, download.GRADIO_CACHE)
-        command = _FILE_COMMAND.format(file=name, task=reference)
-        return [gr.update(value=path, interactive=True), "", render("code.html", text=command)]
-
-    task.input(on_task, task, [download, problem, command], api_visibility="private")
 
 
 def _withdrawal(catalogue: Catalogue) -> Any:

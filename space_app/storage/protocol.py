@@ -18,7 +18,7 @@ class Storage(Protocol):
     """Files that are added and never change. Several processes may use one storage at the same time."""
 
     def paths(self, prefix: str = "") -> list[str]:
-        """Return the sorted POSIX paths of all complete files whose path starts with `prefix`.
+        """Return the sorted POSIX paths of all files whose path starts with `prefix`; each of them is complete.
 
         Raises:
             StorageError: the storage cannot be used or reached.
@@ -34,15 +34,18 @@ class Storage(Protocol):
         ...
 
     def add(self, files: Mapping[str, bytes], message: str) -> None:
-        """Add all files or none, even if the process is killed. Files that exist with the same content are skipped.
+        """Add files in their order; files that exist with the same content are skipped.
+
+        The last file stands for all: whoever finds it finds the others, even if the process is killed. A process that
+        is killed earlier leaves files that no record names, and the same addition again completes them.
 
         Args:
-            files: contents by path, either all below "requests/" or all below "results/".
+            files: contents by path, either all below "requests/" or all below "results/"; the record comes last.
             message: a description for the history, where the storage keeps one.
 
         Raises:
             StorageError: a path is not allowed or exists with other content, or the storage cannot be used or reached.
-                Nothing is half added, and calling it again is safe.
+                Calling it again is safe.
         """
         ...
 

@@ -9,13 +9,6 @@ import pytest
 from space_support import served
 
 
-@pytest.fixture
-def space(toy, tmp_path):
-    """A leaderboard that is served with an empty storage."""
-    with served(tmp_path / "storage") as space:
-        yield space
-
-
 @pytest.fixture(scope="module")
 def shared_space(toy, tmp_path_factory):
     """A leaderboard that is served to all tests of a file; its storage is empty at first."""

@@ -14,7 +14,6 @@ from vl_assay.metrics.common.errors import UnknownNameError
 from vl_assay.space_app.board.board import BEST, NOT_STATED, SIZES, TIE, Board
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
-from vl_assay.space_app.board.launch import published
 from vl_assay.space_app.board.views import OVERVIEW, places, view
 from vl_assay.space_app.pages.leaderboard import ROWS_AT_ONCE, board_html
 
@@ -48,14 +47,6 @@ def test_scores_are_in_per_cent_with_gaps_where_nothing_is_known_and_intervals_o
     assert texts(board_html(catalogue, shown, **options)) == [["● 75.0 best", "● 10.0 best"], ["25.0", "–"]]
     assert texts(board_html(catalogue, shown, intervals=True, **options))[1] == ["25.0 21.0 – 29.4", "–"]
     assert (ITM.heading, BRITTLE.heading) == ("SugarCrepe itm · accuracy", "Hard Positives swap · brittleness ↓")
-
-
-def test_two_columns_of_one_heading_have_a_cell_each():
-    other = ITM._replace(metric="another")
-    assert other.heading == ITM.heading
-    catalogue = Catalogue(MemoryStorage(), [entry("a", 0.25), entry("b", 0.75, other)])
-    html = board_html(catalogue, places([ITM, other]), search="", origins=["recomputed"])
-    assert texts(html) == [["● 25.0 best", "–"], ["–", "● 75.0 best"]]
 
 
 def test_the_better_stands_first_whatever_better_means_and_what_is_missing_last():
@@ -133,11 +124,9 @@ def test_all_of_equal_best_are_marked_and_ties_only_beside_a_recomputed_best_tha
     assert [marks.get((row.model, row.origin), "") for row in rows] == expected
 
 
-def test_the_metric_says_which_way_a_score_goes_and_what_no_metric_computes_goes_up():
+def test_a_score_goes_down_if_its_metric_says_so_and_up_if_no_metric_computes_it():
     gap = BoardColumn("sugarcrepe", "itm", "artifact_gap", "accuracy")  # what captions give away
-    ours, papers = ITM._replace(metric="aro_itm"), BoardColumn("ImageNet", "", "", "accuracy")
-    assert [column.is_higher_better for column in (gap, ours, papers)] == [False, True, True]
-    assert [column.heading[-1] for column in (gap, ours, papers)] == ["↓", "y", "y"]
+    papers = BoardColumn("ImageNet", "", "", "accuracy")
     board = Board([entry(name, value, column) for name, value in (("a", 0.1), ("b", 0.2)) for column in (gap, papers)])
     for column, best in ((gap, "a"), (papers, "b")):
         rows = board.rows([column])
@@ -157,12 +146,6 @@ def test_columns_are_whole_tasks_and_categories_are_asked_for():
         board.rows([ITM], sort="family")
 
 
-def test_headings_differ_between_all_columns_of_the_papers():
-    board = Board(published())
-    every = [*board.columns, *(part for column in board.columns for part in board.categories(column))]
-    assert len({column.heading for column in every}) == len(every) > 40
-
-
 def test_the_download_has_full_fractions_sources_and_no_formulas():
     evil = entry('=HYPERLINK("x")', 1 / 3, interval=(0.1, 0.5), source="+1", training_data='a,\n"b"')
     rows = list(csv.DictReader(io.StringIO(Board([evil, entry("b", 0.2)]).csv([ITM]))))
@@ -173,43 +156,22 @@ def test_the_download_has_full_fractions_sources_and_no_formulas():
     assert list(csv.DictReader(io.StringIO(Board([evil]).csv([ITM], search="zzz")))) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\u00a0=1"],
-)
-def test_a_cell_that_a_spreadsheet_may_run_begins_with_an_apostrophe(text):
-    [row] = csv.DictReader(io.StringIO(Board([entry(text)]).csv([ITM])))
-    assert row["model"] == f"'{text}"
+def test_a_cell_that_a_spreadsheet_may_run_begins_with_an_apostrophe():
+    signs = ["=1+1", " =1+1", "\uff1d1+1", "+1", "-1", "@SUM(1)", "|calc", "%0a=1+1", "%3D1", "\t=1", "\u00a0=1"]
+    rows = csv.DictReader(io.StringIO(Board(map(entry, signs)).csv([ITM])))
+    assert sorted(row["model"] for row in rows) == sorted(f"'{text}" for text in signs)
 
 
-def test_the_board_names_the_predictions_to_compare():
-    board = Board(
-        [entry("a"), entry("p", origin="published"), entry("blind", is_baseline=True), entry("n", predictions="")]
-    )
-    assert board.recomputed(ITM) == {"a": "predictions of a"}
-    assert board.recomputed(BRITTLE) == {}
-
-
-def test_the_nearest_models_are_found_by_recomputed_values(monkeypatch):
-    entries = [entry("own", 0.3), entry("near", 0.4), entry("far", 0.9), entry("far", 0.3, origin="published")]
-    catalogue = Catalogue(MemoryStorage(), entries)
-    monkeypatch.setattr(catalogue.paired, "alike", lambda own, others, *question: {own, *others})
-    assert catalogue.alike(ITM, "own", most=1) == (["near"], ["near"])
-
-
-def test_the_page_of_a_thousand_models_draws_the_first_rows_and_says_how_many_more():
-    catalogue = Catalogue(MemoryStorage(), many_models(1000, 12))
+def test_the_page_of_many_models_draws_the_first_rows_and_says_how_many_more():
+    catalogue = Catalogue(MemoryStorage(), many_models(200, 4))
     shown = view(catalogue.board, OVERVIEW)
     html, rows = board_html(catalogue, shown), len(catalogue.board.rows([place.column for place in shown]))
-    assert rows > 1000
     assert html.count('<th scope="row"') == ROWS_AT_ONCE
     assert f"{rows - ROWS_AT_ONCE:,} more rows: narrow the choice, or show all rows" in html
-    assert len(html) < 400_000
-    found = board_html(catalogue, shown, search="model 99", origins=["recomputed"])
-    table, cards = found.split("<ol")
-    for part in (table, cards):  # the same models in wide and in narrow windows
+    found = board_html(catalogue, shown, search="model 19", origins=["recomputed"])
+    for part in found.split("<ol"):  # the same models in wide and in narrow windows
         named = re.findall(r'data-model="(.*?)"', part)
-        assert sorted(named) == sorted(f"model {number}" for number in (99, *range(990, 1000)))
+        assert sorted(named) == sorted(f"model {number}" for number in (19, *range(190, 200)))
     assert "more rows" not in found
 
 

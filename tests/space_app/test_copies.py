@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from vl_assay.metrics.records.predictions import Predictions
-from vl_assay.metrics.records.schema import MatchingRow
+from vl_assay.metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, VQARow
 from vl_assay.space_app.submissions.copies import CopySource, find_copied, scores_hash, sketch
 
-ROWS = 1_200
 ABOUT = {"benchmark": {"name": "b", "task": "t"}, "model": {"name": "m"}}
 
 
@@ -40,8 +41,8 @@ def noise(size, changed=0.0):
 
 
 COPIES = {
-    **{f"every {step} ids from {first}": every(step, first) for step, first in ((3, 0), (3, 1), (8, 0), (8, 5))},
-    **{f"noise of {size}": noise(size) for size in (0.05, 0.1, 0.15, 0.2, 0.25)},
+    **{f"every {step} ids from {first}": every(step, first) for step, first in ((3, 1), (8, 0))},
+    "noise": noise(0.25),
     "noise, and others for a sixth": noise(0.15, 1 / 6),
     "others for a quarter": noise(0, 0.25),
     "a block": lambda gaps, rng: np.where(np.arange(len(gaps)) < len(gaps) // 4, -gaps, gaps),
@@ -52,15 +53,14 @@ COPIES = {
 
 
 @pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("seed", range(2))
-def test_copies_are_found_wherever_and_however_little_they_differ(how, seed):
-    rng = np.random.default_rng(seed)
-    gaps = rng.normal(0.5, 1, ROWS)
+def test_copies_are_found_wherever_and_however_little_they_differ(how):
+    rng = np.random.default_rng(0)
+    gaps = rng.normal(0.5, 1, 1_200)
     assert flags(gaps, COPIES[how](gaps, rng))
 
 
-@pytest.mark.parametrize("alike", [0, 0.5, 0.8, 0.9, 0.93])
-@pytest.mark.parametrize("rows", [60, 204, 600])
+@pytest.mark.parametrize("alike", [0, 0.8, 0.93])
+@pytest.mark.parametrize("rows", [60, 600])
 def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -73,10 +73,26 @@ def test_models_trained_apart_are_no_copies_though_they_agree(alike, rows):
 
 def test_a_sketch_is_of_all_ids_and_small():
     gaps = np.random.default_rng(0).normal(size=3_000)
-    for n in (0, 1, 2_999):
-        assert sketch_of(gaps) != sketch_of(np.where(np.arange(3_000) == n, 9, gaps))
-    assert len(sketch_of(gaps)) < 4_100
+    whole = described(gaps)["sketch"]
+    assert len(whole) < 4_100
+    assert all(whole != described(np.where(np.arange(3_000) == n, 9, gaps))["sketch"] for n in (0, 1, 2_999))
 
 
-def sketch_of(gaps):
-    return described(gaps)["sketch"]
+def task_types():
+    common = ("a", "c", "x", ["i"])
+    phrases = [{"text": "cat", "start": 0, "end": 3}]
+    yield lambda s: VQARow(*common, "is it", True, s)
+    yield lambda s: RetrievalRow(*common, [0], np.array([0.5, s], np.float32))
+    yield lambda s: DetectionRow(*common, True, "p", phrases, [[]], [[[0.0, 0.0, 4.0, 4.0]]], [[s]])
+    yield lambda s: DetectionRow(*common, True, "p", phrases, [[]], [[[0.0, 0.0, 4.0, s]]], [[0.5]])
+    yield lambda s: MatchingRow(*common, [0], [[0.5, s]])
+
+
+@pytest.mark.parametrize("make", task_types())
+def test_equal_scores_have_one_hash_whatever_the_order_and_the_labels_and_others_another(make):
+    rows = [dataclasses.replace(make(0.25 * n), id=f"{n}") for n in range(1, 5)]
+    ours = scores_hash(Predictions(rows, ABOUT))
+    renamed = [dataclasses.replace(row, category="y") for row in reversed(rows)]
+    assert scores_hash(Predictions(renamed, ABOUT | {"model": {"name": "other"}})) == ours
+    assert scores_hash(Predictions([dataclasses.replace(make(9.0), id="1"), *rows[1:]], ABOUT)) != ours
+    assert scores_hash(Predictions(rows[1:], ABOUT)) != ours

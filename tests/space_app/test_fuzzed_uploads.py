@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from submission_support import changed, parquet
+from submission_support import changed
 
 from vl_assay.metrics.common.errors import PredictionsError
 from vl_assay.space_app.submissions.uploads import SANDBOX, check_upload
@@ -98,35 +98,12 @@ def odd_columns(rng, content):
     def change(table):
         place = rng.randrange(table.num_columns)
         nested = pa.array([1] * len(table))
-        for _ in range(rng.choice((0, 1, 30))):
-            offsets = pa.array(range(len(table) + 1), pa.int32())
-            nested = pa.ListArray.from_arrays(offsets, nested)
+        for _ in range(rng.choice((0, 30))):
+            nested = pa.ListArray.from_arrays(pa.array(range(len(table) + 1), pa.int32()), nested)
         column = rng.choice((nested, pa.nulls(len(table)), pa.array([pickle.dumps(Evil())] * len(table))))
         return table.set_column(place, table.schema.names[place], column)
 
     return changed(content, table=change)
-
-
-def many_rows(rng, content):
-    """Millions of rows in a file of kilobytes."""
-    table = pq.read_table(io.BytesIO(content))
-    count = rng.choice((0, 1, len(table) - 1, 200_000))
-    taken = table.take(pa.array([0] * count, pa.int32())) if count < 1000 else pa.table({"id": pa.nulls(count)})
-    return parquet(taken.replace_schema_metadata(table.schema.metadata))
-
-
-def swollen(rng, content):
-    """A text of megabytes that the file keeps once and every row repeats."""
-    table = pq.read_table(io.BytesIO(content))
-    texts = ["x" * rng.choice((10**5, 3 * 10**6))]
-    once = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), texts)
-    column = rng.choice(("id", "config", "category"))
-    table = table.set_column(table.schema.names.index(column), column, once)
-    file = io.BytesIO()
-    with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata(table.schema.metadata)
-    return file.getvalue()
 
 
 def wrapped(rng, content):
@@ -137,7 +114,7 @@ def wrapped(rng, content):
 
 HOW = (
     *(truncated, flipped, flipped, flipped, overwritten, odd_metadata),
-    *(odd_rows, odd_columns, many_rows, swollen, wrapped),
+    *(odd_rows, odd_columns, wrapped),
 )
 
 
@@ -161,11 +138,10 @@ def described(content):
 
 
 def fuzz(goods, seeds):
-    """Try hostile uploads; how many were taken, all of them rightly."""
+    """Try hostile uploads; return how many were taken, all of them rightly."""
     for good in goods:
         check_upload(good)
-    before, taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
-    memory = 0
+    before, taken, memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0, 0
     for seed in seeds:
         content, name = mutated(random.Random(seed), goods)
         told = ""
@@ -180,7 +156,6 @@ def fuzz(goods, seeds):
         assert "vl-assay-upload" not in told, seed
         memory = max(memory, peak(SANDBOX.pid))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * (1 if sys.platform == "darwin" else 1024)
-    print(f"{len(seeds):,} uploads, {taken:,} taken; grown by {grown / 1e6:.0f} MB; the sandbox: {memory / 1e6:.0f} MB")
     assert grown < 200e6
     assert memory < 600e6
     return taken
@@ -193,11 +168,7 @@ def peak(pid):
     return 1024 * int(found[1]) if found else 0
 
 
-def test_hostile_uploads_are_refused_and_harm_nothing(toy):
-    taken = fuzz([toy.predictions(task) for task in TASKS], range(300))
-    assert taken < 100  # such as those with a flipped bit in a score
-
-
-@pytest.mark.slow
-def test_ten_thousand_hostile_uploads_are_refused_and_harm_nothing(toy):
-    fuzz([toy.predictions(task) for task in TASKS], range(1000, 11_000))
+@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(1000, 11_000), marks=pytest.mark.slow)], ids=len)
+def test_hostile_uploads_are_refused_and_harm_nothing(toy, seeds):
+    taken = fuzz([toy.predictions(task) for task in TASKS], seeds)
+    assert taken < len(seeds) / 3  # such as those with a flipped bit in a score

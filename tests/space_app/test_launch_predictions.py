@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict, replace
 
 import pytest
@@ -19,9 +18,9 @@ from vl_assay.space_app.board.launch import RESULTS, SHIPPED, shipped, shipped_p
 from vl_assay.space_app.pages.compare import differences_html
 from vl_assay.space_app.submissions.copies import copied_from_shipped, scores_hash, sketch
 from vl_assay.space_app.submissions.submissions import OPTIONS
-from vl_assay.space_app.submissions.uploads import check_upload
 
 AGAIN = "make the folder anew: python tests/make_launch_predictions.py"
+FILE = "demo-clip.toy_scenes.itm.parquet"
 ORDER = BoardColumn("toy_scenes", "order", "itm_accuracy", "accuracy")
 MODELS = {"demo-clip", "demo-owlvit (max_boxes=10)", "mock:bag-of-words", "mock:constant"}
 
@@ -44,12 +43,6 @@ def test_shipped_predictions_give_the_shipped_results_to_the_last_digit(path):
     assert now == [asdict(result) for result in shipped_results() if result.predictions["file"] == path.name], AGAIN
 
 
-@pytest.mark.slow  # it renders toy_scenes' vqa and detection
-@pytest.mark.parametrize("path", sorted(shipped_predictions().values()), ids=lambda path: path.name)
-def test_shipped_predictions_pass_as_an_upload(path):
-    check_upload(path.read_bytes(), path.name)
-
-
 def test_the_folder_holds_the_predictions_and_their_results():
     there = {path.name for path in RESULTS.parent.iterdir()}
     assert there == {RESULTS.name, *(path.name for path in shipped_predictions().values())}
@@ -61,17 +54,10 @@ def test_an_empty_leaderboard_has_the_demo_models_and_references_on_toy_scenes(c
     columns = [column for column in board.columns if column.benchmark == "toy_scenes"]
     assert {column.task for column in columns} == {"itm", "hard_positives", "order", "groups", "detection", "vqa"}
     assert names(board.rows(columns)) == MODELS | {"Chance"}
-    found = {}
-    for result in shipped_results():
-        place = (result.benchmark["name"], result.benchmark["task"], result.metric)
-        found |= {(BoardColumn(*place, score), result.model["name"]): value for score, value in result.scores.items()}
-    shown = [entry for column in columns for entry in board.entries(column) if entry.model in MODELS]
-    for entry in shown:
-        assert entry.value == found[entry.column, entry.model]
+    for entry in (entry for column in columns for entry in board.entries(column) if entry.model in MODELS):
         assert (entry.origin, entry.source, entry.status) == ("recomputed", SHIPPED, "accepted")
         assert entry.is_reference is entry.model.startswith("mock:")
     assert board.entry(ITM, "demo-clip", "recomputed").training_data == "80,000 toy scenes"
-    assert len(shown) > 60
 
 
 def test_their_predictions_are_found_and_compared(catalogue):
@@ -98,32 +84,17 @@ def names(entries):
 
 
 def test_a_submission_replaces_the_same_shipped_predictions_and_is_a_row_of_its_own_otherwise():
-    file = "demo-clip.toy_scenes.itm.parquet"
-    same = submitted(file)
-    assert names(shipped(same)) == MODELS
+    same = submitted(FILE)
     board = Board([*same, *shipped(same)])
+    assert names(shipped(same)) == MODELS
     assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
-    assert [row.model for row in board.rows([ITM])].count("demo-clip") == 1
-
-    for other in (submitted(file, predictions="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
+    for other in (submitted(FILE, predictions="0" * 64), submitted("mock-constant.toy_scenes.itm.parquet")):
         board = Board([*other, *shipped(other)])
         apart = f"demo-clip, {SHIPPED}"
         assert names(shipped(other)) == MODELS - {"demo-clip"} | {apart}
         assert board.entry(ITM, "demo-clip", "recomputed").source == "submission 1"
         assert board.entry(ITM, apart, "recomputed").source == SHIPPED
-        assert names(entry for entry in shipped(other) if entry.task == "groups") >= {apart}
-    assert names(shipped(submitted(file, name="another"))) == MODELS
-
-
-def test_a_table_does_not_wait_for_ties_and_has_them_when_they_are_found(catalogue, monkeypatch):
-    held = threading.Event()
-    shared = catalogue.paired.shared
-    monkeypatch.setattr(catalogue.paired, "shared", lambda *question: (held.wait(), shared(*question))[1])
-    thread = catalogue.warm()
-    assert catalogue.ties([ITM]) == {ITM: frozenset()}
-    held.set()
-    thread.join()
-    assert catalogue.ties([ITM]) == {ITM: {"demo-clip"}}
+    assert names(shipped(submitted(FILE, name="another"))) == MODELS
 
 
 def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new_ones(monkeypatch):
@@ -132,7 +103,7 @@ def test_a_refresh_keeps_the_ties_of_the_same_predictions_and_finds_those_of_new
     catalogue.warm().join()
     shared = catalogue.paired.shared
     monkeypatch.setattr(catalogue.paired, "shared", lambda *question: asked.append(question[0]) or shared(*question))
-    added += submitted("demo-clip.toy_scenes.itm.parquet", name="copy")
+    added += submitted(FILE, name="copy")
     catalogue.refresh()
     catalogue.warm().join()  # searches come one after the other
     assert catalogue.ties([ITM, ORDER]) == {ITM: {"demo-clip", "copy"}, ORDER: {"demo-clip"}}
@@ -157,7 +128,7 @@ def test_unreadable_predictions_are_reported_and_affect_no_other_mark():
 
 
 def test_a_copy_of_shipped_predictions_under_another_name_is_told_even_with_other_rounding():
-    own = read_predictions(RESULTS.with_name("demo-clip.toy_scenes.itm.parquet"))
+    own = read_predictions(RESULTS.with_name(FILE))
     for row in own.rows:
         row.scores[0][0] += 2.3e-7
     copy = {"benchmark": "toy_scenes", "task": "itm", "scores": scores_hash(own), "sketch": sketch(own)}

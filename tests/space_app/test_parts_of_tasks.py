@@ -17,7 +17,7 @@ from vl_assay.metrics.records.schema import MatchingRow
 from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import BoardColumn
 from vl_assay.space_app.board.views import view
-from vl_assay.space_app.pages import compare, gallery, insights, model
+from vl_assay.space_app.pages import compare, gallery, model
 from vl_assay.space_app.storage.records import SCHEMA, VERSION, record_path
 from vl_assay.space_app.submissions.submissions import finish
 
@@ -86,13 +86,12 @@ def test_the_model_page_shows_both_and_the_file_as_what_was_sent(submitted):
     assert "blind_parts" not in result.benchmark
 
 
-def test_errors_and_gaps_of_the_part_are_of_its_examples(submitted):
+def test_errors_of_the_part_are_of_its_examples(submitted):
     catalogue, files = submitted
     assert gallery.recomputed(catalogue.board)["sugarcrepe/v2"] == files
     part, whole = (gallery.load_errors(catalogue, f"sugarcrepe/{task}", files) for task in ("v2", "itm"))
     assert len(part.select("every", "")) == len(IDS)
     assert len(whole.select("every", "")) == len(IDS) + len(OTHERS)
     assert len(catalogue.predictions(files["fair"], "v2").rows) == len(IDS)
-    assert insights.with_gaps(catalogue)["fair on sugarcrepe/v2"] == (files["fair"], "v2")
     with pytest.raises(PredictionsError, match="no examples of sugarcrepe/unrefined"):
         catalogue.predictions(files["fair"], "unrefined")

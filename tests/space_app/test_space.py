@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
-import subprocess
-import sys
-import time
-from contextlib import suppress
+from types import SimpleNamespace
 from urllib.request import urlopen
 
-import gradio as gr
+import gradio_client
 import pytest
 from console import invoke
-from PIL import Image
 from space_support import TYPED, VQA
 from submission_support import changed
 
 from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import PredictionsError, StorageError
-from vl_assay.space_app.app import TITLE
+from vl_assay.space_app import app
 from vl_assay.space_app.storage.records import submissions
 from vl_assay.space_app.submissions.client import send
 from vl_assay.space_app.submissions.submissions import OPTIONS
@@ -28,43 +22,39 @@ from vl_assay.space_app.submissions.submissions import OPTIONS
 pytestmark = pytest.mark.usefixtures("one_reading_of_certificates")
 
 
-def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(space, toy):
+def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(shared_space, toy):
     paths = [toy.path(task, "shuffled") for task in ("vqa", "groups")]
-    result = invoke("submit", *paths, "--to", space.address, "--name", "Mock shuffled", "--json")
+    result = invoke("submit", *paths, "--to", shared_space.address, "--name", "Mock shuffled", "--json")
     assert result.exit_code == 0, result.output
     receipt = json.loads(result.stdout)
     assert receipt["status"] == "accepted"
     assert [each["scores"] for each in receipt["results"]] == [each.scores for each in report(paths, **OPTIONS)]
-    [stored] = submissions(space.storage)
-    assert (stored.id, stored.model["name"]) == (receipt["id"], "Mock shuffled")
-    entry = space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
+    [stored] = [each for each in submissions(shared_space.storage) if each.id == receipt["id"]]
+    assert stored.model["name"] == "Mock shuffled"
+    entry = shared_space.catalogue.board.entry(VQA, "Mock shuffled", "recomputed")
     assert entry.value == report(paths[0], **OPTIONS)[0].scores["accuracy"]
     assert entry.source == f"submission {receipt['id']}"
     typed = TYPED | {"name": "Mock shuffled", "family": "", "parameters": "", "training_data": ""}
-    assert send(space.address, paths, typed)["id"] == receipt["id"]
-    assert len(submissions(space.storage)) == 1
+    before = shared_space.storage.paths()
+    assert send(shared_space.address, paths, typed)["id"] == receipt["id"]
+    assert shared_space.storage.paths() == before
 
 
-def test_the_page_has_its_own_title_and_picture_and_says_what_it_is(space):
-    with urlopen(f"{space.address}/") as answer:
+def test_the_page_says_what_it_is_and_how_to_cite_it(shared_space):
+    with urlopen(f"{shared_space.address}/") as answer:
         page = answer.read().decode()
-    assert re.findall(r'property="og:title" content="([^"]*)"', page) == [TITLE]
-    assert re.findall(r'property="og:image" content="([^"]*)"', page) == ["/social.png"]
-    assert page.count('property="og:type" content="website"') == 1
-    assert "header-image" not in page
-    with urlopen(f"{space.address}/social.png") as answer:
-        assert Image.open(answer).size == (1200, 630)
+    assert app.TITLE in page
     assert "@software{vl_assay" in page
     assert page.count("?tab=about") >= 3  # About, Cite, Docs
 
 
-def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tmp_path):
-    good, path = toy.predictions("vqa", "shuffled"), tmp_path / "bad.parquet"
+def test_bad_predictions_are_refused_with_a_reason_and_not_stored(shared_space, toy, tmp_path):
+    good, path, before = toy.predictions("vqa", "shuffled"), tmp_path / "bad.parquet", shared_space.storage.paths()
     for content in (good[: len(good) // 2], changed(good, rows=lambda rows: rows.pop())):
         path.write_bytes(content)
         with pytest.raises(PredictionsError, match=r"^the leaderboard refuses the submission: bad\.parquet .{20}"):
-            send(space.address, [path], TYPED)
-    assert space.storage.paths() == []
+            send(shared_space.address, [path], TYPED)
+    assert shared_space.storage.paths() == before
     with pytest.raises(
         StorageError, match=r"http://127\.0\.0\.1:9 did not take the predictions .* stores nothing twice"
     ):
@@ -73,63 +63,50 @@ def test_bad_predictions_are_refused_with_a_reason_and_not_stored(space, toy, tm
     assert "nowhere.parquet is not a file" in str(result.exception)
 
 
-def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(space, toy):
-    result = invoke("submit", toy.path("vqa", "constant"), "--to", space.address, "--name", "A constant")
+def test_a_flagged_submission_is_shown_when_a_maintainer_accepts_it(shared_space, toy):
+    result = invoke("submit", toy.path("vqa", "constant"), "--to", shared_space.address, "--name", "A constant")
     assert "a maintainer will review this first" in result.output
-    [found] = submissions(space.storage)
+    [found] = [each for each in submissions(shared_space.storage) if each.model["name"] == "A constant"]
     assert found.status == "flagged"
-    assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
-    listed = invoke("moderate", "--storage", space.folder)
+    assert shared_space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is None
+    listed = invoke("moderate", "--storage", shared_space.folder)
     assert found.id in listed.output
     decided = invoke(
-        "moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", space.folder
+        "moderate", found.id, "accepted", "--by", "me", "--reason", "a baseline", "--storage", shared_space.folder
     )
     assert f"{found.id} is accepted" in decided.output
-    space.catalogue.update()
-    assert space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
-    assert "no submission waits" in invoke("moderate", "--storage", space.folder).output
+    shared_space.catalogue.update()
+    assert shared_space.catalogue.board.entry(VQA, found.model["name"], "recomputed") is not None
+    assert "no submission waits" in invoke("moderate", "--storage", shared_space.folder).output
 
 
-def test_the_command_serves_the_page(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vl_assay.metrics.common.command_line", "leaderboard",
-         "--port", str(port), "--storage", tmp_path],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        for _ in range(300):
-            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
-                assert "VL-Assay" in page.read().decode()
-                break
-            assert process.poll() is None, process.stdout.read()
-            time.sleep(0.2)
-        else:
-            pytest.fail("the page did not answer within a minute")
-    finally:
-        process.terminate()
-        output, _ = process.communicate(timeout=60)
-    assert f"the leaderboard is at http://127.0.0.1:{port}" in output
+def test_the_command_serves_the_page_of_a_storage(tmp_path, monkeypatch):
+    served = {}
+    monkeypatch.setattr(app, "launch", lambda blocks, **options: served.update(options, title=blocks.title))
+    monkeypatch.setattr(app, "prepare", lambda: None)
+    result = invoke("leaderboard", "--port", 7861, "--storage", tmp_path / "board")
+    assert "the leaderboard is at http://127.0.0.1:7861; stop it with Ctrl-C" in result.output
+    assert served == {"server_name": "127.0.0.1", "server_port": 7861, "quiet": True, "title": app.TITLE}
+    assert (tmp_path / "board").is_dir()
+    monkeypatch.setattr(app, "launch", lambda blocks, **options: pytest.fail("it was served"))
+    (tmp_path / "file").touch()
+    failed = invoke("leaderboard", "--storage", tmp_path / "file")
+    assert isinstance(failed.exception, StorageError)
 
 
-ODD = [None, 3, "done", [], [1], {}, {"id": 1}, {"error": {"a": 1}}, {"error": None}, True,
-       {"id": "a", "time": "b", "status": "c", "flags": None}, {"id": "a", "time": "b", "status": "c", "flags": [1]},
-       {"id": "a", "time": 5, "status": "c", "flags": []},
-       {"id": "a", "time": "b", "status": "c", "flags": [], "key": 5},
-       {"id": "a", "time": "b", "status": "c", "flags": [], "key": "k" * 101}]  # fmt: skip
+RECEIPT = {"id": "a", "time": "b", "status": "c", "flags": []}
+ODD = (
+    *(None, 3, "done", [], {}, {"id": 1}, {"error": {"a": 1}}, {"error": None}, RECEIPT | {"flags": None}),
+    *(RECEIPT | {"flags": [1]}, RECEIPT | {"time": 5}, RECEIPT | {"key": 5}, RECEIPT | {"key": "k" * 101}),
+)
 
 
-@pytest.mark.parametrize("answer", ODD, ids=str)
-def test_an_answer_of_another_server_is_told_in_a_line(answer, toy):
-    with gr.Blocks() as blocks:
-        inputs = [gr.File(file_count="multiple"), *(gr.Textbox() for _ in range(5))]
-        gr.Button().click(lambda *_: answer, inputs, gr.JSON(), api_name="submit")
-    _, address, _ = blocks.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    try:
-        result = invoke("submit", toy.path("vqa"), "--to", address)
-    finally:
-        blocks.close(verbose=False)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, (StorageError, PredictionsError, SystemExit))
+def test_an_answer_of_another_server_is_told_in_a_line(toy, monkeypatch):
+    for answer in ODD:
+        stand_in = SimpleNamespace(predict=lambda *values, answer=answer, **options: answer)
+        monkeypatch.setattr(gradio_client, "Client", lambda *values, stand_in=stand_in, **options: stand_in)
+        with pytest.raises(
+            (StorageError, PredictionsError), match=r"is not a receipt|refuses the submission: "
+        ) as told:
+            send("http://127.0.0.1:9", [toy.path("vqa")], TYPED)
+        assert "\n" not in str(told.value)

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,17 +29,11 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_good_predictions_are_taken_unchanged(task, toy):
-    for mock in ("bag-of-words", "shuffled"):
-        path = toy.path(task, mock)
-        predictions, ours = check_upload(path.read_bytes(), path.name), read_predictions(path)
-        assert predictions.metadata == ours.metadata
-        assert [row.id for row in predictions.rows] == [row.id for row in ours.rows]
-        assert str(predictions.rows) == str(ours.rows)
-
-
-def test_the_order_of_rows_does_not_matter(toy):
-    assert len(check_upload(changed(toy.predictions("groups"), rows=list.reverse)).rows) == 40
+def test_good_predictions_are_taken_unchanged_whatever_the_order_of_their_rows(task, toy):
+    path = toy.path(task, "shuffled")
+    predictions, ours = check_upload(changed(path.read_bytes(), rows=list.reverse), path.name), read_predictions(path)
+    assert predictions.metadata == ours.metadata
+    assert str(predictions.rows[::-1]) == str(ours.rows)
 
 
 def test_examples_without_their_image_may_be_unscored_where_the_metadata_name_them(toy):
@@ -91,29 +86,22 @@ BAD = {
     "unknown task": ("order", {"metadata": said("benchmark", task="x")}, "unknown task of toy_scenes 'x'; known: itm"),
     "another kind": ("order", {"metadata": said("benchmark", task="vqa")}, "the task toy_scenes/vqa is of the type"),
     "other configurations": ("order", {"metadata": said("benchmark", configs=["itm"])}, r"configurations \['itm'\]"),
-    "configurations of another type": ("order", {"metadata": said("benchmark", configs=7)}, "configurations 7"),
     "no benchmark": ("order", {"metadata": lambda m: m.update(benchmark=[])}, "unknown benchmark 'None'"),
     "other data": ("order", {"metadata": said("benchmark", fingerprint="0")}, "other data or metrics: its fingerprint"),
     "another split": ("order", {"metadata": said("benchmark", split="train")}, "its split is 'train'"),
-    "no metrics": ("order", {"metadata": lambda m: m["benchmark"].pop("metrics") and None}, "its metrics is None"),
     "other metrics": ("order", {"metadata": said("benchmark", metrics={})}, r"its metrics is \{\}, .*itm_accuracy.*"),
     "other settings": (
         "retrieval",
         {"metadata": said("benchmark", metrics={"retrieval_recall": {"pool": "shared", "ks": [10]}})},
         r"its metrics is .*'ks': \[10\].*, that of toy_scenes/retrieval on this server .*\[1, 5, 10\]",
     ),
-    "a row too few": ("order", {"rows": lambda rows: rows.pop()}, "declares 39 rows .* expected 40 rows"),
     "a strange example": ("order", {"rows": renamed}, "lacks 1 of the 40 examples.* has 1 unknown .*'stranger'"),
     "an example twice": ("order", {"rows": doubled}, "row 1 .*its id came before"),
     "another category": ("groups", {"rows": first(category="easy")}, "its category is 'easy', in the dataset"),
-    "another config": ("groups", {"rows": first(config="x")}, "its config is 'x', in the dataset 'groups'"),
-    "a cluster": ("groups", {"rows": first(cluster="x")}, "its cluster is 'x', in the dataset None"),
-    "tags": ("groups", {"rows": first(tags=["x"])}, r"its tags is \['x'\], in the dataset \[\]"),
     "another truth": ("vqa", {"rows": lambda rows: rows[0].update(correct=not rows[0]["correct"])}, "its correct is"),
     "another question": ("vqa", {"rows": first(question=SCRIPT)}, "its question is '<script>"),
     "other true boxes": ("detection", {"rows": moved}, "its truth is"),
     "a distractor": ("detection", {"rows": lambda r: r[0].update(positive=not r[0]["positive"])}, "its positive is"),
-    "another pair": ("detection", {"rows": first(pair="x")}, "its pair is 'x'"),
     "too many boxes": ("detection", {"rows": crowded}, "more than 100 boxes for a phrase"),
     "other right captions": ("retrieval", {"rows": first(correct=[5])}, r"its correct is \[5\]"),
     "a wider set": (
@@ -134,12 +122,10 @@ BAD = {
     "a right-to-left override": ("order", {"metadata": said("model", name="a\u202eb")}, "printable characters"),
     "a long text": ("order", {"metadata": said("model", family="x" * 201)}, "model.family is .* 200 printable"),
     "no model's name": ("order", {"metadata": said("model", name="  ")}, "model.name in the metadata is empty"),
-    "no model": ("order", {"metadata": lambda m: m.pop("model") and None}, "model.name in the metadata is empty"),
     "a script as link": ("order", {"metadata": said("model", link="javascript:alert(1)")}, "begins with https://"),
     "odd parameters": ("order", {"metadata": said("model", parameters="many")}, "model.parameters is 'many'"),
     "a deep nest": ("order", {"metadata": said("run", seconds=[[[[[[[[1]]]]]]]])}, "nested more than 8"),
     "a bottomless nest": ("order", {"metadata": lambda m: "[" * 100_000}, "are no JSON object"),
-    "a list": ("order", {"metadata": lambda m: "[1]"}, "are no JSON object"),
     "no metadata": ("order", {"table": lambda t: t.replace_schema_metadata(None)}, "has no `vl_assay` metadata"),
     "a column too few": ("order", {"table": lambda t: t.drop_columns(["tags"])}, "the columns are"),
     "a column of another type": (
@@ -147,6 +133,7 @@ BAD = {
         {"table": lambda t: t.set_column(0, "id", pa.array(range(len(t))))},
         "the columns are id: int64",
     ),
+    "partial": ("vqa", {"rows": lambda rows: rows.__delitem__(slice(10, None))}, "declares 10 rows .* Score"),
 }  # fmt: skip
 
 
@@ -159,12 +146,6 @@ def test_bad_predictions_are_refused_with_a_message_of_their_own(name, toy):
     assert told.startswith("mine.parquet")
     assert told.isprintable()
     assert "vl-assay-upload" not in told
-
-
-def test_partial_predictions_are_refused(toy, tmp_path):
-    [partial] = predict("mock:bag-of-words", "toy_scenes/vqa", out=tmp_path, limit=10, progress=False)
-    with pytest.raises(PredictionsError, match=r"declares 10 rows .* expected 80 rows.* Score the whole task"):
-        check_upload(partial.read_bytes(), partial.name)
 
 
 def test_metadata_that_say_two_things_are_refused(toy):
@@ -190,27 +171,16 @@ def test_what_is_no_parquet_file_is_refused_before_it_is_opened(toy, monkeypatch
         check_upload(good)
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
+def test_names_are_for_messages_only():
+    for name, label in (
         ("../../etc/passwd", "passwd"),
         ("C:\\temp\\a.parquet", "a.parquet"),
         ("a\nb\x00.parquet", "a b .parquet"),
         ("", "the predictions file"),
-        ("..", ".."),
         ("x" * 500, "x" * 78 + " …"),
-    ],
-)
-def test_names_are_for_messages_only(name, label):
-    with pytest.raises(PredictionsError) as caught:
-        check_upload(b"nothing", name)
-    assert str(caught.value).startswith(f"{label} is not a Parquet file")
-
-
-def test_a_task_whose_sources_are_not_here_is_named():
-    benchmark = {"name": "winoground", "task": "groups", "configs": ["winoground"]}
-    with pytest.raises(PredictionsError, match="the data of winoground/groups are not on this server"):
-        expected({"task_type": "matching", "benchmark": benchmark})
+    ):
+        with pytest.raises(PredictionsError, match=f"^{re.escape(label)} is not a Parquet file"):
+            check_upload(b"nothing", name)
 
 
 def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(tmp_path, monkeypatch):
@@ -218,8 +188,6 @@ def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(tmp_path, mo
     [task] = [task for task in get_benchmark("vl_checklist").tasks if task.by_default]
     benchmark = {"name": "vl_checklist", "task": task.name, "configs": list(task.configs)}
     metadata = {"task_type": task.task_type, "benchmark": benchmark}
-    with pytest.raises(PredictionsError, match="the data of vl_checklist/itm are not on this server"):
-        expected(metadata)
     monkeypatch.setenv("VL_ASSAY_DATA_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(PredictionsError, match="nowhere"):
         expected(metadata)
@@ -237,25 +205,12 @@ def test_copies_of_the_sources_are_read_from_the_folder_that_is_set(tmp_path, mo
     assert data.fingerprint == own.fingerprint
 
 
-def test_one_of_several_configurations_is_a_part_and_two_of_three_are_not():
-    benchmark = {"name": "sugarcrepe", "task": "itm", "configs": ["add_att", "add_obj"]}
-    with pytest.raises(PredictionsError, match=r"have all of .*, or one of them"):
-        expected({"task_type": "matching", "benchmark": benchmark})
-    with pytest.raises(PredictionsError, match="the data of sugarcrepe/add_att are not on this server"):
-        expected({"task_type": "matching", "benchmark": benchmark | {"configs": ["add_att"]}})
-
-
-@pytest.mark.parametrize(
-    "link", ["javascript:alert(1)", "ftp://x", "https://", 'https://x/"onload=', "//x", "https://[", 3]
-)
-def test_links_that_are_no_web_addresses_are_refused(link):
-    with pytest.raises(PredictionsError, match="the link is"):
-        check_link(link, "the link")
-
-
-def test_links_and_texts_are_taken_without_blanks_around_them():
+def test_links_and_texts_are_taken_without_blanks_and_refused_if_they_cannot_be_shown():
     assert check_link(" https://huggingface.co/a?b=c#d ", "the link") == "https://huggingface.co/a?b=c#d"
     assert check_link("", "the link") == ""
+    for link in ("javascript:alert(1)", "ftp://x", "https://", 'https://x/"onload=', "//x", "https://[", 3):
+        with pytest.raises(PredictionsError, match="the link is"):
+            check_link(link, "the link")
     assert check_text(f" {SCRIPT} ", "a name") == SCRIPT
     for text in ("a\tb", "x" * 201, None, "\ud800"):
         with pytest.raises(PredictionsError, match=r"a name is .*; give at most 200 printable"):
@@ -273,41 +228,20 @@ def test_a_file_of_many_row_groups_or_with_a_huge_footer_is_refused_before_it_is
         check_upload(good[:-8] + footer + b"PAR1")
 
 
-@pytest.fixture(scope="module")
-def classified(tmp_path_factory):
-    """Predictions of zero-shot classification by a mock on the images that are drawn."""
-    [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path_factory.mktemp("shapes"), progress=False)
+def test_a_submission_of_zero_shot_classification_is_recomputed_and_stands_on_the_board(tmp_path):
+    [path] = predict("mock:shuffled", "zero_shot/shapes", out=tmp_path, progress=False)
     load_examples("zero_shot/shapes", needs_images=False)  # as the server prepares them
-    return path
-
-
-def test_a_submission_of_zero_shot_classification_is_recomputed_and_stands_on_the_board(classified):
     storage = MemoryStorage()
-    receipt = submit(storage, [classified.read_bytes()], {}, "someone")
+    receipt = submit(storage, [path.read_bytes()], {}, "someone")
     assert (receipt.status, receipt.flags) == ("accepted", ())
-    [ours], [received] = report(classified, **OPTIONS), receipt.results
+    [ours], [received] = report(path, **OPTIONS), receipt.results
     assert received.scores == ours.scores
     entries = Catalogue(storage).board.of_model("mock:shuffled")
     shown = {entry.score: entry.value for entry in entries if entry.benchmark == "zero_shot" and not entry.category}
     assert shown == {name: ours.scores[name] for name in ("acc_at_1", "acc_at_5", "macro_acc_at_1", "macro_acc_at_5")}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+    for change, message in (
         (lambda rows: rows[0].update(correct=[5]), r"its correct is \[5\]"),
         (lambda rows: [row["scores"].append(0.0) for row in rows], "65 scores; the set has 64"),
-        (lambda rows: rows[0].update(correct=[0, 1]), r"its correct is \[0, 1\]"),
-        (lambda rows: rows[0]["scores"].__setitem__(3, float("nan")), "NaN, infinite or missing"),
-    ],
-)
-def test_another_class_or_other_candidates_are_refused(classified, change, message):
-    with pytest.raises(PredictionsError, match=message):
-        check_upload(changed(classified.read_bytes(), rows=change))
-
-
-def test_prompts_of_the_submitters_own_are_another_version_of_the_data(tmp_path):
-    one = {"templates": "one {}"}
-    [path] = predict("mock:constant", "zero_shot/shapes", out=tmp_path, options=one, progress=False)
-    with pytest.raises(PredictionsError, match="other data or metrics: its fingerprint"):
-        check_upload(path.read_bytes())
+    ):
+        with pytest.raises(PredictionsError, match=message):
+            check_upload(changed(path.read_bytes(), rows=change))

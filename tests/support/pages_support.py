@@ -12,7 +12,6 @@ DRAWN = {
     "compare": ".assay-verdict",
     "errors": ".assay-example",
     "benchmarks": ".benchmark",
-    "insights": ".assay-gaps",
     "submit": "#send",
     "about": "#about h2",
 }

@@ -158,30 +158,23 @@ def test_date_revision_and_source_are_in_both_formats_as_the_hub_reads_them(tmp_
     assert new.source_url == old.source_url == url
     [elsewhere] = eval_result_entries([result], "other")  # another dataset, of which the revision is not known
     assert (elsewhere.dataset_revision, elsewhere.source_user) == (None, None)
+    lacking = result_of(missing=3)
+    assert [entry.metric_args["missing"] for entry in eval_results([lacking])] == [3, 3]
+    assert "3 examples lack their image and are in no score" in eval_result_entries([lacking])[0].notes
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
+def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(tmp_path):
+    for result, message in (
         (result_of(value=float("nan")), r"accuracy of toy_scenes \(itm\) is nan; .* finite numbers from 0 to 1"),
         (result_of(value=75.0), r"is 75.0; a model's card"),
         (result_of(value="0.9 %"), r"is '0.9 %'; a model's card"),
         (result_of(run={"date": "25.11.2026"}), r"s.parquet say the date '25.11.2026'; expected ISO 8601"),
         (result_of(run={"date": 20261125}), r"say the date 20261125; expected ISO 8601"),
         (result_of(hub={"repo": "x/y", "revision": "main"}), r"say the dataset .*'main'.*; expected a 40-digit"),
-    ],
-)
-def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(result, message, tmp_path):
-    with pytest.raises(DataError, match=message):
-        write_model_card(tmp_path / "README.md", [result])
+    ):
+        with pytest.raises(DataError, match=message):
+            write_model_card(tmp_path / "README.md", [result])
     assert files_of(tmp_path) == {}
-
-
-def test_examples_in_no_score_are_counted():
-    result = result_of(missing=3)
-    assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
-    assert "3 examples lack their image and are in no score" in eval_result_entries([result])[0].notes
-    assert "missing" not in eval_results([RESULT])[0].metric_args
 
 
 def test_all_configurations_together_and_each_have_the_accuracy_that_a_tool_would_measure(predictions, tmp_path):
@@ -226,27 +219,25 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
     assert second["value"] == RESULT.scores["accuracy"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_cards_without_results_get_them(tmp_path):
+    path = tmp_path / "README.md"
+    for content in (
         None,
-        "",
         BODY,
         "---\n---\n# A rule below no metadata\n",
         "---\n\n---\n" + BODY,
         "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
         "---\nmodel-index: &i []\nother: *i\n---\n" + BODY,
         "\ufeff---\nlicense: mit\n---\n" + BODY,
-    ],
-)
-def test_cards_without_results_get_them(content, card, tmp_path):
-    path = tmp_path / "README.md" if content is None else card(content)
-    write_model_card(path, [RESULT])
-    text = path.read_text(encoding="utf-8")
-    assert entries_of(path) == eval_results([RESULT])
-    assert content is None or text.endswith(content.removeprefix("\ufeff").split("---\n")[-1])
-    assert ("license: mit" in text) == ("license: mit" in (content or ""))
-    assert write_model_card(path, [RESULT]) == []
+    ):
+        if content is not None:
+            path.write_text(content, encoding="utf-8")
+        write_model_card(path, [RESULT])
+        text = path.read_text(encoding="utf-8")
+        assert entries_of(path) == eval_results([RESULT])
+        assert content is None or text.endswith(content.removeprefix("\ufeff").split("---\n")[-1])
+        assert ("license: mit" in text) == ("license: mit" in (content or ""))
+        assert write_model_card(path, [RESULT]) == []
 
 
 def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
@@ -261,38 +252,32 @@ def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
     assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_cards_that_cannot_be_changed_safely_stay_as_they_are(card, tmp_path):
+    for content, message in (
         ("---\na: [\n---\n", "are not valid YAML"),
         ("---\njust text\n---\n", "are 'just text', not keys with values"),
         ("---\nmodel-index: text\n---\n", "the model-index of .* cannot be read"),
         ("---\nmodel-index:\n- name: x\n  results: [{task: 1}]\n---\n", "the model-index of .* cannot be read"),
         (b"---\nlicense: \xff\n---\n", "is not UTF-8"),
-    ],
-)
-def test_cards_that_cannot_be_changed_safely_stay_as_they_are(content, message, card, tmp_path):
-    path = card(content)
-    before = files_of(tmp_path)
-    with pytest.raises(DataError, match=message):
-        write_model_card(path, [RESULT])
-    assert files_of(tmp_path) == before
+    ):
+        path = card(content)
+        before = files_of(tmp_path)
+        with pytest.raises(DataError, match=message):
+            write_model_card(path, [RESULT])
+        assert files_of(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("results", "options", "message"),
-    [
+def test_results_that_are_not_one_models_are_refused(tmp_path):
+    for results, options, message in (
         ([], {}, "got results of 0 models"),
         ([RESULT, result_of(model="b")], {}, r"got results of 2 models \(some/model, b\)"),
         ([RESULT, result_of("b" * 64)], {}, r"got two files of predictions of toy_scenes \(itm\)"),
         ([RESULT, RESULT], {}, r"got two files of predictions of toy_scenes \(itm\)"),
         ([RESULT], {"dataset_owner": "a/b"}, "'a/b' cannot own a dataset on the Hub"),
         ([RESULT], {"dataset_owner": ""}, "'' cannot own a dataset on the Hub"),
-    ],
-)
-def test_results_that_are_not_one_models_are_refused(results, options, message, tmp_path):
-    with pytest.raises(DataError, match=message):
-        write_model_card(tmp_path / "README.md", results, **options)
+    ):
+        with pytest.raises(DataError, match=message):
+            write_model_card(tmp_path / "README.md", results, **options)
     assert files_of(tmp_path) == {}
 
 
@@ -347,30 +332,16 @@ VALUE = st.recursive(
 METADATA = st.dictionaries(TEXT.filter(lambda key: key != "model-index"), VALUE, max_size=4).filter(
     lambda found: not any(mark in repr(found) for mark in ("\\x85", "\\u2028", "\\u2029"))
 )
-QUICK = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}
-
-
-@settings(max_examples=60, **QUICK)
-@given(metadata=METADATA, text=TEXT, end=st.sampled_from(["\n", "\r\n"]))
-def test_whatever_a_card_holds_stays_and_the_results_come_back(metadata, text, end, card):
-    block = yaml.safe_dump(metadata, sort_keys=False).replace("\n", end)
-    path = card(f"---{end}{block}---{end}{text}")
-    write_model_card(path, [RESULT])
-    content = path.read_bytes()
-    assert content.endswith(text.encode())
-    found = yaml.safe_load(REGEX_YAML_BLOCK.search(content.decode())[2])
-    assert [*found.items()][: len(metadata)] == [*metadata.items()]
-    assert entries_of(path) == eval_results([RESULT])
-    assert write_model_card(path, [RESULT]) == []
-
-
 PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)
 
 
-@settings(max_examples=80, **QUICK)
-@given(pieces=PIECES)
-def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pieces, card):
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(metadata=st.none() | METADATA, pieces=PIECES, end=st.sampled_from(["\n", "\r\n"]))
+def test_whatever_a_card_holds_stays_or_the_card_is_refused_unchanged(metadata, pieces, end, card):
     text = "".join(pieces)
+    if metadata is not None:
+        block = yaml.safe_dump(metadata, sort_keys=False).replace("\n", end)
+        text = f"---{end}{block}---{end}{text}"
     path = card(text)
     try:
         known = ModelCard.load(path)
@@ -380,9 +351,14 @@ def test_any_text_is_below_the_results_as_the_hub_reads_it_or_stays_as_it_is(pie
         write_model_card(path, [RESULT])
     except DataError:
         assert path.read_bytes() == text.encode()
-        assert known is None
+        assert (known, metadata) == (None, None)
         return
+    content = path.read_bytes().decode()
     assert entries_of(path) == eval_results([RESULT])
     assert known is not None
     assert ModelCard.load(path).text == known.text
+    if metadata is not None:
+        assert content.endswith("".join(pieces))
+        found = yaml.safe_load(REGEX_YAML_BLOCK.search(content)[2])
+        assert [*found.items()][: len(metadata)] == [*metadata.items()]
     assert write_model_card(path, [RESULT]) == []
