@@ -25,14 +25,6 @@ def test_alpha_follows_krippendorffs_example_with_missing_answers():
     assert row.items == 11
 
 
-def test_alpha_of_two_annotators_follows_its_formula():
-    # 50 items: both k 20, both n 15, 5 and 10 differ. D_o = 15/50 = 0.3; of 100 answers 55 are k and 45 n:
-    # D_e = 2 · 55 · 45 / (100 · 99) = 0.5; alpha = 1 - 0.3 / 0.5 = 0.4
-    row = agree_on("all", votes(ana="k" * 25 + "n" * 25, ben="k" * 20 + "n" * 5 + "k" * 10 + "n" * 15))
-    assert row.alpha == pytest.approx(0.4)
-    assert row.equal == pytest.approx(0.7)
-
-
 @pytest.mark.parametrize("given", [{"ana": "kkk", "ben": "kkk"}, {"ana": "k..", "ben": ".kn"}, {"ana": "kn"}, {}])
 def test_an_undefined_alpha_is_a_dash(given):
     row = agree_on("all", votes(**given))

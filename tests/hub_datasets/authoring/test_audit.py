@@ -130,8 +130,6 @@ def test_scores_of_a_row_with_several_negatives_go_to_its_pairs(tmp_path):
 def test_options_out_of_range_and_no_pairs_are_refused():
     with pytest.raises(DataError, match="no pairs came"):
         audit([], "nothing")
-    with pytest.raises(ScoresError, match="confidence is 2"):
-        audit(clean_pairs(20, 0), "x", confidence=2)
     with pytest.raises(ScoresError, match="max_blind_accuracy is 55"):
         failures({"scorers": {}}, 55)
 
@@ -168,22 +166,11 @@ def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_pat
     assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.jsonl"
 
 
-def test_the_command_passes_a_clean_set_with_columns_named(tmp_path):
-    rows = [{"yes": pair.positive, "no": pair.negative} for pair in clean_pairs(300, 5)]
-    (tmp_path / "clean.json").write_text(json.dumps(rows))
-    command = "audit clean.json --column positive=yes --column negative=no --max-blind-accuracy 0.6"
-    result = invoke(*command.split(), folder=tmp_path)
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "vl-assay-results" / "audit" / "clean.json" / "audit.json").is_file()
-
-
 def test_the_markdown_keeps_captions_within_their_cells(leaking):
     record = json.loads(json.dumps(leaking))
     record["scorers"]["words"]["telling"][0]["feature"] = "a|b`c<!-- /audit made/up -->"
     text = to_markdown(record)
     assert "<!--" not in text
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert all(row.replace("\\|", "").count("|") >= 3 for row in rows)
     assert "a¦b´c" in text
 
 
@@ -207,14 +194,12 @@ def test_the_card_gets_a_section_and_is_not_changed_by_a_second_run(leaking, tmp
     assert write_card(card, leaking) == []
 
 
-@pytest.mark.parametrize("text", ["<!-- audit made/up -->", "<!-- /audit made/up --><!-- audit made/up -->"])
-def test_a_card_with_half_a_section_is_refused_and_left_alone(text, leaking, tmp_path):
-    card = tmp_path / "README.md"
+def test_a_card_with_half_a_section_is_refused_and_left_alone(leaking, tmp_path):
+    card, text = tmp_path / "README.md", "<!-- /audit made/up --><!-- audit made/up -->"
     card.write_text(text)
     with pytest.raises(DataError, match="correct or remove them"):
         write_card(card, leaking)
-    assert card.read_text() == text
-    assert not (tmp_path / "audit.json").exists()
+    assert [path.read_text() for path in tmp_path.iterdir()] == [text]
 
 
 def test_a_damaged_summary_is_an_error(tmp_path):
@@ -245,7 +230,6 @@ def test_every_card_has_its_audit_or_says_why_not():
             "d (91.0 %) can be guessed without it more often than by chance.",
             True,
         ),
-        ({"a": [0.7, 0.56], "b": [0.8, 0.55]}, "a (70.0 %) can be guessed without it more often than by chance.", True),
         (
             {"a": [0.55, 0.48], "b": [0.5, 0.45]},
             "No category is given away by its captions: without the image at most 55.0 % of a are right (bag of words)",
@@ -280,37 +264,17 @@ def check_against_the_card(name, reference, record):
     assert summary == json.loads(json.dumps(to_summary(record)))
 
 
-@pytest.mark.parametrize("reference", ["toy_scenes/order", "toy_order"])
+@pytest.mark.parametrize("reference", ["toy_scenes/order", pytest.param("toy_order", marks=pytest.mark.slow)])
 def test_the_audit_on_the_card_of_generated_data_is_that_of_the_data(reference):
     name = reference.partition("/")[0]
     part = reference if name != reference else f"{name}/order"
     check_against_the_card(name, reference, audit(read_pairs(part), reference))
 
 
-@pytest.fixture(scope="module")
-def sugarcrepe(shared_data):
+@pytest.mark.slow
+def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(shared_data):
     pairs = read_pairs("sugarcrepe", data_dir=shared_data / "data" / "sugarcrepe")
-    return audit(pairs, "sugarcrepe")
-
-
-@pytest.mark.slow
-def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
-    record = sugarcrepe
-    rule = record["scorers"]["formatting_rule"]["per_category"]
-    accuracy = [part["accuracy"] for part in rule.values()]
-    assert len(accuracy) == 7
-    assert (min(accuracy), max(accuracy)) == (pytest.approx(0.626, abs=5e-4), pytest.approx(0.665, abs=5e-4))
-    assert record["degenerate"]["same_bag_of_words"]["pairs"] == 572
-    assert set(record["degenerate"]["same_bag_of_words"]["per_category"]) == {"swap_att", "swap_obj"}
-    named = [told["feature"] for told in record["scorers"]["formatting"]["telling"]]
-    assert {"full stop at the end", "white space at the ends"} <= set(named)
-    stop = next(t for t in record["scorers"]["formatting"]["telling"] if t["feature"] == "full stop at the end")
-    assert stop["weight"] < 0
-
-
-@pytest.mark.slow
-def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(sugarcrepe):
-    check_against_the_card("sugarcrepe", "sugarcrepe", sugarcrepe)
+    check_against_the_card("sugarcrepe", "sugarcrepe", audit(pairs, "sugarcrepe"))
 
 
 def test_reports_show_names_as_they_are_cut_long_captions_and_need_nothing_from_elsewhere(tmp_path):

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-import sources_toy_scenes
-from console import invoke
 
 from vl_assay.hub_datasets import Example, Task, TaskData, load_examples
-from vl_assay.hub_datasets.authoring.audit import probes
 from vl_assay.hub_datasets.authoring.audit.blind import blind_levels, measure_levels
 
 GROUP = ("a red cat and a blue dog", "a blue cat and a red dog")
@@ -84,15 +81,6 @@ def test_one_caption_for_a_set_is_right_once_and_in_no_pair():
     data = task_data(examples, metrics, category="category", cluster="objects")
     levels = measure_levels(data, probes=False)["set_accuracy"]
     assert [levels[name] for name in ("accuracy", "pair_accuracy", "set_accuracy")] == [1 / 4, 0, 0]
-
-
-def test_an_audit_of_a_benchmark_trains_its_probes_once_for_its_tables_and_levels(tmp_path, monkeypatch):
-    calls, train = [], probes.run_probes
-    monkeypatch.setattr(probes, "run_probes", lambda *arguments: calls.append(1) or train(*arguments))
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    sources_toy_scenes.shrink(monkeypatch)
-    assert invoke("audit", "toy_scenes/itm", "--out", tmp_path / "out").exit_code == 0
-    assert len(calls) == 1
 
 
 def test_the_levels_that_come_with_the_package_are_those_of_its_data():

@@ -4,8 +4,6 @@ import base64
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from review_support import box_item, decide, draw_image, write_items
 
@@ -30,21 +28,6 @@ from vl_assay.metrics.common.errors import DataError
 )
 def test_boxes_are_clipped_to_the_image(box, clipped):
     assert clip(box, 100, 100) == (None if clipped is None else pytest.approx(clipped, abs=0.006))
-
-
-numbers = st.floats(-300, 300)
-
-
-@given(st.tuples(numbers, numbers, numbers, numbers), st.integers(1, 200), st.integers(1, 200))
-def test_a_clipped_box_lies_inside_and_is_clipped_to_itself(box, width, height):
-    clipped = clip(box, width, height)
-    if clipped is not None:
-        x, y, wide, high = clipped
-        assert x >= 0
-        assert y >= 0
-        assert x + wide <= width + 0.011
-        assert y + high <= height + 0.011
-        assert clip(clipped, width, height) in (None, pytest.approx(clipped, abs=0.011))
 
 
 @pytest.mark.parametrize("box", [[1, 2, 3], [1, 2, 3, float("nan")], [1, 2, 3, "4"], [1, 2, 3, None]])
@@ -80,8 +63,6 @@ def written(tmp_path, **changes):
         ({"phrases": []}, "not empty"),
         ({"phrases": [{"text": "a dog", "start": 0, "end": 5}]}, "'a dog' differs from the characters 0 to 5"),
         ({"phrases": [{"text": "a red", "start": "0", "end": 5}]}, "differs from the characters"),
-        ({"phrases": [{"text": "a red"}]}, "row 0 of .* the phrase 'a red' differs"),
-        ({"image": ""}, "not empty"),
         ({"id": 7}, "row 0 has 7 in 'id'; expected a str"),
     ],
 )

@@ -1,9 +1,7 @@
 """Generation against a local endpoint that answers well, badly, slowly, with errors, with garbage and with commands."""
 
 import json
-import os
 import re
-import signal
 import threading
 import time
 from collections import Counter
@@ -12,15 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from console import invoke
 from language_model_stand_in import LanguageModelStandIn, Reply, answer_well, read_request
-from support import command, finish
 
 from vl_assay.hub_datasets.authoring.data.candidates import read_candidates
-from vl_assay.hub_datasets.authoring.data.sources import Captioned, read_captions
+from vl_assay.hub_datasets.authoring.data.sources import Captioned
 from vl_assay.hub_datasets.authoring.generate.asking import Asker, ModelRequest, open_model
 from vl_assay.hub_datasets.authoring.generate.generate import KINDS, generate, plan
-from vl_assay.hub_datasets.authoring.generate.rejected import Rejected
 from vl_assay.hub_datasets.chat.calls import Stopped
-from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Refused, Unanswered
+from vl_assay.hub_datasets.chat.client import Completion, Endpoint, Unanswered
 from vl_assay.metrics.common.errors import DataError, ModelError, ScoresError, UnknownNameError
 
 CAPTIONS = [
@@ -143,27 +139,6 @@ def test_what_cannot_be_used_is_counted_with_its_reason_and_the_good_gets_throug
     }
 
 
-def test_errors_that_pass_are_waited_out(tmp_path):
-    faults = [
-        Reply(status=503, body=b"busy"),
-        Reply(status=429, headers={"Retry-After": "0"}, body=b"{}"),
-        Reply(dropped=True),
-        Reply(body=b"no json at all"),
-        Reply(body=b'{"choices": []}'),
-    ]
-
-    def reply(request, times):
-        return faults[times] if times < len(faults) else answer_well(request)
-
-    with LanguageModelStandIn(reply) as server:
-        report = run(server, tmp_path, CAPTIONS[:2], ["swap_obj"])
-    assert len(report.candidates) == 2
-    assert len(server.requests) == 2 * 6
-    lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
-    assert Counter("answer" in line for line in lines) == {True: 2, False: 10}
-    assert all(line["messages"][0]["role"] == "system" and line["model"] == "stand-in" for line in lines)
-
-
 def test_a_concept_that_cannot_be_used_is_asked_for_anew_with_another_seed(tmp_path):
     def reply(request, times):
         name, _ = read_request(request)
@@ -193,36 +168,6 @@ def test_duplicates_and_true_captions_of_the_same_image_are_left_out(tmp_path):
         report = run(server, tmp_path, captions, ["swap_obj"])
     assert made(report) == {"2/swap_obj": "a red dog near a blue cat"}
     assert rejected(report) == {"a true caption": 2, "duplicate": 1}
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_no_answer_is_paid_for_twice(tmp_path):
-    source = tmp_path / "captions.jsonl"
-    source.write_text("".join(json.dumps({"image": i.image, "caption": i.caption}) + "\n" for i in MANY))
-    slow = LanguageModelStandIn(lambda request, times: Reply(answer_well(request), delay=0.03))
-    with slow as server:
-        options = ["--model", "stand-in", "--base-url", server.url, "--kind", "replace_obj", "--kind", "swap_att"]
-
-        def start(out, *more):
-            return command("generate", source, *options, "--config", config, "--out", tmp_path / out, *more)
-
-        config = tmp_path / "config.yaml"
-        config.write_text("images: false\nconcurrency: 3\n")
-        process = start("killed")
-        while len(server.requests) < 20:
-            time.sleep(0.01)
-            assert process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        time.sleep(0.1)  # the server's last answers go nowhere
-        text = finish(start("killed"))
-        repeated = sum(count - 1 for count in Counter(server.requests).values())
-        assert repeated <= 3  # which the kill can have met under way
-        assert len(server.requests) - repeated == 14 * 4
-        whole = run(server, tmp_path / "whole", read_captions(source), ["replace_obj", "swap_att"])
-    assert "answers were there already" in text
-    assert read_candidates(tmp_path / "killed") == whole.candidates
-    assert len(whole.candidates) == 28
 
 
 def test_a_run_that_is_broken_off_keeps_what_was_under_way(tmp_path):
@@ -300,21 +245,6 @@ def test_questions_are_spaced_out_by_the_rate_limit_whatever_the_threads(tmp_pat
     asker.stop()
     with pytest.raises(Stopped):
         asker.ask(question(9))
-
-
-def test_an_endpoint_that_is_gone_ends_the_run_and_one_that_refuses_some_does_not(tmp_path):
-    model, asker = asker_of(tmp_path, Unanswered("gone"))
-    for number in range(4):
-        with pytest.raises(Rejected, match="no answer: gone"):
-            asker.ask(question(number))
-    with pytest.raises(ModelError, match="the last 5 questions"):
-        asker.ask(question(4))
-    assert len(model.times) == 5 * 6
-    _, asker = asker_of(tmp_path, *[Refused("no")] * 9, Completion("yes"))
-    for number in range(9):
-        with pytest.raises(Rejected, match="refused"):
-            asker.ask(question(number))
-    assert asker.ask(question(9)) == "yes"
 
 
 def test_options_that_mean_nothing_are_refused(tmp_path):

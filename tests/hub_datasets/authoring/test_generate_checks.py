@@ -8,7 +8,7 @@ import string
 import pytest
 from builder_support import hard_positives_tables
 from cases import read_cases
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring.generate import checks
@@ -73,6 +73,7 @@ WORDS = st.lists(
 EDGES = st.sampled_from(["", " ", "  ", "\t"])
 
 
+@settings(max_examples=40)
 @given(EDGES, WORDS, st.sampled_from(["", ".", "!", " .", ". "]), EDGES, WORDS, st.sampled_from(["", ".", " .", "?"]))
 def test_no_dress_tells_a_candidate_from_its_caption(left, words, stop, right, others, other_stop):
     caption = left + " ".join(words) + stop + right
@@ -147,24 +148,6 @@ def test_most_of_what_people_let_into_sugarcrepe_is_accepted_and_changes_of_anot
                 assert share <= most, (kind, other, share, found[:3])
 
 
-@pytest.mark.parametrize(("kind", "caption", "candidate"), read_cases("hard_positives"))
-def test_what_the_text_of_hard_positives_prints_is_accepted(kind, caption, candidate):
-    assert accept(kind, caption, candidate)
-
-
-@pytest.mark.parametrize(
-    ("kind", "caption", "candidate"),
-    [
-        ("swap_obj", "Four men playing Ultimate Frisbee in a park.", "A park playing Ultimate Frisbee with four men."),
-        ("swap_att", "Three red cups and one blue plate", "One red cup and three blue plates on it"),
-        ("add_obj", "A cat sitting in a bathroom sink.", "A cat and a fish are in a bathroom sink."),
-        ("replace_obj", "a cat near a red dog on a mat by a lap top", "a bird near a red dog on a mat by a laptop"),
-    ],
-)
-def test_captions_that_are_restated_are_rejected(kind, caption, candidate):
-    assert reason(kind, caption, candidate) in ("wrong kind", "not minimal")
-
-
 def test_the_examples_of_hard_positives_tables_are_accepted(shared_data):
     rows = hard_positives_tables(shared_data)
     assert len(rows) == 14 + 13 + 10
@@ -213,6 +196,7 @@ def test_a_caption_that_looks_like_an_instruction_stays_a_string_of_the_question
     assert all(caption not in message["content"] for message in messages[:-1])
 
 
+@settings(max_examples=25)
 @given(
     st.text(),
     st.text(alphabet=string.printable.replace("{", "")),
@@ -221,22 +205,3 @@ def test_a_caption_that_looks_like_an_instruction_stays_a_string_of_the_question
 def test_the_first_json_object_is_found_in_any_chatter(noise, before, answer):
     find_object(noise)
     assert find_object(before + json.dumps(answer) + noise) == answer
-
-
-def test_answers_of_another_form_are_rejected_by_their_fields():
-    swap = {"possible": True, "first": "cup", "second": "mat", "caption": "a mat on a cup"}
-    assert read_answer("swap_obj", json.dumps(swap | {"more": 1})) == swap
-    odd = [{"possible": "yes"}, {"possible": 1}, {"first": None}, {"caption": ["c"]}]
-    # No file could hold half a character.
-    half = [{field: "\ud83d"} for field in ("first", "second", "caption")]
-    chatter = ["", "[1, 2]", '["a"] 3', "{" * 30_000, '{"caption": ' + "[" * 100_000]
-    for name, texts, reason in (
-        ("swap_obj", [json.dumps(swap | each) for each in odd], "missing field"),
-        ("locate_obj", ['{"concepts": ["a", 1]}'], "missing field"),
-        ("swap_obj", [json.dumps(swap | each) for each in half], "control characters"),
-        ("locate_obj", ['{"concepts": ["cup", "\\ud83d"]}'], "control characters"),
-        ("compose_replace", chatter, "not JSON"),
-    ):
-        for text in texts:
-            with pytest.raises(Rejected, match=reason):
-                read_answer(name, text)

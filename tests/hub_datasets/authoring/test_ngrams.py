@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring.data.pairs import Pair
@@ -69,6 +69,7 @@ def make_pairs(n=60, images=20):
     return pairs
 
 
+@settings(max_examples=40)
 @given(CAPTIONS, CAPTIONS, st.sampled_from(UNITS), st.integers(1, 4))
 def test_scores_are_those_of_the_recursion_written_out(learned, scored, unit, order):
     expected = WrittenOut(learned, unit, order)
@@ -120,10 +121,3 @@ def test_no_caption_is_scored_by_a_model_that_saw_it_its_image_or_a_caption_it_s
         same = (after == before).all(axis=0)
         assert same[[row for row in untouched if row != changed]].all()
         assert not same.all()
-
-
-def test_scores_of_pairs_do_not_depend_on_their_order():
-    pairs = make_pairs()
-    order = np.random.default_rng(1).permutation(len(pairs))
-    for one, other in zip(blind_scores(pairs, "words"), blind_scores([pairs[k] for k in order], "words"), strict=True):
-        np.testing.assert_array_equal(one[order], other)

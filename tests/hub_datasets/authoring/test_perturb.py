@@ -6,13 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from vl_assay.hub_datasets.authoring.text import perturb
 from vl_assay.hub_datasets.authoring.text.perturb import SHUFFLES, TEXT_SHUFFLES, clean_caption, shuffle_image
-from vl_assay.hub_datasets.authoring.text.tagging import tag
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 NOUNS_AND_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS, ALL_WORDS = TEXT_SHUFFLES
@@ -78,13 +75,6 @@ def results_of(example, name):
     return every_result(name, words, [names.get(word, "other") for word in words])
 
 
-@pytest.mark.parametrize("example", [FIGURE_1, TABLE_1], ids=["figure 1", "table 1"])
-def test_the_paper_s_examples_are_tagged_as_the_paper_reads_them(example):
-    (tagged,) = tag([example["caption"]], "textblob")
-    by_tag = {kind: [w for w, t in zip(tagged.words, tagged.tags, strict=True) if t == kind] for kind in ("NN", "JJ")}
-    assert by_tag == {"NN": example["nouns"], "JJ": example["adjectives"]}
-
-
 @pytest.mark.parametrize("name", SHUFFLES)
 @pytest.mark.parametrize("example", [FIGURE_1, TABLE_1], ids=["figure 1", "table 1"])
 def test_the_paper_s_results_are_possible_and_ours_are_too(example, name):
@@ -95,80 +85,9 @@ def test_the_paper_s_results_are_possible_and_ours_are_too(example, name):
     assert len(ours) > 10
 
 
-@pytest.mark.parametrize(
-    ("example", "name", "count"),
-    [
-        # Table 1: 3! orders of the nouns times 3! of the adjectives, without the identity.
-        (TABLE_1, NOUNS_AND_ADJECTIVES, 3 * 2 * 3 * 2 - 1),
-        # "with a behind a": 4! orders, each twice because of the two "a".
-        (TABLE_1, OTHERS, 4 * 3 * 2 // 2 - 1),
-        # Four runs, of 3, 3, 3 and 1 words.
-        (TABLE_1, TRIGRAMS, 4 * 3 * 2 - 1),
-        (FIGURE_1, TRIGRAMS, 5 * 4 * 3 * 2 - 1),
-    ],
-)
-def test_every_result_but_the_identity_is_drawn(example, name, count):
-    possible = results_of(example, name) - {example["caption"]}
-    assert len(possible) == count
-    # The chance that some result of 119 is not among 2,000 draws: 119 * (118 / 119)^2000 = 6e-6.
-    assert {perturb_all([example["caption"]], name, seed)[0] for seed in range(2_000)} == possible
-
-
-WORDS = ["a", "with", "on", "man", "dog", "people", "trees", "red", "small", "very", "riding", "half-pipe", "man's"]
-captions = st.lists(st.sampled_from([*WORDS, "Man", "dog,", "(red", "trees."]), max_size=9).map(" ".join)
-names = st.sampled_from(TEXT_SHUFFLES)
-
-
-few_words = st.lists(st.sampled_from(["dog", "half-pipe", "man's", "red", "(with", "Dog."]), max_size=6).map(" ".join)
-
-
-@given(few_words, names, st.integers(0, 3))
-def test_a_result_is_possible_and_none_says_that_there_is_none(caption, name, seed):
-    (tagged,) = tag([caption], "textblob")
-    # The last part of "half-pipe" and the first of "man's" say what the word is.
-    parts = [part for part in zip(tagged.words, tagged.tags, strict=True) if part[0][0].isalpha() and part[0] != "half"]
-    kinds = [{"NN": "noun", "JJ": "adjective"}.get(kind, "other") for _, kind in parts]
-    cleaned = clean_caption(caption)
-    possible = every_result(name, cleaned.split(), kinds) - {cleaned}
-    (result,) = perturb_all([caption], name, seed)
-    assert (result is None) == (not possible)
-    assert result in (None, *possible)
-
-
-@given(st.lists(captions, max_size=5), names, st.randoms(use_true_random=False))
-def test_a_result_does_not_depend_on_neighbours_or_their_order(texts, name, random):
-    alone = {text: perturb_all([text], name)[0] for text in texts}
-    random.shuffle(texts)
-    assert perturb_all(texts, name) == [alone[text] for text in texts]
-    together = perturb.perturb(texts, TEXT_SHUFFLES, tagger="textblob").perturbed[name]
-    assert together == perturb_all(texts, name)
-
-
 def test_results_are_the_published_ones_whatever_the_hash_seed_of_the_process():
     results = perturb.perturb(CAPTIONS, TEXT_SHUFFLES, tagger="textblob").perturbed
     assert hashlib.sha256(json.dumps(results).encode()).hexdigest() == PUBLISHED
-
-
-def test_the_identity_comes_only_when_it_is_allowed():
-    # Two orders of two words, so half of the draws are the identity.
-    allowed = [perturb_all(["red bus"], ALL_WORDS, seed, allow_identity=True)[0] for seed in range(200)]
-    assert 70 < allowed.count("red bus") < 130
-    assert {perturb_all(["red bus"], ALL_WORDS, seed)[0] for seed in range(200)} == {"bus red"}
-    assert perturb_all(["Bus bus", "red"], ALL_WORDS, allow_identity=True) == ["bus bus", "red"]
-    assert perturb_all(["Bus bus", "red", ""], ALL_WORDS) == [None, None, None]
-
-
-def test_captions_are_cleaned_and_cut_after_their_words_are_permuted():
-    caption = " ".join(f"w{number}" for number in range(60))
-    cleaned, perturbed, _ = perturb.perturb([caption.upper() + " ."], [WITHIN_TRIGRAMS, TRIGRAMS])
-    assert cleaned == [" ".join(caption.split()[:30])]
-    within, moved = (perturbed[name][0].split() for name in (WITHIN_TRIGRAMS, TRIGRAMS))
-    assert len(within) == len(moved) == 30
-    assert sorted(within) == sorted(caption.split()[:30])
-    assert set(moved) - set(caption.split()[:30])
-    # Only what is kept counts as a change: here the last run must come first.
-    assert perturb_all(["a a a a b c d"], TRIGRAMS, max_words=1) == ["d"]
-    assert perturb_all(["a a a b c d"], WITHIN_TRIGRAMS, max_words=3) == [None]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +159,7 @@ def cells(image, columns, rows, cell=(5, 4)):
 def test_cells_of_an_image_change_places_and_nothing_else_does(name, columns, rows):
     image = picture(columns, rows, rest=(columns - 1, rows - 1))
     orders = set()
-    for seed, key in itertools.product(range(25), "ab"):
+    for seed, key in itertools.product(range(12), "ab"):
         shuffled = shuffle_image(image, f"shuffle_{name}", key, seed)
         order = cells(shuffled, columns, rows)
         orders.add(tuple(order))
@@ -259,7 +178,7 @@ def test_cells_of_an_image_change_places_and_nothing_else_does(name, columns, ro
     assert 1 <= stayed <= 27 if columns * rows == 4 else stayed <= 1
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "CMYK"])
+@pytest.mark.parametrize("mode", ["RGB", "P", "RGBA", "1"])
 def test_modes_and_colours_stay_and_what_does_not_fill_the_grid_is_black_in_the_authors_way(mode):
     image = picture(3, 3, rest=(2, 1), mode=mode)
     plain, black = (shuffle_image(image, "shuffle_patches_9", "a", black_edges=edges) for edges in (False, True))

@@ -6,14 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs
+from vl_assay.hub_datasets.authoring.data.pairs import Pair
 from vl_assay.hub_datasets.authoring.refine.cells import SCALES, balance, find_cells, scale_gaps
-from vl_assay.hub_datasets.authoring.refine.ngrams import BLIND_SCORERS
-from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, blind_scorers, refine
+from vl_assay.hub_datasets.authoring.refine.refine import BlindScores, refine
 from vl_assay.metrics.common.errors import DataError, ScoresError, UnknownNameError
 
 # Edges of all grids below, the ends and the middle among them, and anything between.
@@ -57,6 +56,7 @@ def accuracy_of(gaps):
     return float((np.sign(gaps) / 2 + 0.5).mean())
 
 
+@settings(max_examples=40)
 @given(matrices(), GRIDS, st.integers(0, 5), st.integers(1, 3))
 def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(gaps, grid, seed, groups):
     cells = [cell_of(row, grid) for row in gaps.tolist()]
@@ -72,12 +72,7 @@ def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(g
         assert (column > 0).sum() == (column < 0).sum()
 
 
-def test_each_column_may_have_a_grid_of_its_own():
-    assert find_cells([[0.7, 0.7]], [2, 10]).tolist() == [[1, 4]]
-    with pytest.raises(ScoresError, match="3 grids came for 2 columns"):
-        find_cells([[0.7, 0.7]], [2, 10, 2])
-
-
+@settings(max_examples=25)
 @given(matrices(), st.integers(0, 3))
 def test_one_seed_keeps_one_subset_whatever_the_order(gaps, seed):
     ids = [f"row {number}" for number in range(len(gaps))]
@@ -99,14 +94,11 @@ def test_another_seed_keeps_another_subset_and_every_row_has_its_chance():
     ("gaps", "options", "message"),
     [
         ([], {}, "shape"),
-        ([0.1, 0.2], {}, "one row for each pair"),
         ([[1.5]], {}, r"outside \[-1, 1\].*row 0.*scale_gaps"),
         ([[math.nan]], {}, "NaN"),
         ([[0.5]], {"grid": 0}, "grid is 0"),
-        ([[0.5]], {"grid": 2.5}, "grid is 2.5"),
         ([[0.5]], {"grid": 10**7}, "at most 1,000,000"),
         ([[0.5], [0.5]], {"ids": ["a", "a"]}, "1 different ids came for 2 rows"),
-        ([[0.5], [0.5]], {"ids": ["a"]}, "for 2 rows"),
     ],
 )
 def test_what_cannot_be_balanced_is_refused(gaps, options, message):
@@ -123,13 +115,6 @@ def test_scales_keep_signs_and_the_order_of_sizes_within_the_range(gaps, how):
     assert (np.diff(np.abs(scaled)[np.argsort(np.abs(gaps), kind="stable")]) >= 0).all()
 
 
-def test_ranks_fill_all_cells_alike():
-    gaps = np.random.default_rng(0).standard_cauchy(1000)
-    assert set(Counter(np.abs(find_cells(scale_gaps(gaps, "rank")[:, np.newaxis], 20)).ravel().tolist()).values()) == {
-        100
-    }
-
-
 def test_gaps_outside_the_range_are_refused_with_what_to_do():
     pairs = make_pairs(4)
     scorer = BlindScores("log-likelihood", [3.0, 0, 1, 0], [0.0, 3, 0, 1])
@@ -142,12 +127,9 @@ def test_gaps_outside_the_range_are_refused_with_what_to_do():
         refine(pairs, [scorer._replace(positive=[math.nan] * 4)])
 
 
-@pytest.mark.parametrize(("columns", "grid"), [(1, 2), (2, 100), (2, 9), (5, 100)])
+@pytest.mark.parametrize(("columns", "grid"), [(1, 2), (2, 9)])
 def test_refining_scorers_are_at_half_in_each_category(columns, grid):
-    scorers = make_scorers(4000, columns)
-    if (columns, grid) == (5, 100):
-        scorers = [scorer._replace(positive=np.round(scorer.positive, 1)) for scorer in scorers]
-    found = refine(make_pairs(4000), scorers, grid=grid)
+    found = refine(make_pairs(2000), make_scorers(2000, columns), grid=grid)
     for name, figures in found.record["scorers"].items():
         assert figures["before"]["accuracy"] > 0.6
         assert figures["after"]["accuracy"] == 0.5
@@ -184,25 +166,3 @@ def test_what_cannot_be_refined_is_refused():
         refine(pairs, [scorer._replace(negative=[0.5] * 3)])
     with pytest.raises(ScoresError, match="learned is -1"):
         refine(pairs, [scorer], learned=-1)
-
-
-@pytest.mark.slow
-def test_the_unrefined_sugarcrepe_is_at_half_by_two_language_models(shared_data):
-    folder = shared_data / "data" / "sugarcrepe" / "data_unrefined"
-    if not folder.is_dir():
-        pytest.skip(f"no candidates of SugarCrepe at {folder}")
-    pairs = read_pairs(folder)
-    found = refine(pairs, blind_scorers(pairs, list(BLIND_SCORERS)))
-    assert {name: part["kept"] for name, part in found.record["categories"].items()} == {
-        "add_att": 416,  # of 1,789
-        "add_obj": 2562,  # of 3,967
-        "replace_att": 1112,  # of 1,703
-        "replace_obj": 2290,  # of 3,124
-        "replace_rel": 1854,  # of 3,177
-        "swap_att": 1230,  # of 2,305
-        "swap_obj": 833,  # of 1,413
-    }
-    before = {name: figures["before"]["accuracy"] for name, figures in found.record["scorers"].items()}
-    assert before == pytest.approx({"words": 0.668, "characters": 0.617}, abs=5e-4)
-    for figures in found.record["scorers"].values():
-        assert {part["accuracy"] for part in figures["after"]["per_category"].values()} == {0.5}

@@ -5,15 +5,14 @@ import re
 
 import numpy as np
 import pytest
-import sources_toy_scenes
-from audit_support import write_blind_predictions
+from audit_support import leaking_pairs, write_blind_predictions
 from console import invoke
 
+from vl_assay.hub_datasets.authoring.audit.probes import PROBES, group_pairs, run_probes
 from vl_assay.hub_datasets.authoring.data.pairs import Pair, read_pairs, write_pairs
 from vl_assay.hub_datasets.authoring.refine.refine import WATCHING, BlindScores, refine
 from vl_assay.hub_datasets.authoring.refine.report import write_refinement
-from vl_assay.metrics.common.command_line import main
-from vl_assay.metrics.common.errors import DataError, VLAssayError
+from vl_assay.metrics.common.errors import DataError, UnknownNameError, VLAssayError
 
 WORDS = [f"{first}{second}" for first in ("ba", "lo", "mi", "tu", "se") for second in ("na", "ro", "ti", "ku", "pe")]
 
@@ -59,6 +58,28 @@ def test_scorers_stay_at_half_through_the_rounds_and_pairs_in_their_order(learne
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == len(found.kept) == found.record["kept"]
     assert found.kept == [pair for pair in pairs if pair in found.kept]
+
+
+def accuracy(pairs, probe, seed=0):
+    [(_, scores, _)] = run_probes(pairs, group_pairs(pairs), seed, only=(probe,))
+    gaps = scores[:, 0] - scores[:, 1]
+    return np.where(gaps == 0, 0.5, gaps > 0).mean()
+
+
+def test_rounds_refine_on_the_probes_that_are_named_until_none_of_them_is_better_than_chance():
+    pairs = leaking_pairs("characters", 400, 0.6, seed=2)
+    found = refine(pairs, learned=10, refining=PROBES)
+    told = found.record["learned"]
+    assert (told["refining"], told["watching"]) == (PROBES, ())
+    assert told["ended"] == "no probe that refines is better than chance"
+    first = told["rounds"][0]
+    strongest = max(PROBES, key=lambda name: first["probes"][name]["accuracy"])
+    assert first["refined_on"] == [f"probe {strongest}"]
+    assert all(each["accuracy_interval"][0] <= 0.5 for each in told["rounds"][-1]["probes"].values())
+    assert accuracy(pairs, "characters", seed=9) > 0.7
+    assert accuracy(found.kept, "characters", seed=9) < 0.6
+    with pytest.raises(UnknownNameError, match="probe 'vibes'"):
+        refine(pairs, learned=1, refining=["vibes"])
 
 
 def test_too_few_images_for_probes_are_refused():
@@ -112,16 +133,6 @@ def test_the_command_takes_predictions_of_blind_models_and_no_others(coco, tmp_p
         raise invoke("refine", *options, "--predictions", tmp_path / "clip.parquet").exception
     with pytest.raises(VLAssayError, match="no scores for"):
         raise invoke("refine", *options, "--predictions", tmp_path / "few.parquet").exception
-
-
-def test_what_is_left_out_of_a_benchmark_is_noted_in_a_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    sources_toy_scenes.shrink(monkeypatch, 10)
-    words = ["vl-assay", "refine", "toy_scenes", "--out", str(tmp_path / "out"), "--scorer", "words"]
-    monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    assert "note: toy_scenes: left out, as they have no pairs: groups, detection, vqa\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dataset", ["pairs.jsonl", ""])

@@ -7,7 +7,7 @@ import types
 
 import pytest
 from audit_support import negclip_rows, sugarcrepe_rows
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.authoring.generate.rules import make_by_rule
@@ -59,6 +59,7 @@ def test_phrases_by_hand(text, nouns, verbs):
     assert texts(tagged.verb_phrases)[: len(verbs)] == verbs
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=60))
 def test_any_text_can_be_tagged_and_its_tokens_are_all_but_its_spaces(text):
     (tagged,) = tag([text], "textblob")

@@ -24,7 +24,7 @@ def jaccard(one, two):
     return len(one & two) / len(one | two)
 
 
-@pytest.mark.parametrize("threshold", [0.3, 0.5, 2 / 3, 0.7, 1.0])
+@pytest.mark.parametrize("threshold", [0.3, 2 / 3, 1.0])
 def test_every_similar_text_is_found_and_no_other(threshold):
     rng = np.random.default_rng(7)
     # Few words with unequal frequencies, so that texts share pairs, and repeat some.
@@ -153,6 +153,3 @@ def test_candidates_are_those_of_the_rules(tmp_path):
     assert {tuple(row.values()) for row in pq.read_table(file).to_pylist()} == expected
     assert json.loads((tmp_path / "made" / "candidates.json").read_text())["counts"] == counts
     assert all(counts[f"candidates, {kind}"] > 30 for kind in kinds)
-    pq.write_table(pa.table({"text": pa.array([None, ""], pa.string())}), tmp_path / "a.parquet")
-    result = invoke("corpus", "generate", tmp_path / "a.parquet", "--out", tmp_path / "none", *words)
-    assert (result.exit_code, pq.read_table(tmp_path / "none" / "shards").num_rows) == (0, 0)

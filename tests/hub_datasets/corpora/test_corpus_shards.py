@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import tarfile
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from console import invoke
-from ray_support import import_ray, nodes_of_which_one_is_killed, ray_cluster
+from ray_support import import_ray, nodes_of_which_one_is_killed
 
 from vl_assay.hub_datasets.corpora.shards import Step, find_shards, read_rows, run
 from vl_assay.metrics.common.errors import DataError, StorageError, VLAssayError
@@ -126,19 +125,6 @@ def test_options_that_cannot_be_used_are_refused(corpus, tmp_path, monkeypatch):
         result = invoke("corpus", "generate", corpus, "--out", tmp_path / "out", *words)
         assert isinstance(result.exception, VLAssayError)
         assert message in str(result.exception)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_there", [False, True], ids=["started here", "of RAY_ADDRESS"])
-def test_a_ray_cluster_is_joined_or_started_and_gives_what_one_process_gives(is_there, corpus, tmp_path, monkeypatch):
-    ray, shards = import_ray(monkeypatch), find_shards([corpus])
-    with ray_cluster() if is_there else nullcontext() as joined:
-        if joined:
-            monkeypatch.setenv("RAY_ADDRESS", joined.address)
-        assert not any(outcome.problem for outcome in run(shards, step(), tmp_path / "ray", on_ray=True))
-        assert not ray.is_initialized()
-    list(run(shards, step(), tmp_path / "alone"))
-    assert contents(tmp_path / "ray") == contents(tmp_path / "alone")
 
 
 @pytest.mark.parametrize("on_ray", [False, pytest.param(True, marks=pytest.mark.slow)])

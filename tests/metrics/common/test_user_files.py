@@ -9,7 +9,6 @@ import tarfile
 import pytest
 
 from vl_assay.hub_datasets.authoring.data.pairs import read_pairs
-from vl_assay.hub_datasets.authoring.review.pictures import Pictures
 from vl_assay.hub_datasets.corpora.shards import find_shards, read_rows
 from vl_assay.hub_datasets.sources.hub_tables import HubTable
 from vl_assay.hub_datasets.sources.records import parse_records
@@ -126,7 +125,6 @@ def test_what_systems_leave_behind_in_a_folder_is_not_listed(tmp_path):
 ANSWERS = b'{"1": {"answer": {"multiple_choice_answer": "A"}}}'
 LISTINGS = {
     "tables of captions": ("a.csv", b"positive,negative\na,b", lambda folder: [pair.id for pair in read_pairs(folder)]),
-    "images to review": ("a.png", b"", lambda folder: Pictures(folder).names()),
     "answers of GPT-4V": ("gpt4v-swap_obj.json", ANSWERS, lambda folder: list(read_records(orders_of(folder)[0]))),
     "predictions": ("a.parquet", b"", prediction_files),
     "shards of a corpus": ("a.parquet", b"", lambda folder: list(find_shards([str(folder)]))),
