@@ -148,8 +148,8 @@ def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
     messages = [
         str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
     ]
-    others = len(set(messages)) - 1
-    more = f" (and {others} other messages; `vl-assay build {benchmark}/CONFIG` shows each)" if others else ""
+    further = len(set(messages)) - 1
+    more = f" (and {further} other messages; `vl-assay build {benchmark}/CONFIG` shows each)" if further else ""
     return messages[0] + more
 
 

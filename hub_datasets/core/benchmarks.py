@@ -204,8 +204,8 @@ class Benchmark:
 
     def select_built(self, built: Collection[str], task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """Return the tasks that score some of the configurations `built`: the default ones, or else all of them."""
-        chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
-        able = [(task, configs) for task, configs in chosen if configs and task.task_type in task_types]
+        tasks = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
+        able = [(task, configs) for task, configs in tasks if configs and task.task_type in task_types]
         return [(task, configs) for task, configs in able if task.by_default] or able
 
 
@@ -248,8 +248,8 @@ def adopt(reference: str) -> str:
 def benchmark_folder(name: str) -> Path:
     """Return the folder of a benchmark; `UnknownNameError` lists the known ones."""
     _check(name)
-    own = _BENCHMARKS / name
-    return _ADOPTED.get(name) or (own if own.is_dir() else plugins("benchmarks")[name])
+    folder = _BENCHMARKS / name
+    return _ADOPTED.get(name) or (folder if folder.is_dir() else plugins("benchmarks")[name])
 
 
 def _import(name: str, module: str) -> ModuleType:
@@ -357,6 +357,6 @@ def _check(name: str) -> None:
 
 def split_reference(reference: str) -> tuple[str, str | None]:
     """Split ``"sugarcrepe/swap_obj"`` into ``("sugarcrepe", "swap_obj")``; `UnknownNameError` for another benchmark."""
-    name, _, part = adopt(reference).partition("/")
+    name, _, task_name = adopt(reference).partition("/")
     _check(name)
-    return name, part or None
+    return name, task_name or None

@@ -106,8 +106,8 @@ def read_error(error: PermissionError) -> DataError:
 
 def nearest(folder: Path) -> Path:
     """Return the folder, or its nearest ancestor that exists."""
-    place = with_home(folder).absolute()
-    return next(each for each in (place, *place.parents) if os.path.lexists(each))
+    path = with_home(folder).absolute()
+    return next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
 
 
 def with_home(path: str | Path) -> Path:

@@ -63,14 +63,14 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     matrix = score_matrix(scores)
     columns = correct_columns(correct, *matrix.shape)
     rows = np.arange(len(matrix))
-    chosen = matrix[rows, columns]
+    right_scores = matrix[rows, columns]
     others = matrix.copy()
     others[rows, columns] = -np.inf
     best_other = others.max(axis=1)
-    tied = chosen == best_other
+    tied = right_scores == best_other
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
     tie_values = {"wrong": 0.0, "half": 1 / (rivals + 1), "right": 1.0}[ties]
-    return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
+    return MatchScores(np.where(tied, tie_values, right_scores > best_other), tied)
 
 
 @metric_function()

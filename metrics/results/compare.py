@@ -210,14 +210,14 @@ def compare(
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     resampling = Resampling(confidence, resamples, permutations, POWER, seed)
     models = _models([Path(path) for path in predictions], parts)
-    found = [
+    comparisons = [
         difference
         for first, second in combinations(models, 2)
         for task, files in models[first].items()
         if task in models[second]
         for difference in _compare_task(files, models[second][task], (first, second), ties, resampling)
     ]
-    if not found:
+    if not comparisons:
         described = (
             f"{label}: {', '.join(f'{name} ({task}, {task_type})' for name, task, task_type in tasks)}"
             for label, tasks in models.items()
@@ -233,7 +233,7 @@ def compare(
         ]
         for label, tasks in models.items()
     }
-    return Comparison(list(models), files, resampling._asdict(), found)
+    return Comparison(list(models), files, resampling._asdict(), comparisons)
 
 
 class _File(NamedTuple):
@@ -296,12 +296,12 @@ def _compare_files(
     first: _File, second: _File, labels: tuple[str, str], ties: str | None, resampling: Resampling
 ) -> Iterator[Difference]:
     """Yield the differences of each score on the same data."""
-    rows, others = _shared_rows(first, second)
-    agreed = agreement(rows, others)
+    rows, second_rows = _shared_rows(first, second)
+    agreed = agreement(rows, second_rows)
     clusters = cluster_numbers(rows)
     for metric, settings in declared_metrics(first.predictions).items():
         spec = get_spec(metric)
-        one, two = (examples_of(each, metric, settings, ties=ties, clusters=clusters) for each in (rows, others))
+        one, two = (examples_of(side, metric, settings, ties=ties, clusters=clusters) for side in (rows, second_rows))
         results = differences(one, two, resampling)
         main = spec.main_score if spec.main_score in results else spec.table_scores(list(results))[0]
         for name, result in results.items():
@@ -331,8 +331,8 @@ def _compare_files(
 def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
     """Return the rows that both models scored, in the first file's order."""
     one, two = ({row.id: row for row in file.predictions.rows} for file in (first, second))
-    for ids, others, file in ((one, two, first), (two, one, second)):
-        if alone := [id for id in ids if id not in others]:
+    for ids, second_ids, file in ((one, two, first), (two, one, second)):
+        if alone := [id for id in ids if id not in second_ids]:
             raise PredictionsError(
                 f"{len(alone):,} of the {len(ids):,} examples of {file.path} are not in the other file, such as "
                 f"{alone[0]!r}; evaluate both models on the same configurations"
@@ -394,14 +394,16 @@ def _category_sentences(difference: Difference, level: float) -> Iterator[str]:
     categories = difference.result[CATEGORIES]
     for model in difference.models if len(categories) > 1 else ():
         better = {
-            name: part["difference"] for name, part in categories.items() if difference.winner(part, level) == model
+            name: category["difference"]
+            for name, category in categories.items()
+            if difference.winner(category, level) == model
         }
         names = sorted(better, key=lambda name: -abs(better[name]))
         sign = "+" if difference.higher_is_better else "−"
-        named = ", ".join(f"{name} ({sign}{percent(abs(better[name]))})" for name in names[:_MOST_NAMED])
+        listed = ", ".join(f"{name} ({sign}{percent(abs(better[name]))})" for name in names[:_MOST_NAMED])
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         if names:
-            yield f"By category {model} is better in {named}{more}"
+            yield f"By category {model} is better in {listed}{more}"
 
 
 def _table(difference: Difference, options: dict[str, Any]) -> Table:

@@ -134,7 +134,7 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         offset = (number - (len(panel.series) - 1) / 2) * width
         bars = [(panel.names.index(name) + offset, *_value(row)) for name, row in rows.items()]
         errors = [[value - low for _, value, low, _ in bars], [high - value for _, value, _, high in bars]]
-        x, heights = [place for place, *_ in bars], [value for _, value, *_ in bars]
+        x, heights = [position for position, *_ in bars], [value for _, value, *_ in bars]
         model = next(iter(rows.values())).model
         axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=_INK, color=colour[model])
     for index, name in enumerate(panel.names):
