@@ -86,9 +86,10 @@ def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
 def _by_rule(kinds: Sequence[str], captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
     negatives: list[list[tuple[str, str]]] = [[] for _ in captions]
     for kind in kinds:
-        for caption_negatives, made in zip(negatives, make_by_rule(kind, captions, seed), strict=True):
+        for caption_negatives, outcomes in zip(negatives, make_by_rule(kind, captions, seed), strict=True):
             caption_negatives += [
-                (text, detail["rule"]) for text, detail in (outcome for outcome in made if isinstance(outcome, tuple))
+                (text, detail["rule"])
+                for text, detail in (outcome for outcome in outcomes if isinstance(outcome, tuple))
             ]
     return negatives
 
@@ -99,8 +100,12 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
     ARO removes both from the caption as well. If only the caption kept them, negatives could be recognised without
     reading a word.
     """
-    made = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
+    shuffled = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
     return [
-        [(conform(caption, text), name) for name, texts in made.perturbed.items() if (text := texts[index]) is not None]
+        [
+            (conform(caption, text), name)
+            for name, texts in shuffled.perturbed.items()
+            if (text := texts[index]) is not None
+        ]
         for index, caption in enumerate(captions)
     ]

@@ -303,7 +303,7 @@ def get_task(benchmark: str, task: str) -> Task:
 def parts_of(benchmark: str, task: str) -> list[Task]:
     """Return the tasks of a benchmark that are parts of a task; none for an unknown benchmark."""
     known = get_benchmark(benchmark).tasks if benchmark in benchmark_names() else ()
-    return [part for part in known if part.part_of == task]
+    return [candidate for candidate in known if candidate.part_of == task]
 
 
 def suites_of(benchmark: str) -> Mapping[str, tuple[str, ...]]:

@@ -354,7 +354,9 @@ def build_folder(
     name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None
 ) -> Path:
     """Return the folder in which `cached_build` keeps a configuration, or of the build that comes with the package."""
-    [defaults] = [each for each in get_builder(name).BUILDER_CONFIGS if each.name == config]
+    [defaults] = [
+        builder_config for builder_config in get_builder(name).BUILDER_CONFIGS if builder_config.name == config
+    ]
     options = {key: value for key, value in sorted(options.items()) if getattr(defaults, key, None) != value}
     code = code_hash(name)
     shipped = shipped_build(name)

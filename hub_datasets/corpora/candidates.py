@@ -35,8 +35,8 @@ def _make(kinds: Sequence[str], rows: Iterator[Row], counts: Counter[str]) -> It
         counts["without a caption"] += len(batch) - len(captions)
         for kind in kinds if captions else ():
             counts[f"candidates, {kind}"] += 0
-            made = make_by_rule(kind, [*captions.values()])
-            for (index, caption), [result] in zip(captions.items(), made, strict=True):
+            outcomes = make_by_rule(kind, [*captions.values()])
+            for (index, caption), [result] in zip(captions.items(), outcomes, strict=True):
                 if isinstance(result, Rejected):
                     continue
                 counts[f"candidates, {kind}"] += 1

@@ -129,7 +129,7 @@ def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) 
     rows = []
     for data in benchmarks:
         task = f"{data.benchmark}/{data.task.name}"
-        numbers = table.setdefault(task, Counter())
+        counts = table.setdefault(task, Counter())
         for example in data.examples:
             images, positives, negatives = _items(data, example)
             matches = {kind: sorted({item for item in (*images, *positives) if (kind, item) in hits}) for kind in KINDS}
@@ -137,7 +137,7 @@ def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) 
             image, caption = bool(matches[_IMAGE]), bool(matches[_SAME] or matches[_SIMILAR])
             flags = {"examples": True, "with images": images, "same image": image, "same caption": matches[_SAME]}
             flags |= {"similar caption": caption, "image and caption": image and caption, "any": image or caption}
-            numbers.update(
+            counts.update(
                 {name: bool(flag) for name, flag in (flags | {"negative caption": matches["negative"]}).items()}
             )
             if any(matches.values()):

@@ -127,8 +127,8 @@ class CREPE(ReleasedRows):
 def _file(path: str) -> SourceFile:
     """Return a file below `data` of the repository, or of an archive unpacked near it."""
     folder, _, name = path.rpartition("/")
-    places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
-    return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
+    file_places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
+    return SourceFile(f"data/{path}", file_places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
 
 
 def _number(text: str) -> float:

@@ -85,7 +85,7 @@ class ImageCoDe(ReleasedRows):
         } | {f"filename_{number}": _image_name(name, position) for number, position in enumerate(positions)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        names, places = dict.fromkeys(row["set"] for row in rows), (*self.IMAGES.folders, ".")
+        names, subfolders = dict.fromkeys(row["set"] for row in rows), (*self.IMAGES.folders, ".")
         folder, where = self._folder, str(self._folder)
         if not folder or not any(
             (folder / subfolder / name).is_dir() for subfolder in (*self.IMAGES.folders, ".") for name in names
@@ -95,7 +95,7 @@ class ImageCoDe(ReleasedRows):
             self._note("images", where, folder)
         paths: ImagePaths = {}
         for name in names:
-            files = images_of([folder / subfolder / name for subfolder in places])
+            files = images_of([folder / subfolder / name for subfolder in subfolders])
             paths |= {
                 _image_name(name, position): first_file(files[position : position + 1]) for position in range(SIZE)
             }

@@ -130,15 +130,15 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     about = predictions.metadata["benchmark"]
     for part in parts_of(predictions.benchmark, predictions.task):
         configs = set(about.get("configs") or ())
-        wanted = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
-        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in wanted]
+        part_ids = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
+        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in part_ids]
         if not rows:
             continue
-        if len(rows) < len(wanted) and not about.get("limit"):
-            lacking = sorted(wanted.difference(row.id for row in rows))
+        if len(rows) < len(part_ids) and not about.get("limit"):
+            lacking = sorted(part_ids.difference(row.id for row in rows))
             warnings.warn(
                 f"{predictions.benchmark}/{part.name} is not reported: the predictions of {predictions.model} lack "
-                f"{len(lacking):,} of its {len(wanted):,} examples, such as {lacking[0]!r}, as those of another "
+                f"{len(lacking):,} of its {len(part_ids):,} examples, such as {lacking[0]!r}, as those of another "
                 "release do",
                 UserWarning,
                 stacklevel=2,

@@ -249,7 +249,9 @@ def _text_levels(predictions: Predictions, metric: str, score: str) -> Levels:
     for key in (metric, "per_category"):
         levels = levels.get(key) if isinstance(levels, dict) else None
     parts = levels.items() if isinstance(levels, dict) else ()
-    levels_by_category = {name: part.get(score) for name, part in parts if isinstance(part, dict)}
+    levels_by_category = {
+        name: category_levels.get(score) for name, category_levels in parts if isinstance(category_levels, dict)
+    }
     return {
         name: value for name, value in levels_by_category.items() if isinstance(value, int | float) and 0 <= value <= 1
     }

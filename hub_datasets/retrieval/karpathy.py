@@ -189,12 +189,12 @@ def perturb(
     for start in range(0, len(entries), _IMAGES_AT_A_TIME):
         batch = entries[start : start + _IMAGES_AT_A_TIME]
         texts = [text for entry in batch for text in entry["captions"]]
-        made = shuffling.perturb(texts, shuffles, config.seed, **options)
+        shuffled = shuffling.perturb(texts, shuffles, config.seed, **options)
         end = 0
         for entry in batch:
             captions_of_image = slice(end, end := end + len(entry["captions"]))
-            perturbed = {name: results[captions_of_image] for name, results in made.perturbed.items()}
-            yield entry, made._replace(captions=made.captions[captions_of_image], perturbed=perturbed)
+            perturbed = {name: results[captions_of_image] for name, results in shuffled.perturbed.items()}
+            yield entry, shuffled._replace(captions=shuffled.captions[captions_of_image], perturbed=perturbed)
 
 
 def _read_entries(

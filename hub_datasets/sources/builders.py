@@ -396,7 +396,7 @@ class ReleasedRows(ReleasedImages):
                 f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}, or empty: "
                 f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
             )
-        return [row for name, part in parts.items() for row in self._read_part(name, part, dl_manager)]
+        return [row for name, rows in parts.items() for row in self._read_part(name, rows, dl_manager)]
 
     def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
         origin, rows, count = "", list[Row](), 0

@@ -64,8 +64,8 @@ COCO_VAL2014, COCO_VAL2017 = (
 _STANFORD = "https://cs.stanford.edu/people/rak248"
 # Their names are numbers that are unique over both.
 VISUAL_GENOME = tuple(
-    ImageArchive(f"visual_genome/{part}", f"{_STANFORD}/VG_100K_2/{file}", f"{part}/")
-    for part, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
+    ImageArchive(f"visual_genome/{folder}", f"{_STANFORD}/VG_100K_2/{file}", f"{folder}/")
+    for folder, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
 )
 
 

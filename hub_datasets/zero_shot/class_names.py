@@ -65,10 +65,10 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
 
 def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str] | None:
     """The content of `NAMES`: a label, a tab and a name in each line, or a name for each label as `in_order`."""
-    found = _first_lines(NAMES, folders)
-    if found is None:
+    first_lines = _first_lines(NAMES, folders)
+    if first_lines is None:
         return None
-    path, lines = found
+    path, lines = first_lines
     pairs = [[field.strip() for field in line.split("\t")] for line in lines]
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
@@ -86,10 +86,10 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
 
 def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
     """Return the content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
-    found = _first_lines(SYNSETS, folders)
-    if found is None:
+    first_lines = _first_lines(SYNSETS, folders)
+    if first_lines is None:
         return None
-    path, lines = found
+    path, lines = first_lines
     pairs = {label: name for label, _, name in (line.partition(" ") for line in lines)}
     if not all(_SYNSET.fullmatch(label) and name for label, name in pairs.items()):
         raise DataError(f"{path} is not ImageNet's list. Expected a synset such as n01440764, a space and synonyms.")

@@ -119,8 +119,8 @@ def _read_columns(
     """Read the split asked for, or the first of test, validation and others that shows its labels."""
     try:
         builder = datasets.load_dataset_builder(place, part, revision=revision)
-        found = builder.config.data_files or datasets.get_dataset_split_names(place, part, revision=revision)
-        splits = list(map(str, found))
+        split_names = builder.config.data_files or datasets.get_dataset_split_names(place, part, revision=revision)
+        splits = list(map(str, split_names))
     except ValueError as error:  # several configurations
         raise DataError(
             f"{place} cannot be opened: {error}. Name a configuration of it, or the folder of one."

@@ -293,12 +293,12 @@ def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
     """Return the line of headers; if columns have groups, a line of groups with rules comes before it."""
     lines = []
     if any(column.group for column in columns):
-        cells, rules, place = [""], [], 2
+        cells, rules, first_column = [""], [], 2
         for group, members in groupby(column.group for column in columns):
             count = len(list(members))
             cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_for_latex(group)}}}")
-            rules += [rf"\cmidrule(lr){{{place}-{place + count - 1}}}"] * bool(group)
-            place += count
+            rules += [rf"\cmidrule(lr){{{first_column}-{first_column + count - 1}}}"] * bool(group)
+            first_column += count
         lines = [" & ".join(cells) + r" \\", "".join(rules)]
     # Words below each other, so that numbers decide how wide a column is.
     headers = [r"\\".join(map(_for_latex, column.header.split())) for column in columns]

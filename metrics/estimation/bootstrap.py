@@ -404,8 +404,10 @@ def _intervals(totals: _Totals, confidence: float) -> tuple[list[Interval], Inte
     ]
     low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))
     if not all(edges):
-        own = _few_clusters_interval(totals, confidence) or percentile_interval(np.nanmean(means, axis=1), confidence)
-        low, high = max(low, own[0]), min(high, own[1])
+        own_interval = _few_clusters_interval(totals, confidence) or percentile_interval(
+            np.nanmean(means, axis=1), confidence
+        )
+        low, high = max(low, own_interval[0]), min(high, own_interval[1])
     return columns, (low, high)
 
 

@@ -116,9 +116,9 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
     """Keep the boxes and ground truth of the rows selected by a bool array of shape (n_rows,); empty the other rows."""
-    wanted = np.asarray(rows, dtype=bool)
-    hits = _taken(matched, np.flatnonzero(wanted[matched.rows]))
-    return hits._replace(truths_per_row=matched.truths_per_row * wanted)
+    asked_rows = np.asarray(rows, dtype=bool)
+    hits = _taken(matched, np.flatnonzero(asked_rows[matched.rows]))
+    return hits._replace(truths_per_row=matched.truths_per_row * asked_rows)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
@@ -147,8 +147,8 @@ def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:
     """Return the matches at each IoU threshold for `average_precisions`; an unknown policy is an `UnknownNameError`."""
     check_known("tie policy", [ties], TIES)
     ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
-    places = map(np.flatnonzero, matched.matched)
-    return [Hits(matched.rows[hits], ends[hits]) for hits in places]
+    positions = map(np.flatnonzero, matched.matched)
+    return [Hits(matched.rows[hits], ends[hits]) for hits in positions]
 
 
 def average_precisions(

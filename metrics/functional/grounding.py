@@ -194,8 +194,10 @@ def _keys(detections: PredictedBoxes, truths: Truths, table: list[dict[int, str]
     if table is None:
         codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
         return codes[: len(detections.rows)], codes[len(detections.rows) :]
-    numbers = {key: index for index, key in enumerate(dict.fromkeys(key for row in table for key in row.values()))}
-    return _look_up(detections, table, numbers), _look_up(truths, table, numbers)
+    phrase_numbers = {
+        key: index for index, key in enumerate(dict.fromkeys(key for row in table for key in row.values()))
+    }
+    return _look_up(detections, table, phrase_numbers), _look_up(truths, table, phrase_numbers)
 
 
 def _look_up(

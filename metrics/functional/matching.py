@@ -148,9 +148,9 @@ def sugarcrepe_accuracy(
         raise ScoresError(f'forms is {forms!r}; map each category to its form, such as {{"swap_number": "SWAP"}}')
     examples = matching_accuracy.per_example(scores, correct, ties=ties, **labels)
     parts: dict[str, list[str]] = {}
-    for category, numbers in examples.categories.items():
+    for category, row_numbers in examples.categories.items():
         if category not in forms:
-            where = name_rows(np.isin(np.arange(len(examples)), numbers))
+            where = name_rows(np.isin(np.arange(len(examples)), row_numbers))
             raise ScoresError(
                 f"the category {category!r} in {where} has no form; known: {', '.join(forms)}. Name the form of other "
                 'categories with `forms`, such as {"swap_number": "SWAP"}'

@@ -115,11 +115,11 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
     [0.0, 0.3333, 1.0]
     """
     check_ties(ties)
-    places = check_depth(k) - ranks.higher
+    places_left = check_depth(k) - ranks.higher
     if ties == "half":
-        values = _chance(places, ranks.tied_wrong, ranks.tied_right)
+        values = _chance(places_left, ranks.tied_wrong, ranks.tied_right)
     else:
-        values = places > (ranks.tied_wrong if ties == "wrong" else 0)
+        values = places_left > (ranks.tied_wrong if ties == "wrong" else 0)
     return np.where(ranks.found, values, 0.0)
 
 

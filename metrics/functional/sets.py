@@ -71,14 +71,16 @@ def set_accuracy(
     values, tied = match_scores(scores, correct, ties)
     names, codes = _required(sets, len(values), "sets")
     kinds, numbers = _required(labels.get("categories"), len(values), "categories")
-    wanted = _checked(pairs)
-    every = [category for pair in wanted for category in pair]
+    checked_pairs = _checked(pairs)
+    every = [category for pair in checked_pairs for category in pair]
     if unknown := set(kinds).difference(every):
-        raise ScoresError(f"the category {min(unknown)!r} is in none of the pairs {wanted}; put it in one")
+        raise ScoresError(f"the category {min(unknown)!r} is in none of the pairs {checked_pairs}; put it in one")
     members: list[dict[str, list[int]]] = [{} for _ in names]
     for row, (code, number) in enumerate(zip(codes.tolist(), numbers.tolist(), strict=True)):
         members[code].setdefault(kinds[number], []).append(row)
-    pair_values, n_pairs = _joint(values, [(members_of_set, pair) for members_of_set in members for pair in wanted])
+    pair_values, n_pairs = _joint(
+        values, [(members_of_set, pair) for members_of_set in members for pair in checked_pairs]
+    )
     set_values, n_sets = _joint(values, [(members_of_set, every) for members_of_set in members])
     counts = {"n_pairs": n_pairs, "n_sets": n_sets, "n_incomplete_sets": len(names) - n_sets}
     k = np.shape(scores)[1]
@@ -107,9 +109,9 @@ def _joint(
     """
     joint, complete = np.full(len(values), np.nan), 0
     for members, wanted in groups:
-        numbers = [number for category in wanted for number in members.get(category, ())]
-        if len(numbers) == len(wanted) and all(category in members for category in wanted):
-            joint[numbers] = values[numbers].prod()
+        row_numbers = [number for category in wanted for number in members.get(category, ())]
+        if len(row_numbers) == len(wanted) and all(category in members for category in wanted):
+            joint[row_numbers] = values[row_numbers].prod()
             complete += 1
     return joint, complete
 

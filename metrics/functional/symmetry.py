@@ -253,6 +253,6 @@ def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> N
     codes, counts = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
     content = np.split(gaps[np.lexsort((gaps, codes))], np.cumsum(counts)[:-1])
     keys = [column.tolist() for column in content]
-    places = np.empty(len(keys), dtype=np.intp)
-    places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-    return places[codes]
+    row_of_key = np.empty(len(keys), dtype=np.intp)
+    row_of_key[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return row_of_key[codes]

@@ -59,12 +59,12 @@ def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
     for result_rows in by_result(rows):
         result = result_rows[0].result
         groups.setdefault((*task_of(result), result.metric), []).append([row for row in result_rows if row.is_main])
-    made = []
+    panels = []
     for group in groups.values():
         every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
         names = list(dict.fromkeys(row.category for row in every))
-        made.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
-    return made
+        panels.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
+    return panels
 
 
 def plot(rows: Sequence[ScoreRow]) -> Figure:

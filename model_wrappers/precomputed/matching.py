@@ -242,9 +242,9 @@ class _Reading:
     def _add_boxes(
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
     ) -> None:
-        for query, one in zip(queries_of(example), detections, strict=False):
+        for query, phrase_detections in zip(queries_of(example), detections, strict=False):
             key = self._plan.number(example.images[0]), query
-            if not all(map(np.array_equal, boxes.setdefault(key, one), one)):
+            if not all(map(np.array_equal, boxes.setdefault(key, phrase_detections), phrase_detections)):
                 self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
 
 

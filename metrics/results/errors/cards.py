@@ -106,8 +106,8 @@ def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", sta
     numbers = task.select(who, category)
     shown = numbers[max(start, 0) :][:count].tolist()
     pictures = task.data.thumbnails(list(dict.fromkeys(key for n in shown for key in task.image_keys(task.rows[n]))))
-    places = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
-    text = f"{places} ({len(task):,} in all), the most confident errors first"
+    shown_range = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
+    text = f"{shown_range} ({len(task):,} in all), the most confident errors first"
     html = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
     if len(task.models) > 1:
         names = " · ".join(f"{letter} {label}" for letter, label in zip(task.letters, task.labels, strict=True))

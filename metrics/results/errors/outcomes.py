@@ -311,11 +311,11 @@ def task_errors(
 
 def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[TopBox]:
     """Return the boxes on an image for a phrase of the positive row, most confident first; empty without the phrase."""
-    wanted = positive.phrases[number]
+    true_phrase = positive.phrases[number]
     spans = [(phrase["start"], phrase["end"]) for phrase in row.phrases]
-    if row.boxes is None or row.scores is None or (wanted["start"], wanted["end"]) not in spans:
+    if row.boxes is None or row.scores is None or (true_phrase["start"], true_phrase["end"]) not in spans:
         return []
-    index = number if row is positive else spans.index((wanted["start"], wanted["end"]))
+    index = number if row is positive else spans.index((true_phrase["start"], true_phrase["end"]))
     truth = row.truth[index] if row.positive else []
     boxes, scores = row.boxes[index], row.scores[index]
     rights = [False] * len(boxes)

@@ -66,9 +66,9 @@ def add_hard_captions(
     generated = [_from_file(Path(path), rows) for path in files]
     makers = {is_positive: [made[is_positive] for made in generated] for is_positive in (False, True)}
     captions = list(dict.fromkeys(row.caption for row in rows))
-    wanted = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
-    wanted += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
-    for is_positive, kind in wanted:
+    kinds = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
+    kinds += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
+    for is_positive, kind in kinds:
         by_scene = kind in SCENE_KINDS
         made = _by_scene(kind, images, seed, is_positive) if by_scene else _by_rule(kind, captions, seed)
         makers[is_positive].append(made)
