@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .hub.install import install
     from .hub.model_cards import write_model_card
     from .hub.publish import publish
-    from .reports.evaluation import compare, correlate, errors, report
+    from .reports.evaluation import compare, errors, report
 
 __all__ = [
     "Benchmark",
@@ -28,7 +28,6 @@ __all__ = [
     "build",
     "build_all",
     "compare",
-    "correlate",
     "errors",
     "get_benchmark",
     "install",
@@ -40,7 +39,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("Benchmark", "Task", "benchmark_names", "get_benchmark"), "core.benchmarks"),
-    **dict.fromkeys(("compare", "correlate", "errors", "report"), "reports.evaluation"),
+    **dict.fromkeys(("compare", "errors", "report"), "reports.evaluation"),
     **dict.fromkeys(("Example", "Phrase", "TaskData", "load_examples"), "core.examples"),
     **dict.fromkeys(("build", "build_all"), "core.build"),
     "install": "hub.install",

@@ -1,4 +1,4 @@
-"""The commands that need no model: build, install, publish, report, errors, compare, correlate."""
+"""The commands that need no model: build, install, publish, report, errors, compare."""
 
 from __future__ import annotations
 
@@ -286,9 +286,7 @@ def report(
     confidence: Confidence = 0.95,
     figure: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A form of the profile, repeatable: png, html, dark (PNG), svg or pdf; by default png and html."
-        ),
+        typer.Option(help="A form of the profile, repeatable: png, html, svg or pdf; by default png and html."),
     ] = None,
     model_card: Annotated[
         Path | None,
@@ -303,7 +301,7 @@ def report(
 
     Examples: `vl-assay report vl-assay-results/demo-clip/toy_scenes.itm.parquet` ·
     `vl-assay report vl-assay-results/demo-clip` ·
-    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf --figure dark` ·
+    `vl-assay report a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet --out both --figure pdf` ·
     `vl-assay report a/sugarcrepe.itm.parquet --model-card my-model/README.md`
     """
     from ..metrics.records.predictions import prediction_files
@@ -351,9 +349,6 @@ def errors(
     category: Annotated[
         list[str] | None, typer.Option("--category", "-c", help="Only this category or tag; repeatable.")
     ] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="The metric that decides on errors, of those that evaluate the predictions.")
-    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many examples of each task the page holds.")] = 10_000,
     data_dir: Annotated[
         Path | None, typer.Option(help="Your own copy of the sources, or a folder that `vl-assay build` wrote.")
@@ -365,8 +360,8 @@ def errors(
     """Look at what one or more models get wrong: a summary, and a page with the examples.
 
     The page is one file that needs no network: images, captions with the words that differ, the scores and the margin
-    of each model, the most confident errors first, with filters by category, model and text. Above it: which words,
-    categories and lengths go with errors, and where models agree. Images are shown if they are generated, were
+    of each model, the most confident errors first, with filters by category, model and text. Above it: which categories
+    and words go with errors, and where models agree. Images are shown if they are generated, were
     downloaded before, or are in `--data-dir`.
 
     Examples: `vl-assay errors vl-assay-results/demo-clip` ·
@@ -383,7 +378,6 @@ def errors(
         data_dir=data_dir,
         images=not no_images,
         category=category or (),
-        metric=metric,
         ties=ties,
         confidence=confidence,
     )
@@ -396,7 +390,6 @@ def errors(
 def compare(
     predictions: PredictionsFiles,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.json and comparison.md.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")] = False,
     ties: Ties = None,
     confidence: Confidence = 0.95,
 ) -> None:
@@ -408,76 +401,17 @@ def compare(
 
     Examples: `vl-assay compare a/sugarcrepe.itm.parquet b/sugarcrepe.itm.parquet` ·
     `vl-assay compare results/clip results/negclip results/blip` ·
-    `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b --json`
+    `vl-assay compare a/aro.relation.parquet b/aro.relation.parquet --out a-and-b`
     """
     from .reports.evaluation import compare as compare_models
 
     if out is not None:
         check_writable(out)
     comparison = compare_models(*predictions, ties=ties, confidence=confidence)
-    if json:
-        typer.echo(comparison.to_json(), nl=False)
-    else:
-        comparison.print()
+    comparison.print()
     if out is not None:
         files = comparison.write(out)
-        typer.echo(f"written to {out}: {', '.join(file.name for file in files)}", err=json)
-
-
-@app.command()
-def correlate(
-    predictions: PredictionsFiles,
-    across: Annotated[
-        str, typer.Option(metavar="SCORE", help="The score across; without it the predictions are of two tasks.")
-    ] = "",
-    up: Annotated[list[str] | None, typer.Option(metavar="SCORE", help="A score up; repeatable.")] = None,
-    by: Annotated[str, typer.Option(help="Group models by size, family, or a column of --facts, such as data.")] = "",
-    facts: Annotated[
-        Path | None,
-        typer.Option(help="A CSV with the columns model and, for example, data, parameters, family."),
-    ] = None,
-    with_baselines: Annotated[
-        bool, typer.Option("--with-baselines", help="Count baselines, such as the mocks, as models.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for correlation.md, .csv and .png.")] = None,
-    ties: Ties = None,
-    confidence: Confidence = 0.95,
-) -> None:
-    """Do two scores rise together over models? Pearson, Spearman and Kendall, with intervals.
-
-    Starts with a verdict. A SCORE is BENCHMARK, BENCHMARK/TASK, or with a name BENCHMARK/TASK:macro_accuracy or
-    BENCHMARK/TASK:CATEGORY/accuracy; by default it is the benchmark's main score. Every model needs all scores.
-
-    The intervals resample models and images, each independently, and so are about other models like these on other
-    images; second intervals resample images alone, for these models. Models of one family or of the same training data
-    are no independent sample, so both are too sure then. Fewer than 4 models have no correlation, fewer than 5 no
-    interval. Predictions record a model's size and family, not its training data: --facts names it.
-
-    Examples: `vl-assay correlate a b c d e --across zero_shot/imagenet --up sugarcrepe --by size --out figure-5` ·
-    `vl-assay correlate results/* --across sugarcrepe --up winoground --by data --facts models.csv` ·
-    `vl-assay correlate results/* --across aro/relation --up sugarcrepe/itm:swap_obj/accuracy --up sugarcrepe/v2` ·
-    `vl-assay correlate STORAGE/requests/* --across aro/relation --up sugarcrepe`
-    """
-    from .reports.evaluation import correlate as correlate_scores
-
-    if out is not None:
-        check_writable(out)
-    found = correlate_scores(
-        *predictions,
-        across=across,
-        up=up or (),
-        by=by,
-        facts=facts,
-        with_baselines=with_baselines,
-        ties=ties,
-        confidence=confidence,
-    )
-    found.print()
-    if out is not None:
-        files = found.write(out)
         typer.echo(f"written to {out}: {', '.join(file.name for file in files)}")
-        if len(files) < 3:
-            typer.echo("the figure is missing: it needs matplotlib, pip install 'vl-assay[plots]'")
 
 
 def make_report(

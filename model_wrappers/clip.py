@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from transformers import AlignModel, AltCLIPModel, ChineseCLIPModel, CLIPModel, 
 from ..metrics.common.errors import ModelError
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.prefixes import SAMPLES, can_share, grow, read_trees
-from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel, cut_tokens
+from .loading.torch_models import Checkpoint, DualEncoderMixin, ImageTextModel
 
 _CLASSES: dict[str, Any] = {
     "clip": CLIPModel,
@@ -30,8 +28,6 @@ _CLASSES: dict[str, Any] = {
     "chinese_clip": ChineseCLIPModel,
 }
 MODEL_TYPES = tuple(_CLASSES)
-# Causal text towers, in which captions may share prefixes; this is tested when a model is loaded.
-_CAUSAL = ("clip", "metaclip_2")
 CHECKPOINTS = (
     "openai/clip-vit-base-patch32",
     "openai/clip-vit-large-patch14",
@@ -60,9 +56,6 @@ class Clip(DualEncoderMixin, ImageTextModel):
                 stacklevel=3,
             )
         super().__init__(checkpoint, min(positions, limit))
-        if config.model_type in _CAUSAL:
-            plain, shared = partial(self.read, self._model), partial(self.read_shared, self._model)
-            self.shares_prefixes = can_share(plain, shared, self.prepare_captions(SAMPLES))
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Return image embeddings (n, d), not normalised."""
@@ -73,16 +66,6 @@ class Clip(DualEncoderMixin, ImageTextModel):
         # Padding on the left would move the first token, at which ALIGN and its like read a caption.
         ids, mask = self.batch_tokens(captions, model)
         return model.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
-
-    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return what `read` returns, with common beginnings of captions computed once."""
-        cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
-        # A caption is read at its first end token, and what follows it is not seen from there.
-        end = model.config.text_config.eos_token_id
-        highest = end == 2 and model.config.model_type == "clip"  # see `_refuse_lost_end`
-        ends = [ids.index(max(ids)) if highest else ids.index(end) if end in ids else 0 for ids in cut]
-        trees = grow([ids[: at + 1] for ids, at in zip(cut, ends, strict=True)], self._tokenizer.pad_token_id)
-        return model.text_projection(read_trees(model.text_model, trees))
 
 
 def load(checkpoint: str, options: LoadOptions) -> Clip:

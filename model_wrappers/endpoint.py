@@ -13,7 +13,6 @@
 | ``concurrency`` | 16 | requests under way |
 | ``timeout`` | 120 | seconds for each read of an answer, and four times that altogether |
 | ``max_requests`` | none | the most requests; a run that needs more is refused before it sends any |
-| ``price_in``, ``price_out`` | none | prices of a million tokens read and written, for the plan |
 | ``key_variable`` | VL_ASSAY_API_KEY | environment variable with the API key |
 
 Scores of a caption, asked with the ``template``, and of a yes-or-no question:
@@ -83,8 +82,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "concurrency": ("16", "…"),
     "timeout": ("120", "…"),
     "max_requests": ("", "…"),
-    "price_in": ("", "…"),
-    "price_out": ("", "…"),
     "key_variable": ("", "…"),
 }
 # The settings that determine the scores.
@@ -121,7 +118,6 @@ class EndpointModel:
         self.task_types = ("matching", "vqa") if self.compares_texts else ("matching", "retrieval", "vqa")
         concurrency = _number(options, "concurrency")
         self.threads = _THREADS * concurrency
-        self._prices = [_number(options, name, float) for name in ("price_in", "price_out")]
         self._most = _number(options, "max_requests")
         self._server = server
         name = hashlib.sha256(json.dumps([server.base_url, server.name]).encode()).hexdigest()[:16]
@@ -151,11 +147,8 @@ class EndpointModel:
         images = {request.image.key: request.image for request in unanswered}
         pixels = {key: math.prod(image.size()) for key, image in images.items()}
         read = sum(len(request.prompt) / _CHARACTERS + pixels[request.image.key] / _PIXELS for request in unanswered)
-        tokens = math.ceil(read), len(unanswered)
-        price = None
-        if any(request is not None for request in self._prices):
-            price = sum((request or 0) * count for request, count in zip(self._prices, tokens, strict=True)) / 1e6
-        request_plan = RequestPlan(len(requests), len(requests) - len(unanswered), len(images), *tokens, price)
+        answered = len(requests) - len(unanswered)
+        request_plan = RequestPlan(len(requests), answered, len(images), math.ceil(read), len(unanswered))
         if self._most is not None and len(unanswered) > self._most:
             raise ModelError(
                 f"{self.info.name} may be sent {self._most:,} requests (max_requests), and needs more: {request_plan}. "

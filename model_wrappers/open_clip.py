@@ -21,7 +21,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -38,9 +37,8 @@ from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
 from .loading.checkpoints import compile_layers, folder_hash, loading_errors, torch_dtype
 from .loading.open_clip_config import FILE, check_config
-from .loading.prefixes import SAMPLES, can_share, grow, log_mask
 from .loading.published import QUICK, Published, find_published, published_checkpoints
-from .loading.torch_models import DualEncoderMixin, cut_tokens, on_device, pad_to, to_device
+from .loading.torch_models import DualEncoderMixin, on_device, pad_to, to_device
 from .loading.weight_files import Weights, cut_positions, mean_with, read_weights
 
 MODEL_TYPES = ()
@@ -105,26 +103,6 @@ class OpenClip(DualEncoderMixin):
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return caption embeddings (n, d), not normalised."""
         return model.encode_text(to_device(self.padded(captions), next(model.parameters()).device))
-
-    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return the output of `read`, computing common prefixes once and without padding up to `max_tokens`.
-
-        Raises AttributeError or another error of `can_share` if the tower is not built like CLIP's.
-        """
-        tower = getattr(model, "text", model)
-        cut = [cut_tokens(ids, self.max_tokens) for ids in captions]
-        # A caption is read at its first end token (OpenAI: its highest id); what follows is not seen from there.
-        pooling = getattr(tower, "text_pool_type", None) or getattr(tower, "pool_type", "argmax")
-        ends = [ids.index(max(ids) if pooling == "argmax" else self._end) for ids in cut]
-        trees = grow([ids[: end + 1] for ids, end in zip(cut, ends, strict=True)], self._pad)
-        trees, heads = trees.on(tower.positional_embedding.device), tower.transformer.resblocks[0].attn.num_heads
-        hidden = tower.token_embedding(trees.ids) + tower.positional_embedding[trees.places]
-        mask = log_mask(trees.seen, hidden.dtype).expand(-1, heads, -1, -1).flatten(0, 1)
-        rows = tower.ln_final(tower.transformer(hidden, attn_mask=mask)[trees.ends])
-        projection = tower.text_projection
-        if projection is None:
-            return rows
-        return projection(rows) if isinstance(projection, torch.nn.Module) else rows @ projection
 
     def fresh(self) -> Any:
         """Return a model of the same architecture with random weights, of torch's generator."""
@@ -210,8 +188,6 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
     if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):
         raise ModelError(f"{info.name} truncates or pads captions in an unknown way")
-    plain, shared = partial(loaded.read, model), partial(loaded.read_shared, model)
-    loaded.shares_prefixes = can_share(plain, shared, loaded.prepare_captions(SAMPLES))
     return loaded
 
 

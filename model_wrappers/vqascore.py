@@ -11,9 +11,7 @@ for models whose processors place the image themselves. The setting ``score`` is
   its log-odds give the same ranking.
 - ``caption``: the mean log-probability (nats) of the caption's tokens as an answer to the ``template``, an
   instruction, given the image: P(caption | image), the paper's VisualGPTScore, length-normalised. A caption without
-  tokens scores NaN. The setting ``alpha`` (0 by default, at most 1) corrects for what is likely without the image:
-  log P(caption | image) - alpha log P(caption), per token, where P(caption) is the mean of P(caption | image) over
-  three images of Gaussian noise, in the manner of the paper's null images, whose own noise may differ.
+  tokens scores NaN.
 - ``choice``: the captions of an example, lettered in one question, once in each rotation (two captions: both orders).
   A caption's score is the mean over the orders of its letter's log-probability (nats) among the letters, so that a
   preference for a letter cancels. For matching tasks with two captions or more.
@@ -35,14 +33,12 @@ Source: VQAScore (Lin et al., ECCV 2024), section 3 and github.com/linzhiqiu/t2v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from scipy.special import logsumexp
 from transformers import AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
@@ -71,17 +67,13 @@ MODEL_TYPES = (
 )  # fmt: skip
 OTHERS = "any image-text-to-text model of transformers"
 CHECKPOINTS = ("llava-hf/llava-1.5-7b-hf", "HuggingFaceTB/SmolVLM-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct")
-SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…"), "alpha": ("0", "…"), **PLACEMENT}
+SETTINGS = {"score": tuple(TEMPLATES), "template": ("", "…"), **PLACEMENT}
 
 _TILING = ("do_image_splitting", "max_image_size", "merge_size")
 
 
 class VqaScore(GenerativeModel):
     """A generative model as a cross-encoder."""
-
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._known_priors: dict[tuple[int, ...], float] = {}
 
     def prepare_captions(self, captions: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each caption's prompt, without the image's tokens."""
@@ -114,29 +106,7 @@ class VqaScore(GenerativeModel):
         return (logits[:, self._yes].logsumexp(-1) - masked.logsumexp(-1)).numpy(force=True)
 
     def _likelihoods(self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """Return the captions' mean token log-probability (n,), float64, minus `alpha` times the one without image."""
-        logs, counts = self._log_probabilities(features, texts, exact)
-        alpha = float(self.info.settings["alpha"])
-        if alpha:
-            logs = logs - alpha * self._priors(texts, exact)
-        with np.errstate(invalid="ignore"):  # a caption without tokens
-            return logs / counts
-
-    def _priors(self, texts: Sequence[Sequence[int]], exact: bool) -> np.ndarray:
-        """Return log P(caption) of each caption, (n,), computed once per caption."""
-        known = self._known_priors
-        missing = list(dict.fromkeys(key for ids in texts if (key := (exact, *ids)) not in known))
-        if missing:
-            captions = [key[1:] for key in missing]
-            nulls = self.encode_images([self.prepare_image(image) for image in noise_images()], exact=exact)
-            logs = [self._log_probabilities([null] * len(missing), captions, exact)[0] for null in nulls]
-            known.update(zip(missing, logsumexp(logs, axis=0) - np.log(len(logs)), strict=True))
-        return np.array([known[(exact, *ids)] for ids in texts])
-
-    def _log_probabilities(
-        self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], exact: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Log-probabilities (n,), float64, of the tokens after the prompt, and their numbers (n,)."""
+        """Return the captions' mean token log-probability (n,), float64; NaN for a caption without tokens."""
         prompt = self._caption.tokens("")
         rows = []
         for own, ids in zip(features, texts, strict=True):
@@ -144,8 +114,7 @@ class VqaScore(GenerativeModel):
             start = common_start(ids, prompt)
             rows.append(self.row(own, ids[:start], ids[start : self.max_tokens]))
         logits = zip(self.logits(rows, exact), rows, strict=True)
-        logs = torch.stack([log_likelihoods(own[:-1], row.answer).sum() for own, row in logits])
-        return logs.numpy(force=True), np.array([len(row.answer) for row in rows])
+        return torch.stack([log_likelihoods(own[:-1], row.answer).mean() for own, row in logits]).numpy(force=True)
 
 
 class ChoiceScore(GenerativeModel):
@@ -188,13 +157,6 @@ class ChoiceScore(GenerativeModel):
         return scores
 
 
-def noise_images() -> list[Image.Image]:
-    """Return three images of Gaussian noise around grey, with a standard deviation of a quarter of the range."""
-    rng = np.random.default_rng(0)
-    drawn = (rng.normal(127.5, 63.75, (224, 224, 3)) for _ in range(3))
-    return [Image.fromarray(noise.clip(0, 255).astype(np.uint8)) for noise in drawn]
-
-
 def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     """Load an image-text-to-text checkpoint.
 
@@ -208,7 +170,6 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     if settings["template"].count("{}") != (score != "caption"):
         rule = "no {}: the caption is the answer" if score == "caption" else "{} once, for the caption"
         raise ModelError(f"the template of vqascore with score={score} has {rule}; got {settings['template']!r}")
-    _check_alpha(settings)
     files = CheckpointFiles("vqascore", checkpoint, options)
     config = files.config(
         tuple(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES), "image-text-to-text models of transformers"
@@ -229,12 +190,3 @@ def load(checkpoint: str, options: LoadOptions) -> VqaScore | ChoiceScore:
     info = files.info(model, settings, preprocessing)
     kind = ChoiceScore if score == "choice" else VqaScore
     return kind(model, processor.tokenizer, prompts, forward, caption, question, info)
-
-
-def _check_alpha(settings: Mapping[str, str]) -> None:
-    try:
-        alpha = float(settings["alpha"])
-    except ValueError:
-        alpha = -1
-    if not 0 <= alpha <= 1 or (alpha and settings["score"] != "caption"):
-        raise ModelError(f"alpha is {settings['alpha']!r}; give a number from 0 to 1, and above 0 with score=caption")

@@ -52,7 +52,7 @@ if not _BUILT.is_relative_to(_HF_HOME):
     Path(_HF_HOME, "vl_assay").mkdir()
     Path(_HF_HOME, "vl_assay", "datasets").symlink_to(_BUILT)
 
-settings.register_profile("vl_assay", deadline=None, derandomize=True)
+settings.register_profile("vl_assay", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("vl_assay")
 
 

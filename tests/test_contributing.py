@@ -11,8 +11,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 CASES = "tests/support/metric_cases.py"
 NEW = (
@@ -22,7 +20,7 @@ NEW = (
     "tests/support/sources_plain_colours.py",
 )
 # What the last command runs, without collecting all other tests. The metric's card and page are still the neighbour's.
-SUITES = ("structure", "every_benchmark", "every_metric", "metric_folders", "publishing")
+SUITES = ("every_benchmark", "every_metric")
 CHOSEN = "plain_colours or mean_colour or what_is_found or has_a_case or error_rate and not (card or page or junk)"
 # The commands in one process, as each would import the same libraries.
 WALK = """
@@ -118,30 +116,28 @@ def test_what_the_guide_adds_is_found_built_scored_judged_and_installed(tmp_path
     assert (result["scores"]["error_rate"], result["scores"]["n"], result["chance"]) == (0, 6, {"error_rate": 0.5})
 
 
-@pytest.mark.parametrize("way", ["folder", "entry points"])
-def test_what_the_guide_adds_works_outside_the_repository(way, tmp_path):
+def test_what_the_guide_adds_works_outside_the_repository(tmp_path):
+    """The benchmark and the metric are in a package with entry points, the family in a folder of the user."""
     files, (_, *commands) = guide()
-    home = tmp_path / ("plugins" if way == "folder" else "site/my_assays")
+    package, plugins = tmp_path / "site" / "my_assays", tmp_path / "plugins"
     for path, text in files.items():
         if path.startswith(NEW) and not path.startswith("tests/"):
-            place = home / (path if way == "folder" else path.partition("/")[2])
+            place = plugins / path if path.startswith("model_wrappers/") else package / path.partition("/")[2]
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
-    variables = {"VL_ASSAY_PLUGINS": str(home)}
-    if way == "entry points":
-        for folder in (home, *(path for path in home.iterdir() if path.is_dir())):
-            (folder / "__init__.py").touch()
-        metadata = tmp_path / "site" / "my_assays-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-assays\nVersion: 1.0\n")
-        text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-        points = tomllib.loads(re.search(r"```toml\n(.*?)```", text, flags=re.DOTALL)[1])["project"]["entry-points"]
-        lines = [
-            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in of.items())
-            for group, of in points.items()
-        ]
-        (metadata / "entry_points.txt").write_text("\n".join(lines))
-        variables = {"PYTHONPATH": str(tmp_path / "site")}
+    for folder in (package, *(path for path in package.iterdir() if path.is_dir())):
+        (folder / "__init__.py").touch()
+    metadata = tmp_path / "site" / "my_assays-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-assays\nVersion: 1.0\n")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    points = tomllib.loads(re.search(r"```toml\n(.*?)```", text, flags=re.DOTALL)[1])["project"]["entry-points"]
+    assert list(points.pop("vl_assay.families")) == ["mean_colour"]
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in of.items()) for group, of in points.items()
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    variables = {"PYTHONPATH": str(tmp_path / "site"), "VL_ASSAY_PLUGINS": str(plugins)}
     commands = [command for command in commands if command.startswith("vl-assay")]
     done = subprocess.run(
         [sys.executable, "-c", OUTSIDE, json.dumps(commands)],

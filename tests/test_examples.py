@@ -29,11 +29,12 @@ def headings(text):
     return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["hard_positives", "order"])
-def test_the_quick_form_makes_the_tables_and_the_figure_of_its_page(name, tmp_path, monkeypatch, request):
+@pytest.mark.parametrize(
+    "name", ["order", pytest.param("hard_positives", marks=pytest.mark.slow)]
+)  # trains nine models
+def test_the_quick_form_makes_the_tables_and_the_figure_of_its_page(name, toy, tmp_path, monkeypatch, request):
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     sources_toy_order.shrink(monkeypatch, retrieval=20, order=20)
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "argv", [name, "--quick", "--out", str(tmp_path / "out")])
     load(name)["main"]()

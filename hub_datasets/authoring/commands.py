@@ -16,7 +16,7 @@ from ...metrics.common.config_file import config_option, read_config
 from ...metrics.common.errors import DataError, ModelError, VLAssayError, check_known
 from ...metrics.common.storage import check_writable
 from ..options import Confidence, DataDir, Options, parse_columns, parse_options
-from .config import BenchmarkConfig, GenerateConfig, ReviewConfig
+from .config import BenchmarkConfig, GenerateConfig
 
 if TYPE_CHECKING:
     from .data.pairs import Pair
@@ -71,21 +71,11 @@ def audit(
     option: Options = None,
     column: PairColumns = None,
     predictions: Predictions = None,
-    normalised: Annotated[
-        bool, typer.Option("--normalise", help="Also audit the captions after normalisation, to see how much it helps.")
-    ] = False,
     max_blind_accuracy: Annotated[
         float | None, typer.Option(help="Exit with 1 if the accuracy of a scorer is higher, such as 0.55.")
     ] = None,
     card: Annotated[
         Path | None, typer.Option(help="A README.md that gets the audit as a section; audit.json goes next to it.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="Another set of negatives of the same captions: which set's do blind scorers rate higher?"),
-    ] = None,
-    against_predictions: Annotated[
-        list[Path] | None, typer.Option(help="With --against: as --predictions, of the other set; repeatable.")
     ] = None,
     confidence: Confidence = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of folds and resamples.")] = 0,
@@ -100,19 +90,15 @@ def audit(
     interval, since a small category may exceed the limit by chance. Probes are trained on all categories together; to
     train them on one category, name it, as in sugarcrepe/swap_obj.
 
-    `--against` compares two sets of negatives instead, as SugarCrepe's Table 4 does: of each kind the mean scores, and
-    how often one set's negative scores higher than the other's of the same caption. Writes comparison.json
-    and comparison.md. `--data-dir` is that of both; `vl-assay build` makes folders for either.
-
     `--all` audits the tasks of all benchmarks that are scored by default, each in a folder of `--out`, and writes
     audits.json, audits.md and audits.html with one line for each; its sources are in the folder of its name in
     `--data-dir`, or else in `--data-dir` itself, and nothing is downloaded. What cannot be audited is listed with the
     reason: missing sources leave the exit code at 0, anything else makes it 1.
 
-    Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe --normalise` ·
+    Examples: `vl-assay audit toy_scenes/itm` · `vl-assay audit sugarcrepe --data-dir sugarcrepe` ·
     `vl-assay audit pairs.csv --column positive=true --column negative=false --max-blind-accuracy 0.55` ·
     `vl-assay audit sugarcrepe --predictions predictions/sugarcrepe.itm.parquet --card README.md` ·
-    `vl-assay audit sugarcrepe --against aro_crepe --data-dir sugarcrepe` · `vl-assay audit --all --data-dir sources`
+    `vl-assay audit --all --data-dir sources`
     """
     from rich.console import Console
 
@@ -123,39 +109,24 @@ def audit(
     from .audit.blind import keep_benchmark
     from .audit.report import print_audit, write_audit, write_card
 
-    if against_predictions and against is None:
-        raise VLAssayError("--against-predictions are of the set that --against names; give --against")
-    if against is not None and (normalised or card or max_blind_accuracy is not None):
-        raise VLAssayError("--against compares two sets; leave out --normalise, --card and --max-blind-accuracy")
     if max_blind_accuracy is not None:
         check_share("max_blind_accuracy", max_blind_accuracy)
     if (dataset is None) != all_:
         given = "both a dataset and" if all_ else "neither a dataset nor"
         raise VLAssayError(f"{given} --all came; name one dataset, or give --all for every benchmark")
     if dataset is None:
-        if any((column, predictions, card, against, option)):
+        if any((column, predictions, card, option)):
             raise VLAssayError("--all is of every benchmark; leave out --column, --predictions, --card and --option")
         out = out or Path("vl-assay-results/audit")
-        _audit_all(out, data_dir, max_blind_accuracy, normalised=normalised, confidence=confidence, seed=seed)
+        _audit_all(out, data_dir, max_blind_accuracy, confidence=confidence, seed=seed)
         return
     folder = out or Path("vl-assay-results") / "audit" / re.sub(r"[^\w.-]+", "-", dataset).strip("-.")
     check_writable(folder)
     if card is not None and not card.is_file():
         raise DataError(f"the card {card} is not a file; name the README.md that the audit becomes a section of")
     pairs = _read_dataset(dataset, folder, column, data_dir, option)
-    if against is not None:
-        from ...metrics.common.documents import print_tables
-        from .audit.comparison import compare, comparison_parts, write_comparison
-
-        second_set = _read_dataset(against, folder, column, data_dir, option)
-        files = (predictions or [], against_predictions or [])
-        record = compare(pairs, second_set, (dataset, against), predictions=files, confidence=confidence, seed=seed)
-        print_tables(comparison_parts(record))
-        _say_written(folder, write_comparison(record, folder))
-        return
-    settings = {"normalised": normalised, "confidence": confidence, "seed": seed}
     with Console(stderr=True).status("audit"):
-        record = audit_pairs(pairs, dataset, predictions=predictions or [], **settings)
+        record = audit_pairs(pairs, dataset, predictions=predictions or [], confidence=confidence, seed=seed)
     print_audit(record)
     _say_written(folder, write_audit(record, folder))
     if dataset.partition("/")[0] in benchmark_names():
@@ -309,23 +280,16 @@ def review(
     ],
     *,
     page: Annotated[
-        str, typer.Option(help="candidates, boxes, or of a detection benchmark spot, rate, cross or check.")
+        str, typer.Option(help="candidates; or, of a detection benchmark, pairs (of images) or boxes.")
     ] = "candidates",
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATASET", help="Compare the negatives of this dataset with those of another, named in first place."
-        ),
-    ] = None,
-    data_dir: DataDir = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the journal; by default that of the items.")] = None,
     annotators: Annotated[str, typer.Option(metavar="A,B,…", help="Who may take part; by default anybody.")] = "",
     per_item: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="How many annotators decide on an item, 0 for everybody; by default 3 for rate and boxes, 1 for spot, "
-            "cross and check, else everybody.",
+            help="How many annotators decide on an item, 0 for everybody; by default 3 for boxes, 1 for pairs, else "
+            "everybody.",
         ),
     ] = None,
     images: Annotated[
@@ -335,16 +299,12 @@ def review(
     no_images: Annotated[
         bool, typer.Option("--no-images", help="Judge captions alone, although they have no image that can be shown.")
     ] = False,
-    image_model: Annotated[
-        str, typer.Option(help="Search for similar images by histogram (no weights), or by an image-only checkpoint.")
-    ] = "histogram",
     summary: Annotated[bool, typer.Option("--summary", help="Print the agreement of annotators, and stop.")] = False,
     export: Annotated[Path | None, typer.Option(help="Write the results to this .jsonl file, and stop.")] = None,
     host: Annotated[str, typer.Option(help="Address to serve at; 0.0.0.0 makes it public.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to serve at.")] = 7861,
-    config: Annotated[Path | None, config_option(ReviewConfig)] = None,
 ) -> None:
-    """Judge candidates, compare captions, or draw boxes, in the browser.
+    """Judge candidates, check pairs of images, or draw boxes, in the browser.
 
     Each decision is written to PAGE.decisions.jsonl in `--out` before the next item is shown: after a kill the same
     command continues where everybody was. `--export` writes all candidates with their decisions. Those that more than
@@ -352,38 +312,17 @@ def review(
     name the file reviewed.jsonl.
 
     Items for boxes are JSON lines: `{"id": "1", "image": "1.jpg", "caption": "a cat on a mat", "phrases": [{"text":
-    "a cat", "start": 0, "end": 5}]}`. The pages spot, rate, cross and check are those of `vl-assay new-benchmark
-    --detection`, which prints the command.
-
-    `--compare` asks, for sampled captions that two datasets share, which of their two negatives makes more sense, and
-    which is better English: A, B or a tie (SugarCrepe, appendix D.2). Which dataset is A is drawn for each caption and
-    not shown. The sample is drawn once and kept in `--out`; `--summary` prints the shares with intervals.
+    "a cat", "start": 0, "end": 5}]}`. Items for pairs are the table of `vl-assay new-benchmark --detection`, which
+    prints the commands of both pages.
 
     Examples: `vl-assay review candidates` · `vl-assay review candidates --annotators ana,ben --port 8000` ·
     `vl-assay review candidates --summary` · `vl-assay review candidates --export candidates/reviewed.jsonl` ·
-    `vl-assay review items.jsonl --page boxes --image-model facebook/dinov2-small` ·
-    `vl-assay review sugarcrepe --compare aro_crepe --data-dir sugarcrepe --out compared`
+    `vl-assay review items.jsonl --page boxes`
     """
     from ...metrics.common.documents import print_tables
-    from .review.comparing import prepare
     from .review.review import check_images, open_review, serve
 
-    if compare is not None:
-        settings = read_config(config, ReviewConfig)
-        names = (str(items), compare)
-        folder = out or Path("vl-assay-results") / "compare" / re.sub(r"[^\w.-]+", "-", "-".join(names)).strip("-.")
-        check_writable(folder)
-        items = prepare(
-            lambda: [_read_dataset(name, folder, settings.column, data_dir, settings.option) for name in names],
-            names,
-            folder,
-            sample=settings.sample,
-            seed=settings.seed,
-        )
-        page, out, no_images = "compare", folder, True
-    elif config is not None:
-        raise VLAssayError("the settings of --config are for --compare; leave it out, or give --compare")
-    options = {"annotators": _names(annotators), "per_item": per_item, "image_model": image_model}
+    options = {"annotators": _names(annotators), "per_item": per_item}
     desk = open_review(items, page=page, out=out, images=images, **options)
     if summary:
         print_tables(desk.report())
@@ -436,7 +375,6 @@ def generate(
     from .data.sources import read_captions
     from .generate import generate as making
     from .generate.asking import open_model
-    from .generate.paper_prompts import PROMPT_SETS
     from .generate.rules import RULE_KINDS
 
     if rules and (model or plan):
@@ -444,10 +382,9 @@ def generate(
     if not rules and model is None and not plan:
         raise VLAssayError("give --model (and --base-url), or --rules for candidates made by rule")
     settings = read_config(config, GenerateConfig)
-    each, prompts = settings.each, settings.prompts
+    each = settings.each
     kinds = kind or making.KINDS
     check_known("kind of candidates", kinds, RULE_KINDS if rules else making.KINDS)
-    check_known("set of prompts", [prompts], PROMPT_SETS)
     check_writable(out)
     # First, so that a wrong address is reported before anything is read.
     endpoint = {"key_variable": settings.key_variable, "timeout": settings.timeout}
@@ -456,13 +393,13 @@ def generate(
     reading = {"columns": parse_columns(column), "split": settings.split, "limit": limit, "data_dir": data_dir}
     captions = read_captions(source, **reading, images=images)
     if plan:
-        estimate = making.plan(captions, kinds, each=each, tries=settings.tries, prompts=prompts)
+        estimate = making.plan(captions, kinds, each=each, tries=settings.tries)
         making.print_plan(estimate, len(captions), out)
         return
     if opened is None:
         report = making.generate_by_rule(captions, out, kinds, each=each, seed=seed)
     else:
-        sampling = {"each": each, "tries": settings.tries, "seed": seed, "prompts": prompts}
+        sampling = {"each": each, "tries": settings.tries, "seed": seed}
         asking = {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
         report = making.generate(captions, opened, out, kinds, **sampling, **asking)
     making.print_report(report)
@@ -489,7 +426,7 @@ def new_benchmark(
         typer.Argument(
             help="Captions with images, as for `vl-assay generate`: a folder of images with metadata.csv, a table that "
             "names their files, a benchmark or a part of one, or hf://datasets/owner/name. Or pairs: a folder of "
-            "generate, review or refine."
+            "generate, review or refine. With --detection a table of pairs of images."
         ),
     ],
     *,
@@ -497,7 +434,7 @@ def new_benchmark(
     plan: Annotated[bool, typer.Option("--plan", help="Show the progress of the stages, and stop.")] = False,
     detection: Annotated[
         bool,
-        typer.Option("--detection", help="Make phrases with boxes, as TRICD was made; the source may be images alone."),
+        typer.Option("--detection", help="Make phrases with boxes, of a table of pairs of images with a phrase."),
     ] = False,
     kind: Annotated[
         list[str] | None, typer.Option(help="Such as replace_obj; repeatable, by default SugarCrepe's seven.")
@@ -530,15 +467,15 @@ def new_benchmark(
     repository WORK/repository for `vl-assay publish`, which includes images only with `copy_images` in `--config`. Run,
     audit and build take the folder in place of a benchmark's name: `vl-assay run demo-clip WORK/NAME`.
 
-    `--detection` makes a benchmark of contextual phrase detection: images, spot, rate, cross, check, boxes, export.
-    People list what surprises in images, rate it, find a similar image with a contrasting caption, check both
-    directions and draw boxes, each on a page of `vl-assay review`; the result in WORK/export has TRICD's layout. With
-    `--no-review` the captions and boxes of a source such as toy_scenes/detection take their place.
+    `--detection` makes a benchmark of contextual phrase detection: images, pairs, boxes, export. The source is a table
+    with the columns image, second_image and phrase, which is true of the first image alone; also second_phrase, kind
+    (object or relation) and id. People write the second phrase or drop the pair, and draw boxes, each on a page of
+    `vl-assay review`; the result in WORK/export has TRICD's layout.
 
     Examples: `vl-assay new-benchmark photos_swapped photos --work work --model Qwen/Qwen2.5-7B-Instruct --base-url
     http://localhost:8000/v1 --annotators ana,ben` · `vl-assay new-benchmark toy_rules toy_scenes/itm --work work
-    --rules --no-review --licence cc0-1.0` · `vl-assay new-benchmark surprises photos --work work --detection
-    --annotators ana,ben,cleo,dan`
+    --rules --no-review --licence cc0-1.0` · `vl-assay new-benchmark my_pairs pairs.csv --work work --detection
+    --annotators ana,ben,cleo`
     """
     from .generate.checks import NEGATIVE_KINDS
     from .pipeline.captions import AuditFailed
@@ -549,9 +486,9 @@ def new_benchmark(
 
     options = read_config(config, BenchmarkConfig)
     parse_columns(options.column)
-    needless = {"--kind": kind, "--rules": rules, "--model": model, "--into": into}
+    needless = {"--kind": kind, "--rules": rules, "--model": model, "--into": into, "--no-review": no_review}
     if detection and (odd := [option for option, value in needless.items() if value]):
-        raise VLAssayError(f"--detection makes no candidates of captions; leave out {', '.join(odd)}")
+        raise VLAssayError(f"--detection needs people and makes no candidates of captions; leave out {', '.join(odd)}")
     settings = Settings(
         name=name,
         source=source,

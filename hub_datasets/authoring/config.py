@@ -12,7 +12,6 @@ class GenerationConfig:
     """The settings that `generate` and `new-benchmark` share."""
 
     key_variable: Annotated[str, "environment variable with the endpoint's API key"] = "VL_ASSAY_API_KEY"
-    prompts: Annotated[str, "json, or paper: in the form of SugarCrepe and Hard Positives"] = "json"
     each: Annotated[int, "at most so many candidates of each kind for a caption", 1] = 1
     concurrency: Annotated[int, "requests under way at once", 1] = 8
     requests_per_minute: Annotated[float | None, "at most so many requests a minute", 0.1] = None
@@ -40,17 +39,4 @@ class BenchmarkConfig(GenerationConfig):
     grid: Annotated[int, "cells for each scorer over [-1, 1]", 1] = 100
     max_blind_accuracy: Annotated[float, "if the final audit finds more, nothing is built"] = 0.55
     copy_images: Annotated[bool, "include the images in the result"] = False
-    raters: Annotated[int, "with --detection, people who rate each proposal and draw each box", 1] = 3
-    image_model: Annotated[str, "with --detection, finds similar images, as for `vl-assay review`"] = "histogram"
-
-
-@dataclass(frozen=True)
-class ReviewConfig:
-    """The settings of ``review --config``, all for ``--compare``."""
-
-    sample: Annotated[int, "captions of each kind"] = 100
-    seed: Annotated[int, "seed of the sample, and of which negative is A"] = 0
-    column: Annotated[list[str] | None, "OURS=THEIRS, a file's column of positive, negative, image, category or id"] = (
-        None
-    )
-    option: Annotated[list[str] | None, "NAME=VALUE, a field of the dataset's configuration"] = None
+    raters: Annotated[int, "with --detection, people who draw the boxes of each phrase", 1] = 3

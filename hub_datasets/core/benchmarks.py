@@ -324,23 +324,6 @@ def main_scores(benchmark: str) -> tuple[tuple[str, str, str], ...]:
     return declared.main_scores or ((task.name, metric, get_spec(metric).main_score),)
 
 
-def is_higher_better(benchmark: str, part: str, score: str) -> bool:
-    """Return whether higher values of a score are better, by the metrics of a task or configuration.
-
-    Raises:
-        UnknownNameError: no such benchmark, part, or score of its metrics.
-    """
-    from ...metrics.modules.discovery import get_spec
-
-    known: dict[str, bool] = {}
-    for task, _ in get_benchmark(benchmark).select(benchmark, part.partition("+")[0]):
-        for spec in map(get_spec, task.metrics):
-            if (score_spec := spec.score(score)) is not None:
-                return score_spec.higher_is_better
-            known |= dict.fromkeys((scored.name for scored in spec.scores), True)
-    raise UnknownNameError(f"score of {benchmark}/{part}", score, known)
-
-
 def config_names(name: str) -> list[str]:
     """Return all configurations of a benchmark's dataset, scored or not."""
     return [config.name for config in get_builder(name).BUILDER_CONFIGS]

@@ -98,34 +98,11 @@ def build(
     chosen = config_names(benchmark) if configs is None else list(configs)
     check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
-    data_dir = sources_folder(benchmark, data_dir)
-    return build_with(
-        get_builder(benchmark), benchmark, get_card(benchmark), out, chosen, data_dir, options,
-        splits=splits, code=code_hash(benchmark), on_error=on_error,
-    )  # fmt: skip
-
-
-def build_with(
-    builder: type[Any],
-    benchmark: str,
-    card: str,
-    out: Path,
-    configs: Sequence[str],
-    data_dir: str | Path | None,
-    options: Mapping[str, Any],
-    *,
-    splits: Collection[str] | None = None,
-    code: str = "",
-    on_error: Callable[[str, Exception], None] | None = None,
-) -> Path:
-    """Build as `build` does, with the builder class and the card of any benchmark, in this package or not.
-
-    `code` is the hash of its code, for the record.
-    """
+    data_dir, builder = sources_folder(benchmark, data_dir), get_builder(benchmark)
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts, sources = {}, {}, {}
-        for config in configs:
+        for config in chosen:
             try:
                 with builder_errors(f"{benchmark}/{config}"):
                     infos[config], counts[config], sources[config] = _build_config(
@@ -136,12 +113,13 @@ def build_with(
                     raise
                 shutil.rmtree(new / config, ignore_errors=True)
                 on_error(config, error)
-        if configs and not infos:
+        if chosen and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
         sources = {config: addresses for config, addresses in sources.items() if addresses}
-        _write_card(card, getattr(builder, "DEFAULT_CONFIG_NAME", None), new, infos, counts, sources)
+        default = getattr(builder, "DEFAULT_CONFIG_NAME", None)
+        _write_card(get_card(benchmark), default, new, infos, counts, sources)
         record = {"schema": BUILD_SCHEMA, "version": 1, "benchmark": benchmark, "options": options, "configs": counts}
-        record |= {"code": code} if code else {}
+        record["code"] = code_hash(benchmark)
         record |= {"sources": sources} if sources else {}
         (new / BUILD_FILE).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return out

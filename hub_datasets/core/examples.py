@@ -8,14 +8,13 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...metrics.common.errors import DataError, StorageError
-from ...metrics.common.storage import readable, writable_cache, write_text
-from ...metrics.records.predictions import file_hash, is_predictions
+from ...metrics.common.errors import DataError
+from ...metrics.common.storage import readable, writable_cache
+from ...metrics.records.predictions import is_predictions
 from ...metrics.records.schema import caption_key
 from .benchmarks import (
     TASK_TYPES,
@@ -35,8 +34,8 @@ from .repository import BUILD_FILE, cache_folder, read_build, shipped_build
 # Files that this package or a system writes into folders, besides predictions and builds: no builder reads them.
 _NEVER_READ = {
     *("results.json", "report.md", "report.tex"),
-    *("profile.png", "profile-dark.png", "profile.svg", "profile.pdf", "profile.html"),
-    *("comparison.json", "comparison.md", "correlation.json", "correlation.md", "Thumbs.db", "desktop.ini"),
+    *("profile.png", "profile.svg", "profile.pdf", "profile.html"),
+    *("comparison.json", "comparison.md", "Thumbs.db", "desktop.ini"),
 }
 
 
@@ -361,10 +360,10 @@ def build_folder(
     return folder if os.access(folder, os.R_OK) else writable_cache(cache_folder()) / path
 
 
-def listing(folder: Path) -> list[tuple[str, int, int | str]]:
-    """List name, size and time of all files below a folder that a builder may read; of Parquet files the hash as time.
+def listing(folder: Path) -> list[tuple[str, int, int]]:
+    """List name, size and time of all files below a folder that a builder may read.
 
-    Predictions, builds, reports and hidden files are left out. A Parquet file is hashed if its size or time is new.
+    Predictions, builds, reports and hidden files are left out.
 
     Raises:
         DataError: a folder or a Parquet file cannot be read.
@@ -373,7 +372,7 @@ def listing(folder: Path) -> list[tuple[str, int, int | str]]:
         return sorted(_listed(folder))
 
 
-def _listed(folder: Path) -> Iterator[tuple[str, int, int | str]]:
+def _listed(folder: Path) -> Iterator[tuple[str, int, int]]:
     visited = set[str]()
     for root, folders, files in os.walk(folder, followlinks=True, onerror=_raise):
         real = os.path.realpath(root)
@@ -385,26 +384,12 @@ def _listed(folder: Path) -> Iterator[tuple[str, int, int | str]]:
             if is_build or name in _NEVER_READ or name.startswith(".") or not path.is_file():
                 continue
             status = path.stat()
-            if path.suffix != ".parquet":
+            if path.suffix != ".parquet" or not is_predictions(path):
                 yield str(path), status.st_size, status.st_mtime_ns
-            elif not is_predictions(path):
-                yield str(path), status.st_size, _known_hash(path, status)
 
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _known_hash(path: Path, status: os.stat_result) -> str:
-    """Return the SHA-256 of a file, from the cache if size and times are unchanged."""
-    key = json.dumps([str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns])
-    cached = cache_folder() / "file-hashes" / hashlib.sha256(key.encode()).hexdigest()[:32]
-    with suppress(OSError):
-        return cached.read_text(encoding="ascii")
-    digest = file_hash(path)
-    with suppress(StorageError):  # a cache only
-        write_text(cached, digest)
-    return digest
 
 
 def _keys_folder() -> Path:

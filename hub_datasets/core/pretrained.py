@@ -130,9 +130,8 @@ def _not_a_folder(file: Path) -> str:
         return f"{file} is a file of a model; name its folder, {file.parent}"
     return (
         f"{file} is a file, and a model is a folder or a repository of the Hub. Weights of open_clip and its forks are "
-        f"open_clip:MODEL -s pretrained={file}, or `vl-assay convert {file} FOLDER` makes a folder of them; files of "
-        "X-VLM and MDETR are xvlm:FILE and mdetr:FILE. Save other models with save_pretrained(FOLDER), with their "
-        "tokenizer and image processor"
+        f"open_clip:MODEL -s pretrained={file}; files of X-VLM and MDETR are xvlm:FILE and mdetr:FILE. Save other "
+        "models with save_pretrained(FOLDER), with their tokenizer and image processor"
     )
 
 

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ...metrics.common.documents import Table, simple_table
 from .tables import all_tables, read_csv
 
 STATES = {
@@ -44,12 +43,6 @@ def read_inventory() -> tuple[Item, ...]:
 def paper_names() -> dict[str, str]:
     """Return the line that names each paper, by its key."""
     return {name.rpartition("-")[0]: table.paper.short for name, table in all_tables().items()}
-
-
-def inventory_table(paper: str) -> Table:
-    """Return the items of a paper with their states."""
-    rows = [[item.item, item.what, item.state, item.how] for item in read_inventory() if item.paper == paper]
-    return simple_table(["", "shows", "state", "how, or why not"], rows, title=paper_names()[paper])
 
 
 def summarise(items: Sequence[Item]) -> str:

@@ -14,11 +14,9 @@ from ...metrics.records.predictions import Predictions, prediction_files
 from ...metrics.results.compare import Comparison
 from ...metrics.results.compare import compare as _compare
 from ...metrics.results.compute import no_parts
-from ...metrics.results.correlate import Correlation
-from ...metrics.results.correlate import correlate as _correlate
 from ...metrics.results.report import Report
 from ...metrics.results.report import report as _report
-from ..core.benchmarks import adopt, benchmark_names, main_scores, parts_of, suites_of
+from ..core.benchmarks import adopt, parts_of, suites_of
 
 if TYPE_CHECKING:
     from ...metrics.results.errors.analysis import ErrorAnalysis
@@ -65,29 +63,6 @@ def compare(*predictions: str | Path, **options: Any) -> Comparison:
     return _compare(*predictions, parts=parts_in, **options)
 
 
-def correlate(*predictions: str | Path, **options: Any) -> Correlation:
-    """Correlate two scores over models, such as recognition and composition.
-
-    Args:
-        predictions: files of predictions, or folders of them, of several models.
-        options: `across` and `up` (names of scores, such as ``"sugarcrepe/itm:macro_accuracy"``), `by`, `facts`,
-            `with_baselines`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.correlate``.
-
-    Returns:
-        The models with both scores and their correlations, with a verdict, tables and a plot. Models and examples are
-        resampled for its intervals.
-
-    Raises:
-        PredictionsError: no file, no task for a score, or no model that has all scores.
-        UnknownNameError, DataError, ScoresError: an option's value does not exist, or a file of facts.
-    """
-
-    def main(benchmark: str) -> Sequence[tuple[str, str, str]]:
-        return main_scores(benchmark) if benchmark in benchmark_names() else ()
-
-    return _correlate(*predictions, parts=parts_in, main_scores=main, **options)
-
-
 def errors(
     *predictions: str | Path, data_dir: str | Path | None = None, images: bool = True, **options: Any
 ) -> ErrorAnalysis:
@@ -99,7 +74,7 @@ def errors(
             benchmark outside the package; without it images are shown if they are generated or already here, and never
             downloaded.
         images: whether to look for images.
-        options: `category`, `metric`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
+        options: `category`, `ties`, `confidence`, `resamples`, `seed`; see ``metrics.results.errors``.
 
     Returns:
         The errors of each task: `print` shows a summary and `write` a page with the examples, with captions and images
@@ -108,7 +83,7 @@ def errors(
     Raises:
         PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
         DataError: the folder `data_dir` does not exist.
-        UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
+        UnknownNameError, ScoresError: a category or an option's value that does not exist.
     """
     # Half a second, which reports need not wait for.
     from ...metrics.results.errors.analysis import errors as analyse

@@ -5,8 +5,10 @@ ARO tests on the test splits, and chooses among its models on COCO's validation 
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -15,16 +17,19 @@ from ..authoring.text import perturb as shuffling
 from ..authoring.text.shuffles import SHUFFLES
 from ..sources.builders import SourceBuilder, VerifiedConfig
 from ..sources.downloads import looked_in
-from ..sources.hub_tables import HubTable
-from ..sources.image_archives import COCO_VAL2014, ImageArchive
-from ..sources.mirrors import ImageMirror, fetch_or_mirror
-from ..sources.records import check_row_count
+from ..sources.hub_tables import HubTable, read_table
+from ..sources.image_archives import COCO_VAL2014, ImageArchive, fetch_images
+from ..sources.records import check_row_count, check_rows
 from ..sources.source_files import ImagePaths, SourceFile, data_folder, first_file, is_inner_path
+from ..sources.stored_images import find_stored
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
 # The captions of so many images are tagged together; more at a time saves nothing.
 _IMAGES_AT_A_TIME = 50
+# The mirror's captions are cleaned of these signs, and cut.
+_CLEANED = re.compile(r'[.!"()*#:;~]')
+_MOST_WORDS = 30
 Entry = dict[str, Any]
 
 
@@ -37,7 +42,8 @@ class CaptionRelease(NamedTuple):
         photographs: whose photographs they are.
         remedy: how to get them.
         archives: from which they are fetched where the user has none; empty if that is not allowed.
-        mirror: where they are looked for if there is no archive, or it cannot be had.
+        mirror: a dataset with the photographs, without their names, and the cleaned captions as `correct_caption`, one
+            in each row; for photographs without an archive.
         split: which of the splits it is.
     """
 
@@ -47,15 +53,8 @@ class CaptionRelease(NamedTuple):
     photographs: str
     remedy: str
     archives: tuple[ImageArchive, ...] = ()
-    mirror: ImageMirror | None = None
+    mirror: HubTable | None = None
     split: str = "test"
-
-
-def _order_mirror(repository: str, revision: str) -> ImageMirror:
-    """Return a dataset of ARO's order rows, with the photographs and the cleaned captions of a test split."""
-    return ImageMirror(
-        HubTable(repository, "data/test-*.parquet", {"images": "{content}.jpg"}, revision), ("correct_caption",)
-    )
 
 
 SOURCES = {
@@ -71,7 +70,6 @@ SOURCES = {
         photographs="COCO val2014",
         remedy=f"Get {COCO_VAL2014.url} (6 GB) and unzip it in data_dir, as val2014/",
         archives=(COCO_VAL2014,),
-        mirror=_order_mirror("mteb/ARO-COCO-order", "53c20afc02a87fed8c0245dde2e00f054da4b861"),
     ),
     "flickr30k": CaptionRelease(
         SourceFile("flickr30k_test.json", url=f"{_URL}/flickr30k_test.json"),
@@ -82,7 +80,12 @@ SOURCES = {
             "Ask for them with the form at https://forms.illinois.edu/sec/229675 and unpack them in data_dir, as "
             "flickr30k-images/"
         ),
-        mirror=_order_mirror("mteb/ARO-Flickr-Order", "e5d7f3502345b2c398a6645b4d09b44e650287bf"),
+        mirror=HubTable(
+            "mteb/ARO-Flickr-Order",
+            "data/test-*.parquet",
+            {"images": "{content}.jpg"},
+            "e5d7f3502345b2c398a6645b4d09b44e650287bf",
+        ),
     ),
 }
 SOURCES |= {
@@ -92,7 +95,6 @@ SOURCES |= {
             url=f"{_URL}/coco_karpathy_val.json",
             checksum="md5:b273847456ef5580e33713b1f7de52a0",  # as stated by LAVIS, too
         ),
-        mirror=None,
         split="validation",
     ),
     "flickr30k_validation": SOURCES["flickr30k"]._replace(
@@ -160,10 +162,14 @@ class KarpathyBuilder(SourceBuilder):
         has_folder = folder and any((place / root).is_dir() for place in (folder, folder / "images") for root in roots)
         where = f"{folder} (photographs of {source.photographs})"
         if (source.archives or source.mirror) and not has_folder and not any(images.values()):
-            texts = {row["filename"]: [(text,) for text in row["captions"]] for row in rows}
             remedy = f"put {min(roots)}/ into data_dir, or pass with_images=False"
             with looked_in(folder, _places(rows[0])):
-                images, where = fetch_or_mirror(texts, source.archives, source.mirror, folder, dl_manager, remedy)
+                if source.mirror:
+                    captions = {row["filename"]: row["captions"] for row in rows}
+                    images, where = _mirrored(captions, source.mirror, folder, dl_manager), source.mirror.source
+                else:
+                    where = f"the archive {' and '.join(archive.url for archive in source.archives)}"
+                    images = fetch_images(images, source.archives, remedy)
             self._note("images", where, folder)
         return self._require_images(rows, images, where, source.remedy)
 
@@ -216,3 +222,45 @@ def _read_entries(
         for row in rows.values()
     ]
     return entries, origin
+
+
+def _mirrored(
+    captions: Mapping[str, Sequence[str]], mirror: HubTable, folder: Path | None, dl_manager: Any
+) -> ImagePaths:
+    """Return the addresses of photographs in a mirror, found by their captions; raise as `HubTable.fetch`."""
+    schema = {"images": str, "correct_caption": str}
+    available: defaultdict[str, list[str]] = defaultdict(list)
+    addresses: dict[str, str] = {}
+    for path, records, stored in read_table(mirror.find(folder) or mirror.fetch(dl_manager), mirror, schema):
+        addresses = stored | addresses
+        for row in check_rows(((label, record) for label, _, record in records), schema, str(path)):
+            available[row["images"]].append(_cleaned(row["correct_caption"]))
+    matched = match_by_texts({name: list(map(_cleaned, texts)) for name, texts in captions.items()}, available)
+    found = find_stored({name: addresses[other] for name, other in matched.items()})
+    return dict.fromkeys(captions) | found
+
+
+def match_by_texts(wanted: Mapping[str, Collection[str]], available: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Match each wanted image to the one that shares most of its texts: over half of them, and more than any other.
+
+    >>> match_by_texts({"a.jpg": ["a cat", "a pet"], "b.jpg": ["a dog", "a pet"], "c.jpg": ["a pet"]},
+    ...                {"1": ["a dog", "a pet"], "2": ["a pet", "a cat"]})
+    {'a.jpg': '2', 'b.jpg': '1'}
+    """
+    names_by_text: defaultdict[str, set[str]] = defaultdict(set)
+    for name, texts in available.items():
+        for text in texts:
+            names_by_text[text].add(name)
+    matched = {}
+    for name, texts in wanted.items():
+        distinct = set(texts)
+        votes = Counter(match for text in distinct for match in names_by_text.get(text, ())).most_common(2)
+        if votes and 2 * votes[0][1] > len(distinct) and (len(votes) == 1 or votes[0][1] > votes[1][1]):
+            matched[name] = votes[0][0]
+    return matched
+
+
+def _cleaned(text: str) -> str:
+    """Return what a caption shares with its cleaned form: letters and digits of the first words, in small letters."""
+    words = _CLEANED.sub(" ", text.lower()).split()[:_MOST_WORDS]
+    return "".join(filter(str.isalnum, "".join(words)))

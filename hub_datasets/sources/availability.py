@@ -6,7 +6,6 @@ Nothing is downloaded and nothing is built: each builder looks for its source fi
 from __future__ import annotations
 
 import tempfile
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from ..core.benchmarks import (
 )
 from ..core.build import MissingSourceError, download_config, sources_folder
 from ..core.repository import card_counts, newest_build, read_build
-from .downloads import DownloadError, NoSourceError
+from .downloads import DownloadError
 from .network import is_reachable, without_network
 
 MADE, DOWNLOADED, OWN = "made on the spot", "downloaded", "your own copy"
@@ -45,8 +44,7 @@ class ConfigEntry:
         built: whether `rows` and `images` are of a build in the cache.
         origin: `MADE`, `DOWNLOADED` (if the user has no copy) or `OWN`.
         state: of its sources: `READY`, `TO_DOWNLOAD`, `MISSING` or `DAMAGED`.
-        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address, or the addresses of
-            all sources, joined by `NoSourceError.OR`.
+        problem: the builder's message on what is missing or damaged; for `TO_DOWNLOAD` the address.
     """
 
     name: str
@@ -182,8 +180,7 @@ def source_problems(
         first = next(iter(problems.values()))
         message = f"{name}/{first.name}: {first.problem}"
         if first.state == TO_DOWNLOAD:
-            addresses = first.problem.split(NoSourceError.OR)
-            if not constants.HF_HUB_OFFLINE and any(map(is_reachable, addresses)):
+            if not constants.HF_HUB_OFFLINE and is_reachable(first.problem):
                 continue
             lacking = "" if data_dir is None else f", as {data_dir} lacks it"
             message = (
@@ -240,8 +237,7 @@ def _look(name: str, config: str, data_dir: Path | None, options: Mapping[str, A
     """Return the state of a configuration's sources, and the problem, if any."""
     from datasets import DownloadManager
 
-    with tempfile.TemporaryDirectory() as scratch, without_network(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # offline, a source that is kept follows those that are not
+    with tempfile.TemporaryDirectory() as scratch, without_network():
         try:
             builder = get_builder(name)(
                 cache_dir=scratch,

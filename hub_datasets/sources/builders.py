@@ -25,8 +25,7 @@ from ..core.images import DECODING_ERRORS, check_image
 from .columns import columns
 from .downloads import download, looked_in
 from .hub_tables import HubFiles, HubTable, read_table
-from .image_archives import ImageArchive
-from .mirrors import ImageMirror, fetch_or_mirror
+from .image_archives import ImageArchive, fetch_images
 from .records import Record, Row, check_row_count, check_rows, parse_records, shortened_list, with_lists, with_remedy
 from .source_files import ImagePaths, SourceFile, data_folder, find_images, is_inner_path, read_bytes
 from .stored_images import find_stored
@@ -249,14 +248,12 @@ class Images:
         folders: folders of the user's copy in which they are looked for, in this order, and then the copy itself.
         remedy: how to get them, a sentence without a full stop.
         archives: from which they are fetched if the user has none.
-        mirror: where they are looked for if an archive is not available; its texts are columns of the rows too.
         url: the address of an archive that is fetched and unpacked as a whole if the user has none; empty if not known.
     """
 
     folders: tuple[str, ...]
     remedy: str
     archives: tuple[ImageArchive, ...] = ()
-    mirror: ImageMirror | None = None
     url: str = ""
 
 
@@ -312,18 +309,14 @@ class ReleasedImages(SourceBuilder):
     def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
         """Fetch the images if the user has none; return their paths and origin, or None if they are not published."""
         images = self._images()
-        mirror = images.mirror
         remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
         if images.url:
             folder = Path(download(dl_manager, images.url, remedy, extract=True))
             return find_images(self._names_in(rows), [*(folder / name for name in images.folders), folder]), images.url
-        if not images.archives and not mirror:
+        if not images.archives:
             return None
-        texts: dict[str, list[tuple[str, ...]]] = {name: [] for name in self._names_in(rows)}
-        for row in rows:
-            for name in self._image_names(row).values():
-                texts[name].append(tuple(row[column] for column in (mirror.texts if mirror else ())))
-        return fetch_or_mirror(texts, images.archives, mirror, self._folder, dl_manager, remedy)
+        where = " and ".join(archive.url for archive in images.archives)
+        return fetch_images(self._names_in(rows), images.archives, remedy), f"the archive {where}"
 
     def _names_in(self, rows: list[Row]) -> dict[str, None]:
         """Return the names of all images, each once, in the order of the rows."""

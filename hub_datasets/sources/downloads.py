@@ -1,20 +1,16 @@
-"""Downloads, their errors, and sources that are tried in order."""
+"""Downloads and their errors."""
 
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
-from ...metrics.common.errors import DataError
 from ...metrics.common.storage import cache_error
 from ...metrics.common.user_files import list_files
 from ..core.build import MissingSourceError
-
-T = TypeVar("T")
 
 
 class DownloadError(MissingSourceError):
@@ -26,16 +22,6 @@ class DownloadError(MissingSourceError):
         message = str(reason).partition("\n")[0]  # the HTTP library adds a line with a link that explains the status
         super().__init__(f"Could not download {url} ({type(reason).__name__}: {message}). Try again, or {remedy}.")
         self.url = url
-
-
-class NoSourceError(DownloadError):
-    """None of several sources can be had; `url` holds their addresses, joined by `OR`."""
-
-    OR = " or "
-
-    def __init__(self, message: str, urls: Sequence[str]) -> None:
-        DataError.__init__(self, message)
-        self.url = self.OR.join(urls)
 
 
 @contextmanager
@@ -109,44 +95,3 @@ def _is_page(path: Path) -> bool:
 def drive_address(identifier: str) -> str:
     """Return the address of a file of Google Drive, also of one that is too large for its virus scan."""
     return f"https://drive.usercontent.google.com/download?id={identifier}&export=download&confirm=t"
-
-
-def first_source(what: str, sources: Sequence[tuple[str, Callable[[], T]]]) -> T:
-    """Return the result of the first source that works; a warning gives the errors of the sources before it.
-
-    Args:
-        what: what they are sources of, for messages.
-        sources: in order, the address of each and the function that reads it, which raises a `DataError` if the source
-            cannot be had or is damaged.
-
-    Raises:
-        NoSourceError: every one of several failed, with the reason of each; a plain `DataError` if all are damaged, and
-            the error itself if there is one source.
-
-    >>> import warnings
-    >>> def damaged():
-    ...     raise DataError("a.zip is damaged")
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     first_source("images", [("https://a.org", damaged), ("https://b.org", lambda: "theirs")])
-    'theirs'
-    >>> print(caught[0].message)
-    images: a.zip is damaged Taken from https://b.org instead.
-    """
-    failures: list[tuple[str, DataError]] = []
-    for url, read in sources:
-        try:
-            result = read()
-        except DataError as error:
-            failures.append((url, error))
-            continue
-        if failures:
-            reasons = " ".join(str(error) for _, error in failures)
-            warnings.warn(f"{what}: {reasons} Taken from {url} instead.", UserWarning, stacklevel=2)
-        return result
-    if len(failures) == 1:
-        raise failures[0][1]
-    listed = " ".join(f"({number}) {url}: {error}" for number, (url, error) in enumerate(failures, 1))
-    message = f"None of the {len(failures)} sources of {what} can be had: {listed}"
-    if not any(isinstance(error, MissingSourceError) for _, error in failures):
-        raise DataError(message) from failures[-1][1]
-    raise NoSourceError(message, [url for url, _ in failures]) from failures[-1][1]

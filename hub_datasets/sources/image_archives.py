@@ -3,8 +3,7 @@
 An archive's directory lists the position of each file, and a request for a range of bytes fetches one file:
 SugarCrepe needs 1,560 of the 5,000 images of ``val2017.zip``. An image is kept as soon as it has arrived whole, with
 the checksum (CRC-32) that the directory has for it, under ``images/<archive>`` of the cache and with that checksum in
-its name. So all benchmarks share it, an interrupted build continues, and a file that has changed is fetched again. From
-a server that does not know ranges the images come one by one, from the addresses at which the publisher also has them.
+its name. So all benchmarks share it, an interrupted build continues, and a file that has changed is fetched again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,8 +35,6 @@ MOST_BYTES = 50_000_000
 _BUFFER = 1 << 16
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 _SIGNATURE = b"PK\x03\x04"
-_AS_IT_IS = {"Accept-Encoding": "identity"}
-_WHOLE_JPEG = (b"\xff\xd8\xff", b"\xff\xd9")
 
 
 @dataclass(frozen=True)
@@ -48,14 +45,11 @@ class ImageArchive:
         name: its folder in the cache, such as ``"coco/val2017"``.
         url: its address.
         inside: the folder of the images in it, which ends with "/".
-        singly: the address, ending with "/", under which each image can also be had by its name; empty if none is
-            known.
     """
 
     name: str
     url: str
     inside: str
-    singly: str = ""
 
     @property
     def folder(self) -> Path:
@@ -65,13 +59,12 @@ class ImageArchive:
 
 _COCO = "http://images.cocodataset.org"
 COCO_VAL2014, COCO_VAL2017 = (
-    ImageArchive(f"coco/{name}", f"{_COCO}/zips/{name}.zip", f"{name}/", f"{_COCO}/{name}/")
-    for name in ("val2014", "val2017")
+    ImageArchive(f"coco/{name}", f"{_COCO}/zips/{name}.zip", f"{name}/") for name in ("val2014", "val2017")
 )
 _STANFORD = "https://cs.stanford.edu/people/rak248"
 # Their names are numbers that are unique over both.
 VISUAL_GENOME = tuple(
-    ImageArchive(f"visual_genome/{part}", f"{_STANFORD}/VG_100K_2/{file}", f"{part}/", f"{_STANFORD}/{part}/")
+    ImageArchive(f"visual_genome/{part}", f"{_STANFORD}/VG_100K_2/{file}", f"{part}/")
     for part, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
 )
 
@@ -96,7 +89,7 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
         DownloadError: an archive cannot be reached, was moved, or differs from its directory; files that have arrived
             are kept, and the next call continues.
     """
-    found = kept_images(names, archives)
+    found = _kept(names, archives)
     for archive in archives:
         missing = [name for name, path in found.items() if path is None]
         if missing:
@@ -109,7 +102,7 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
     return found
 
 
-def kept_images(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
+def _kept(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
     """Return the paths of images that were fetched before and are whole; None for the others."""
     found: ImagePaths = dict.fromkeys(names)
     for archive in archives:
@@ -137,9 +130,7 @@ def _keep(archive: ImageArchive, name: str, content: bytes) -> str:
 def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
     size = _size(archive.url)
     if size is None:
-        if not archive.singly:
-            raise ValueError("the server does not send parts of it, and has no single images")
-        return _in_parallel(archive, names, lambda name: _single(archive.singly + name))
+        raise ValueError("the server does not send parts of it")
     remote = _RemoteFile(archive.url, size)
     with zipfile.ZipFile(remote) as directory:
         members = {info.filename: info for info in directory.infolist()}
@@ -157,16 +148,12 @@ def _fetch(archive: ImageArchive, names: Sequence[str]) -> ImagePaths:
     return _in_parallel(archive, list(inside), member)
 
 
-def _in_parallel(archive: ImageArchive, names: Sequence[str], get: Callable[[str], bytes | None]) -> ImagePaths:
+def _in_parallel(archive: ImageArchive, names: Sequence[str], get: Callable[[str], bytes]) -> ImagePaths:
     """Fetch images by several threads, and keep each when it has arrived; at the first failure the others stop."""
     from huggingface_hub.utils import tqdm
 
-    def fetch(name: str) -> str | None:
-        content = get(name)
-        return None if content is None else _keep(archive, name, content)
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        waiting = {pool.submit(fetch, name): name for name in names}
+        waiting = {pool.submit(lambda name: _keep(archive, name, get(name)), name): name for name in names}
         try:
             done = tqdm(as_completed(waiting), desc=f"images of {archive.name}", total=len(waiting), unit="image")
             return {waiting[future]: future.result() for future in done}
@@ -196,29 +183,11 @@ def _unpacked(part: bytes, info: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def _single(url: str) -> bytes | None:
-    """Fetch a single image; return None if the server does not have it."""
-    response = _get(url)
-    if response.status_code in (404, 410):
-        return None
-    response.raise_for_status()
-    start, end = _WHOLE_JPEG
-    content: bytes = response.content
-    if not (content.startswith(start) and content.rstrip(b"\0").endswith(end)):
-        raise ValueError(f"{url} is not a whole JPEG file; it starts with {content[:16]!r}")
-    return content
-
-
-def _get(url: str, **headers: str) -> Any:
-    """Return the response to a request, which is repeated while the server is busy or the connection breaks."""
-    from huggingface_hub.utils import http_backoff
-
-    return http_backoff("GET", url, **_request(headers))
-
-
-def _request(headers: Mapping[str, str]) -> dict[str, Any]:
+def _request(part: str) -> dict[str, Any]:
+    """Return the options of a request for a part of a file, repeated if the server is busy or the connection breaks."""
+    headers = {"Accept-Encoding": "identity", "Range": part}
     wait = {"max_retries": TRIES - 1, "base_wait_time": SECONDS_BEFORE_RETRY}
-    return {"headers": {**_AS_IT_IS, **headers}, "follow_redirects": True, **wait}
+    return {"headers": headers, "follow_redirects": True, **wait}
 
 
 class _RemoteFile(AbstractBufferedFile):
@@ -228,12 +197,14 @@ class _RemoteFile(AbstractBufferedFile):
         super().__init__(None, url, size=size, block_size=_BUFFER)  # pyright: ignore[reportArgumentType] (documented int)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """Return the bytes from `start` up to `end`.
+        """Return the bytes from `start` up to `end`; the request is repeated while the server is busy.
 
         Raises:
             ValueError: the server sent something else, or the file has another size by now.
         """
-        response = _get(self.path, Range=f"bytes={start}-{end - 1}")
+        from huggingface_hub.utils import http_backoff
+
+        response = http_backoff("GET", self.path, **_request(f"bytes={start}-{end - 1}"))
         response.raise_for_status()
         total = response.headers.get("Content-Range", "").rpartition("/")[2]
         content: bytes = response.content
@@ -250,7 +221,7 @@ def _size(url: str) -> int | None:
     from huggingface_hub.utils import http_stream_backoff
 
     # Some servers ignore a range and send all, so that the status is looked at before the content is read.
-    with http_stream_backoff("GET", url, **_request({"Range": "bytes=0-0"})) as response:
+    with http_stream_backoff("GET", url, **_request("bytes=0-0")) as response:
         response.raise_for_status()
         total = response.headers.get("Content-Range", "").rpartition("/")[2]
         return int(total) if response.status_code == 206 and total.isdigit() else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .builders import SourceBuilder, SourceConfig
 from .records import Row
 from .source_files import ImagePaths, SourceFile, find_images
-from .stored_images import member_address
 
 _SCHEMA = {"id": str, "image": str, "positive": str, "negative": str, "category": str}
 
@@ -53,5 +53,16 @@ class MadePairs(SourceBuilder):
         if archive.is_file():
             with zipfile.ZipFile(archive) as opened:
                 inside = names.keys() & opened.namelist()
-            found |= {name: member_address(archive, name) for name in inside if found[name] is None}
+            found |= {name: str(archive) for name in inside if found[name] is None}
         return self._require_images(rows, found, self._folder or archive, "Pass data_dir, a folder that holds them")
+
+    def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
+        if Path(path) != self.FOLDER / "images.zip":
+            return super()._image_file(row, column, path)
+        name = row["filename"]
+        return {"path": name, "bytes": _archive(path, Path(path).stat().st_mtime_ns).read(name)}
+
+
+@lru_cache(1)
+def _archive(path: str, changed: int) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)

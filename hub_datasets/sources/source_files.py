@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,13 +14,10 @@ from ...metrics.common import user_files
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import readable
 from ..core.build import MissingSourceError
-from .downloads import DownloadError, download, first_source, looked_in
+from .downloads import DownloadError, download, looked_in
 from .records import Row, check_row_count, check_rows, parse_records, with_remedy
 from .stored_images import is_stored, read_stored
 
-# The network jsDelivr has the files of GitHub under the same commits.
-_ON_GITHUB = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/([^/]+)/(.+)")
-_COPY = r"https://cdn.jsdelivr.net/gh/\1@\2/\3"
 # The path of each image by its name, None where it is missing.
 ImagePaths = dict[str, str | None]
 
@@ -47,7 +42,7 @@ class SourceFile:
         name: its path in the release, where it is looked for in `data_dir`.
         places: further paths in `data_dir`, tried in this order.
         url: address at a pinned revision, from which it is downloaded if `data_dir` has no copy; empty if it has to be
-            the user's own. A file of GitHub with a checksum is also looked for in a network of copies.
+            the user's own.
         checksum: of the released file: "sha256:" or "md5:" and the hexadecimal digits; empty if none is known.
         remedy: how to get the file, a sentence without a full stop; by default from its address.
     """
@@ -85,12 +80,10 @@ class SourceFile:
             if verify:
                 self._verify(payload, str(path), "replace it, or pass verify=False to accept it")
             return payload, str(path)
-        copies = [_ON_GITHUB.sub(_COPY, self.url)] if self.checksum and _ON_GITHUB.match(self.url) else []
         with looked_in(folder, [self.name, *self.places]):
             if not self.url:
                 raise MissingSourceError(f"{self.name} is missing from {folder}, or empty. {self.remedy}.")
-            urls = (self.url, *copies)
-            return first_source(self.name, [(url, partial(self._download, dl_manager, url)) for url in urls])
+            return self._download(dl_manager)
 
     def rows(
         self,
@@ -120,16 +113,16 @@ class SourceFile:
             check_row_count(len(rows), count, origin)
         return {key: row for (_, key, _), row in zip(records, rows, strict=True)}, origin
 
-    def _download(self, dl_manager: Any, url: str) -> tuple[bytes, str]:
+    def _download(self, dl_manager: Any) -> tuple[bytes, str]:
         instruction = "" if self.url in self.remedy else f": {self.remedy}"
         remedy = f"pass data_dir, a folder that holds {self.name}{instruction}"
-        copy = download(dl_manager, url, remedy)
+        copy = download(dl_manager, self.url, remedy)
         try:
             payload = read_bytes(copy)
         except Exception as error:  # a request, if the dataset is streamed
-            raise DownloadError(url, error, remedy) from error
-        self._verify(payload, url, f"remove {copy} and try again, or {remedy}")
-        return payload, url
+            raise DownloadError(self.url, error, remedy) from error
+        self._verify(payload, self.url, f"remove {copy} and try again, or {remedy}")
+        return payload, self.url
 
     def _verify(self, payload: bytes, origin: str, remedy: str) -> None:
         kind, _, expected = self.checksum.partition(":")

@@ -1,8 +1,8 @@
-"""Images inside Parquet files, as most datasets of the Hub hold them, or zip archives, each by an address like a path.
+"""Images inside Parquet files, as most datasets of the Hub hold them, each by an address like a path.
 
 A column of images is what `datasets` writes: a struct of ``bytes`` and ``path``, or a list with one such struct. Files
 are read a few rows at a time; memory grows with a row group, as writers put up to 1,024 images into one page, and not
-with the file; an archive stays open.
+with the file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from ...metrics.common.errors import DataError
 from ...metrics.common.storage import refuse_pointer
 
-_SCHEME, _ZIP_SCHEME = "parquet:", "zip:"
+_SCHEME = "parquet:"
 # Photographs of a megabyte and less.
 _ROWS_AT_ONCE = 8
 _BUFFER = 1 << 20
@@ -32,21 +31,13 @@ def image_address(path: Path, column: str, row: int) -> str:
     return f"{_SCHEME}{path}#{column}#{row}"
 
 
-def member_address(archive: Path, member: str) -> str:
-    """Return the address of an image in a zip archive, by its path there."""
-    return f"{_ZIP_SCHEME}{archive}\0{member}"
-
-
 def is_stored(path: str | Path) -> bool:
-    """Return whether a path is the address of an image in a Parquet file or an archive."""
-    return str(path).startswith((_SCHEME, _ZIP_SCHEME))
+    """Return whether a path is the address of an image in a Parquet file."""
+    return str(path).startswith(_SCHEME)
 
 
 def read_stored(address: str) -> bytes:
     """Return the bytes of the image at an address, which may be empty. Reads are fastest in row order."""
-    if address.startswith(_ZIP_SCHEME):
-        archive, member = address.removeprefix(_ZIP_SCHEME).split("\0")
-        return _archive(archive, Path(archive).stat().st_mtime_ns).read(member)
     path, column, row = _parts(address)
     state = path.stat()
     identity = state.st_mtime_ns, state.st_size
@@ -139,6 +130,3 @@ def _group(path: Path, column: str, group: int, changed: int, size: int) -> pa.C
         return open_parquet(path).read_row_group(group, columns=[column]).column(0)
     except (OSError, ValueError) as error:
         raise _damaged(path, error) from error
-
-
-_archive = functools.lru_cache(1)(lambda path, changed: zipfile.ZipFile(path))

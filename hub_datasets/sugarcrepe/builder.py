@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...metrics.common.errors import DataError
 from ..sources.builders import ReleasedRows, Rows, VerifiedConfig, make_configs
 from ..sources.records import Row, shortened_list
 from ..sources.source_files import is_file_name
-from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, MIRROR, SCHEMA, UNREFINED, annotation_file
+from .release import ANNOTATIONS_URL, CATEGORIES, CONFIG_NAMES, IMAGES, SCHEMA, UNREFINED, annotation_file
 from .v2 import IDS, NAME, TEXTS, texts_hash
 
 
@@ -25,7 +24,7 @@ class SugarCrepe(ReleasedRows):
 
     BUILDER_CONFIGS: ClassVar = make_configs(VerifiedConfig, "SugarCrepe", CONFIG_NAMES)
     IS_DOWNLOADED = True
-    IMAGES = replace(IMAGES, mirror=MIRROR)
+    IMAGES = IMAGES
     COLUMNS = "id category image filename caption negative_caption"
 
     def _parts(self) -> Mapping[str, Rows]:

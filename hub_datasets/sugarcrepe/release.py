@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ..sources.builders import Images
-from ..sources.hub_tables import HubTable
 from ..sources.image_archives import COCO_VAL2017
-from ..sources.mirrors import ImageMirror
 from ..sources.source_files import SourceFile
 from .v2 import NAME
 
@@ -34,17 +32,6 @@ SHA256 = {
     "data_unrefined/swap_obj.json": "11dcaa28e5ce98f50aae17cffafdcee6fd10ee057ede6782a1120b9af5e34d8d",
 }
 
-
-# One row for each of the benchmark's, without its category.
-MIRROR = ImageMirror(
-    HubTable(
-        "mteb/SUGARCREPE_fmt",
-        "data/train-*.parquet",
-        {"images": "{content}.jpg"},
-        "e9e0e3ce40c94023c819d3413edb5d090ec9f0d8",
-    ),
-    ("caption", "negative_caption"),
-)
 IMAGES = Images(
     ("val2017", "images/val2017"), f"Put them into val2017/ of data_dir ({COCO_VAL2017.url})", (COCO_VAL2017,)
 )

@@ -7,7 +7,6 @@ Winoground: they are read with the user's access rights, or from the user's copy
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,8 +16,7 @@ from ..sources.builders import HubConfig, Images, ReleasedRows, Rows, make_confi
 from ..sources.columns import GROUP, columns
 from ..sources.hub_tables import HubTable
 from ..sources.records import Row, check_rows, parse_records, shortened_list, with_remedy
-from ..sources.source_files import ImagePaths, SourceFile, is_file_name
-from ..sources.stored_images import member_address
+from ..sources.source_files import SourceFile, is_file_name
 
 TAGS = (
     "Ambiguously Correct",
@@ -45,9 +43,8 @@ TABLE = HubTable(
     {f"image_{side}": f"ex_{{id}}_img_{side}.png" for side in "01"},
     _REVISION,
 )
-# The older layout, of the user's own copy: texts, in which images are named without a suffix, and an archive of these.
+# The older layout, of the user's own copy: texts, in which images are named without a suffix.
 _EXAMPLES = SourceFile("data/examples.jsonl", ("examples.jsonl",), remedy=TABLE.remedy)
-_ARCHIVE = SourceFile("data/images.zip", ("images.zip",), remedy=TABLE.remedy)
 _TEXTS = ("caption_0", "caption_1", "tag", "secondary_tag")
 _SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("id", "num_main_preds"), int),
@@ -82,7 +79,7 @@ class Winoground(ReleasedRows):
     # An archive that was unpacked as a whole has its own folder inside.
     IMAGES = Images(
         ("data/images", "data/images/images", "images", "images/images"),
-        f"Get them from {TABLE.page}, into images/ or images.zip next to examples.jsonl",
+        f"Get them from {TABLE.page}, and unpack images.zip into images/ next to examples.jsonl",
     )
 
     def _columns(self) -> dict[str, Any]:
@@ -126,20 +123,6 @@ class Winoground(ReleasedRows):
             tagged = ((label, {"tags": tags}) for label, _, tags in records)
             rows = check_rows(tagged, {"tags": [str]}, origin, _unknown_tag)
         return {key: row["tags"] for (_, key, _), row in zip(records, rows, strict=True)}
-
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        archive = _ARCHIVE.find(self._folder)
-        if self._stored or archive is None or any((self._folder / place).is_dir() for place in self.IMAGES.folders):
-            return super()._find_images(dl_manager, rows)
-        try:
-            with zipfile.ZipFile(archive) as file:
-                # The archive may have a folder inside.
-                inside = {each.filename.rsplit("/", 1)[-1]: each.filename for each in file.infolist() if each.file_size}
-        except zipfile.BadZipFile as error:
-            raise DataError(f"{archive} is not a zip archive: {error}. {TABLE.remedy}.") from error
-        names = self._names_in(rows)
-        images = {name: member_address(archive, inside[name]) if name in inside else None for name in names}
-        return self._require_images(rows, images, archive, self.IMAGES.remedy)
 
 
 def _unknown_tag(row: Row) -> str | None:

@@ -31,7 +31,7 @@ and benchmarks of your own: `vl-assay run openai/clip-vit-base-patch32 sugarcrep
 # Titles under which --help lists the commands of an entry point, in this order.
 _PANELS = {
     **dict.fromkeys(
-        ("model_wrappers", "predictions", "listing", "reproduce", "loading", "cache", "hub_datasets"),
+        ("model_wrappers", "predictions", "listing", "reproduce", "cache", "hub_datasets"),
         "Evaluate models",
     ),
     "authoring": "Make benchmarks",

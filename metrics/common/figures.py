@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 # contrast of 3 to a white and to a dark page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A55AFF")
 _GOLDEN = 0.618034
-# As `--assay-ink` and `--assay-bg` in tokens.css.
-_DARK_INK, _DARK_PAGE = "#e6edf3", "#0d1117"
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
@@ -35,12 +33,6 @@ def colours(names: Sequence[str]) -> dict[str, str]:
             rgb = colorsys.hls_to_rgb(number * _GOLDEN % 1, 0.45, 0.7)
             found[name] = "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
     return found
-
-
-def dark() -> dict[Any, str]:
-    """Return matplotlib settings for a dark page, for ``matplotlib.rc_context``."""
-    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "lines.color")
-    return {**dict.fromkeys(inks, _DARK_INK), "figure.facecolor": _DARK_PAGE, "axes.facecolor": _DARK_PAGE}
 
 
 def as_file(figure: Figure, kind: str = "png") -> bytes:

@@ -1,9 +1,8 @@
-"""Correlation of two scores over models: Pearson, Spearman and Kendall, with intervals and a permutation test."""
+"""Correlation of two scores over models: Pearson, Spearman and Kendall."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -17,54 +16,41 @@ FEWEST = 4
 # Of four models most resamples hold three or fewer different ones, whose correlation is near 1 or -1 in any case.
 FEWEST_WITH_INTERVAL = 5
 
-# All orders of so many models, 5,040, are tried; of more models a random sample.
-_MOST_FOR_ALL_ORDERS = 7
-_ORDERS = 10_000
-_ROUNDING = 1e-12
-
 Floats = NDArray[np.float64]
-# Two scores of the same models in resamples of the examples, each of shape (resamples, n).
-Drawn = tuple[Floats, Floats]
 
 
 def correlation(
     first: ArrayLike,
     second: ArrayLike,
     *,
-    drawn: Drawn | None = None,
     confidence: float = 0.95,
     resamples: int = 1_000,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Compute Pearson's, Spearman's and Kendall's correlation with percentile intervals and a permutation test.
+    """Compute Pearson's, Spearman's and Kendall's correlation with percentile intervals.
 
-    The interval resamples models: it is about other models like these. With `drawn` the examples are resampled as
-    well, independently of the models and the same for all of them, which is slightly conservative; and a second
-    interval resamples only the examples: it is about these models on other examples. Resampled scores are noisier than
-    the scores, so both lie a little nearer to 0 where models hardly differ.
+    Intervals resample models: they are about other models like these.
 
     Models of one family or of the same training data are no independent sample, and then the intervals over models are
     too narrow.
 
     Args:
         first, second: array-like of shape (n,): two scores of the same models, finite.
-        drawn: both scores of these models in resamples of the examples, arrays of shape (resamples, n).
         confidence: level of the intervals, between 0 and 1.
-        resamples: number of bootstrap resamples; with `drawn` as many as that has.
+        resamples: number of bootstrap resamples.
         seed: seed of the resampling.
 
     Returns:
-        ``n``, and for ``pearson``, ``spearman`` and ``kendall`` (tau-b) the value in [-1, 1], its ``_interval`` and its
-        ``_examples_interval`` as [low, high]. ``p_value`` is for Spearman's correlation, two-sided, over all orders
-        of the models (of more than 7 models over 10,000 random ones). Values are None for fewer than `FEWEST` models,
-        or if all models have the same score; intervals for fewer than `FEWEST_WITH_INTERVAL`. Equal scores have the
-        mean of their ranks; resamples in which all scores are equal do not count.
+        ``n``, and for ``pearson``, ``spearman`` and ``kendall`` (tau-b) the value in [-1, 1] and its ``_interval`` as
+        [low, high]. Values are None for fewer than `FEWEST` models, or if all models have the same score; intervals for
+        fewer than `FEWEST_WITH_INTERVAL`. Equal scores have the mean of their ranks; resamples in which all scores are
+        equal do not count.
 
     Raises:
         ScoresError: arrays of other shapes, values that are not finite, or an option outside its range.
 
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6, 13 and 15; for models and examples
-    together the pigeonhole bootstrap, Owen, Annals of Applied Statistics 1, 2007; Kendall, Biometrika 33, 1945.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 6, 13 and 15; Kendall, Biometrika 33,
+    1945.
 
     >>> found = correlation([1, 2, 3, 4], [1, 2, 3, 10])
     >>> found["spearman"], found["kendall"], round(found["pearson"], 3), found["pearson_interval"]
@@ -75,43 +61,21 @@ def correlation(
     if one.ndim != 1 or one.shape != two.shape or not np.isfinite([one, two]).all():
         raise ScoresError(f"got values of shapes {one.shape} and {two.shape}; pass two finite scores of each model")
     n = len(one)
-    if drawn is not None and not (drawn[0].shape == drawn[1].shape and drawn[0].shape[1:] == (n,)):
-        shapes = " and ".join(str(each.shape) for each in drawn)
-        raise ScoresError(f"got resampled scores of shapes {shapes}; pass two of shape (resamples, {n})")
-    found: dict[str, Any] = {"n": n, "p_value": None}
+    found: dict[str, Any] = {"n": n}
     both: tuple[Floats, ...] = ()
     if n >= FEWEST_WITH_INTERVAL:
-        models = np.concatenate([*cluster_draws(n, resamples if drawn is None else len(drawn[0]), seed)])
-        both = (one[models], two[models]) if drawn is None else tuple(np.take_along_axis(x, models, 1) for x in drawn)
+        models = np.concatenate([*cluster_draws(n, resamples, seed)])
+        both = (one[models], two[models])
     for name, of in _KINDS.items():
         value = float(of(one[None], two[None])[0]) if n >= FEWEST else np.nan
         is_known = bool(np.isfinite(value))
-        has_interval = is_known and bool(both)
         found[name] = value if is_known else None
-        found[f"{name}_interval"] = _interval(of(*both), confidence) if has_interval else None
-        found[f"{name}_examples_interval"] = (
-            _interval(of(*drawn), confidence) if has_interval and drawn is not None else None
-        )
-    if found["spearman"] is not None:
-        found["p_value"] = _p_value(one, two, seed)
+        found[f"{name}_interval"] = _interval(of(*both), confidence) if is_known and both else None
     return found
 
 
 def _interval(values: Floats, confidence: float) -> list[float] | None:
     return list(percentile_interval(values, confidence)) if np.isfinite(values).any() else None
-
-
-def _p_value(one: Floats, two: Floats, seed: int) -> float:
-    """Return the share of permutations of the second score whose Spearman correlation is at least as far from 0."""
-    first, second = _ranks(one), _ranks(two)
-    n = len(one)
-    observed = abs(float(_pearson(first[None], second[None])[0])) - _ROUNDING
-    if n <= _MOST_FOR_ALL_ORDERS:
-        orders = np.array(list(permutations(range(n))))
-        return float((np.abs(_pearson(first[None], second[orders])) >= observed).mean())
-    orders = np.random.default_rng(seed).permuted(np.tile(np.arange(n), (_ORDERS, 1)), axis=1)
-    extreme = int((np.abs(_pearson(first[None], second[orders])) >= observed).sum())
-    return (1 + extreme) / (1 + _ORDERS)
 
 
 def _pearson(one: Floats, two: Floats) -> Floats:

@@ -18,7 +18,7 @@ RELEASED_FORMATS: Mapping[str, str] = MappingProxyType({"predictions": "xyxy", "
 
 KEYS = {"predictions": ("boxes", "scores", "phrase_ids"), "references": ("boxes", "phrase_ids")}
 
-BoxFormat = str | Mapping[str, str] | Sequence[str]
+BoxFormat = str | Mapping[str, str]
 
 # The area of a box of this size is far from overflow, so that no overlap can become NaN.
 _LARGEST = 1e100
@@ -67,9 +67,9 @@ def read_boxes(
             length: four finite numbers per box, finite scores (higher means more confident), and whole numbers from 0;
             empty lists where the model abstains. A box belongs to one phrase.
         references: for each row ``{"boxes": …, "phrase_ids": …}``; empty lists where the caption is false of the image.
-        box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides; or, for
-            each, a mapping with the keys ``"predictions"`` and ``"references"``, or a pair in this order. The
-            default is the format of TRICD's released files, XYXY and XYWH. It is never guessed.
+        box_format: ``"xyxy"`` (x1, y1, x2, y2) or ``"xywh"`` (x1, y1, width, height) for both sides, or a mapping with
+            one for each of ``"predictions"`` and ``"references"``. The default is the format of TRICD's released files,
+            XYXY and XYWH. It is never guessed.
 
     Returns:
         The predicted boxes and the ground truth, all XYXY, in the order of the inputs.
@@ -138,11 +138,8 @@ def box_iou(boxes: ArrayLike, others: ArrayLike) -> NDArray[np.float64]:
 
 def _formats(box_format: BoxFormat) -> dict[str, str]:
     if isinstance(box_format, str):
-        box_format = (box_format, box_format)
-    sides = tuple(RELEASED_FORMATS)
-    if isinstance(box_format, list | tuple) and len(box_format) == 2:
-        box_format = dict(zip(sides, box_format, strict=True))
-    if not isinstance(box_format, Mapping) or set(box_format) != set(sides):
+        box_format = dict.fromkeys(RELEASED_FORMATS, box_format)
+    if not isinstance(box_format, Mapping) or set(box_format) != set(RELEASED_FORMATS):
         raise ScoresError(
             f"box_format is {box_format!r}; pass 'xyxy' or 'xywh', or a mapping that gives one of them to each "
             "of 'predictions' and 'references'"

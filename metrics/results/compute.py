@@ -60,7 +60,7 @@ def declared_metrics(predictions: Predictions) -> Metrics:
 
 
 def no_parts(_: Any) -> tuple[()]:
-    """Find no further tasks, or no main scores."""
+    """Find no further tasks."""
     return ()
 
 
@@ -101,7 +101,7 @@ def compute(
         file = {"file": path.name, "sha256": file_hash(path)}
         for task in (whole, *parts(whole)):
             if rows := scored_rows(task.rows):
-                results += [result for result, _ in evaluate(task, rows, metrics(task), options, file)]
+                results += _results(task, rows, metrics(task), options, file)
     if unscored and not results:
         raise PredictionsError(unscored[0])
     return results
@@ -225,14 +225,10 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> _Inputs
     return columns, {"categories": categories, "clusters": cluster_numbers(rows), "sets": sets, **labels}
 
 
-def evaluate(
-    predictions: Predictions,
-    rows: Sequence[Row],
-    metrics: Metrics,
-    options: Mapping[str, Any],
-    file: dict[str, str] | None = None,
-) -> Iterator[tuple[Result, Examples]]:
-    """Yield the result of each metric on the scored rows of predictions, with the examples behind it.
+def _results(
+    predictions: Predictions, rows: Sequence[Row], metrics: Metrics, options: Mapping[str, Any], file: dict[str, str]
+) -> Iterator[Result]:
+    """Yield the result of each metric, with its settings, on the scored rows of predictions.
 
     Args:
         predictions: the predictions.
@@ -259,11 +255,11 @@ def evaluate(
                 f"tables would show no score of the metric {metric}; mark one as `in_tables` in its specification"
             )
         chance = {score.name: score.chance for score in spec.scores if score.chance is not None} | dict(examples.chance)
-        result = Result(
+        yield Result(
             model=predictions.metadata["model"],
             benchmark=predictions.metadata["benchmark"],
             run=predictions.metadata.get("run", {}),
-            predictions=file or {},
+            predictions=file,
             metric=metric,
             options=ties | resampling,
             missing=len(predictions.rows) - len(rows),
@@ -276,7 +272,6 @@ def evaluate(
             left_out=dict(Counter(examples.left_out.values())),
             notes=list(_interval_notes(examples)) if resampling.get("confidence") else [],
         )
-        yield result, examples
 
 
 def _interval_notes(examples: Examples) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..common.documents import HtmlFigure, Part
-from ..common.figures import Bar, bars_html, colours, dark, legend_html
+from ..common.figures import Bar, bars_html, colours, legend_html
 from ..common.formatting import MISSING, words
 from .scores import ScoreRow, best, by_result, task_of
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
 _LEGEND_COLUMNS = 6
+_INK = "black"
 
 
 @dataclass(frozen=True)
@@ -66,34 +67,13 @@ def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
     return made
 
 
-def plot(rows: Sequence[ScoreRow], is_dark: bool = False) -> Figure:
-    """Plot the profile with matplotlib, for a white or for a dark page."""
-    from matplotlib import rc_context
-
-    with rc_context(dark() if is_dark else {}):
-        return _plot(panels(rows), colours([row.model for row in rows]))
-
-
-def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
-    """Return the profile for a page: a legend, and a figure for each score."""
-    shown, colour = panels(rows), colours([row.model for row in rows])
-    parts: list[Part] = [HtmlFigure(legend_html(colour, _level_names(shown)))]
-    for panel in shown:
-        bars = {
-            name: [_page_bar(rows[name], colour[rows[name].model]) for rows in panel.series if name in rows]
-            for name in panel.names
-        }
-        html = bars_html(bars, (0.0, 100.0), {name: panel.levels(name) for name in bars})
-        parts.append(HtmlFigure(html, panel.title, "" if panel.first.higher_is_better else "Lower is better."))
-    return parts
-
-
-def _plot(shown: Sequence[Panel], colour: dict[str, str]) -> Figure:
-    from matplotlib import rcParams
+def plot(rows: Sequence[ScoreRow]) -> Figure:
+    """Plot the profile with matplotlib."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    shown, colour = panels(rows), colours([row.model for row in rows])
     columns = 1 if len(shown) == 1 else 2
     count = -(-len(shown) // columns)
     sizes = [_size(panel) for panel in shown]
@@ -109,10 +89,23 @@ def _plot(shown: Sequence[Panel], colour: dict[str, str]) -> Figure:
         left, bottom, wide, high = (length / whole[index % 2] for index, length in enumerate(box))
         _draw(figure.add_axes((left, bottom, wide, high)), panel, colour)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
-    ink = rcParams["text.color"]
-    handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in _level_names(shown)]
+    handles += [Line2D([], [], color=_INK, linewidth=1, ls=_dash(name), label=name) for name in _level_names(shown)]
     figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), _LEGEND_COLUMNS), frameon=False)
     return figure
+
+
+def plot_html(rows: Sequence[ScoreRow]) -> list[Part]:
+    """Return the profile for a page: a legend, and a figure for each score."""
+    shown, colour = panels(rows), colours([row.model for row in rows])
+    parts: list[Part] = [HtmlFigure(legend_html(colour, _level_names(shown)))]
+    for panel in shown:
+        bars = {
+            name: [_page_bar(rows[name], colour[rows[name].model]) for rows in panel.series if name in rows]
+            for name in panel.names
+        }
+        html = bars_html(bars, (0.0, 100.0), {name: panel.levels(name) for name in bars})
+        parts.append(HtmlFigure(html, panel.title, "" if panel.first.higher_is_better else "Lower is better."))
+    return parts
 
 
 def _level_names(shown: Sequence[Panel]) -> list[str]:
@@ -136,9 +129,6 @@ def _value(row: ScoreRow) -> tuple[float, float, float]:
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
-    from matplotlib import rcParams
-
-    ink = rcParams["text.color"]
     width = 0.8 / len(panel.series)
     for number, rows in enumerate(panel.series):
         offset = (number - (len(panel.series) - 1) / 2) * width
@@ -146,13 +136,13 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         errors = [[value - low for _, value, low, _ in bars], [high - value for _, value, _, high in bars]]
         x, heights = [place for place, *_ in bars], [value for _, value, *_ in bars]
         model = next(iter(rows.values())).model
-        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[model])
+        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=_INK, color=colour[model])
     for index, name in enumerate(panel.names):
         levels = panel.levels(name)
         if index == 0 and "chance" in levels:
-            axes.axhline(levels["chance"], color=ink, linewidth=1, linestyle=_dash("chance"))
+            axes.axhline(levels["chance"], color=_INK, linewidth=1, linestyle=_dash("chance"))
         if "blind" in levels:
-            axes.hlines(levels["blind"], index - 0.45, index + 0.45, color=ink, linewidth=1, linestyle=_dash("blind"))
+            axes.hlines(levels["blind"], index - 0.45, index + 0.45, color=_INK, linewidth=1, linestyle=_dash("blind"))
     axes.set_xticks(range(len(panel.names)), _names(panel))
     axes.tick_params(axis="x", rotation=90 if len(panel.names) > _MOST_LEVEL_NAMES else 0)
     lower = "" if panel.first.higher_is_better else " (lower is better)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The files of the profile by their option in `Report.write`.
-FIGURES = {kind: f"profile.{kind}" for kind in ("png", "html", "dark", "svg", "pdf")} | {"dark": "profile-dark.png"}
+FIGURES = {kind: f"profile.{kind}" for kind in ("png", "html", "svg", "pdf")}
 DEFAULT_FIGURES = ("png", "html")
 _NUMBERS = ("value", "low", "high", "tie_rate", "chance", "blind")
 
@@ -49,7 +49,6 @@ class Report(Document, Sequence[Result]):
         captions: finds the captions for `per_example`; None to leave them out.
         find_parts: finds further tasks in the predictions of a file; see ``compute``.
         suites: finds the tasks of each suite of a benchmark.
-        written: the files that `write` wrote.
     """
 
     results: list[Result]
@@ -58,7 +57,6 @@ class Report(Document, Sequence[Result]):
     captions: Captions | None = None
     find_parts: Parts = no_parts
     suites: Suites = lambda benchmark: {}
-    written: list[Path] = field(default_factory=list)
 
     def __getitem__(self, index: Any) -> Any:
         return self.results[index]
@@ -133,9 +131,9 @@ class Report(Document, Sequence[Result]):
 
         return pandas.DataFrame([record for path in self.files for record in self._examples_of_file(path, metric)])
 
-    def plot(self, is_dark: bool = False) -> Figure:
-        """Plot the profile for a white or a dark page: a panel for each metric by category, a colour for each model."""
-        return plot(self.rows, is_dark)
+    def plot(self) -> Figure:
+        """Plot the profile with matplotlib: a panel for each metric by category, a colour for each model."""
+        return plot(self.rows)
 
     def parts(self) -> list[Part]:
         """Return the tables, those with models as rows first if there are several, and the notes."""
@@ -162,8 +160,7 @@ class Report(Document, Sequence[Result]):
 
         Args:
             out: a folder.
-            figures: forms of the profile: ``"png"``, ``"html"``, ``"dark"`` (a PNG for dark pages), ``"svg"``,
-                ``"pdf"``.
+            figures: forms of the profile: ``"png"``, ``"html"``, ``"svg"``, ``"pdf"``.
 
         Returns:
             The files that were written.
@@ -184,15 +181,14 @@ class Report(Document, Sequence[Result]):
             else:
                 write_atomically(folder / name, content)
                 files.append(folder / name)
-        self.written[:] = files
-        return self.written
+        return files
 
     def _figure(self, kind: str) -> bytes | None:
         """Return the file of the profile in one form; None without matplotlib."""
         if kind == "html":
             return self._page()
         try:
-            return as_file(self.plot(kind == "dark"), FIGURES[kind].rpartition(".")[2])
+            return as_file(self.plot(), kind)
         except ModuleNotFoundError:
             return None
 
@@ -256,7 +252,7 @@ class Report(Document, Sequence[Result]):
 
 @dataclass(frozen=True, repr=False)
 class PredictionFiles(Sequence[Path]):
-    """Files of predictions: a sequence of paths, with their rows as a table and methods that evaluate them.
+    """Files of predictions: a sequence of paths, which `report` evaluates.
 
     Args:
         paths: the files.
@@ -276,21 +272,6 @@ class PredictionFiles(Sequence[Path]):
 
     def __repr__(self) -> str:
         return "\n".join(["Predictions:", *(f"  {path}" for path in self.paths)])
-
-    def _repr_html_(self) -> str:
-        """Return the files with their models and tasks, as a notebook shows them."""
-        frame = self.to_pandas().groupby(["file", "model", "benchmark", "task"], sort=False)["id"].count()
-        return frame.to_frame("rows").reset_index().to_html(index=False)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows of all files, with the columns file, model, benchmark and task."""
-        import pandas
-
-        records = []
-        for path in self.paths:
-            predictions = read_predictions(path)
-            records += [{"file": path.name, **_facts(predictions), **vars(row)} for row in predictions.rows]
-        return pandas.DataFrame(records)
 
     def report(self, **options: Any) -> Report:
         """Evaluate the predictions; the options are `ties`, `confidence`, `resamples` and `seed`."""

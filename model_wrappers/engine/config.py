@@ -9,7 +9,6 @@ from typing import Any
 
 from ...metrics.common.errors import ModelError, check_known
 from .distributed import configured_dtype
-from .gpu_decoding import GPU
 from .precision import AUTO
 from .protocol import DTYPES
 from .shards import Shard
@@ -28,10 +27,8 @@ class RunConfig:
     | `revision` | None | branch, tag or commit of the model's Hub repository |
     | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
     | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
-    | `decode` | None | ``"gpu"``: decode and resize JPEG files there, another preprocessing; see `gpu_decoding` |
     | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, for enough images |
     | `cache` | None | whether results are stored for later runs; None: only for models given by name |
-    | `check_precision` | 0 | count the decisions on so many examples of each task that differ from float32 |
     | `limit` | None | at most so many examples of each task, for a quick look; predictions are marked as partial |
     | `shard` | None | compute only this part, such as ``"3/16"``, for `merge`; see `shards` |
     | `engine` | "" | ``"ray"``: on a Ray cluster, a task for each GPU; ``"ray:0.5"``: two; see `ray_engine` |
@@ -39,12 +36,12 @@ class RunConfig:
 
     The dtype ``"auto"`` is bfloat16, and recomputes close scores in float32; see `precision`. In float32 and ``"auto"``
     neither `batch_size` nor `workers` changes a decision. Results of other models are not kept by default, since such a
-    model may change without changing its `info`. `check_precision` loads the model again, so it needs a name.
+    model may change without changing its `info`.
 
     Raises:
         ModelError: a batch size or a limit below 1.
         VLAssayError: no shard.
-        UnknownNameError: a dtype, or a place of decoding, that does not exist.
+        UnknownNameError: a dtype that does not exist.
     """
 
     data_dir: str | Path | None = None
@@ -54,10 +51,8 @@ class RunConfig:
     revision: str | None = None
     settings: Mapping[str, str] | None = None
     compile: bool = False
-    decode: str | None = None
     workers: int | None = None
     cache: bool | None = None
-    check_precision: int = 0
     limit: int | None = None
     shard: str | None = None
     engine: str = ""
@@ -69,7 +64,6 @@ class RunConfig:
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
         check_known("dtype", [self.chosen_dtype], (*DTYPES, AUTO))
-        check_known("place of decoding", [self.decode] if self.decode else [], (GPU,))
         if self.shard is not None:
             Shard.parse(self.shard)
 

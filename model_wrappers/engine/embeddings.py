@@ -11,7 +11,6 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
-from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import EmbeddingLookups, TwoPrecisions, decide, dots
@@ -66,7 +65,6 @@ class Encoder:
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
-        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
         text_numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in text_numbers])
         self.tokens = dict(zip(text_numbers.tolist(), tokens, strict=True))
@@ -107,15 +105,13 @@ class Encoder:
         return self._read(distinct, "float64-captions", exact=True)[inverse]
 
     def _see(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        model, decoder = self.model, self._decoder
+        model = self.model
 
         def load(item: Item) -> Loaded:
-            number = int(indices[item[0]])
-            return self._plan.read_image(number, decoder.load) if decoder else load_image(model, self._plan, number)
+            return load_image(model, self._plan, int(indices[item[0]]))
 
         def compute(batch: StageBatch) -> Any:
-            images = decoder.images(batch.images) if decoder else batch.images
-            return model.encode_images(images, exact=exact)
+            return model.encode_images(batch.images, exact=exact)
 
         keys = [item_key(self._plan.images[number]) for number in indices.tolist()]
         derived = self._derived or exact
@@ -129,8 +125,7 @@ class Encoder:
             return self.model.encode_captions([tokens[item[0]] for item in batch.items], exact=exact)
 
         keys = [item_key(texts[number]) for number in indices.tolist()]
-        items = by_length(tokens, shares_prefixes=getattr(self.model, "shares_prefixes", False) and not exact)
-        derived = self._derived or exact
+        items, derived = by_length(tokens), self._derived or exact
         check = partial(check_unit_length, self.model.info.name, "captions")
         return self._stages.run(Work(kind, keys, compute, items, one_by_one=exact, derived=derived, check=check))
 
@@ -236,20 +231,14 @@ def load_image(model: Any, plan: ScoringPlan, number: int) -> Loaded:
     return Loaded(model.prepare_image(image), image.size)
 
 
-def by_length(
-    tokens: Sequence[Sequence[int]], *, shares_prefixes: bool = False
-) -> Callable[[np.ndarray], Sequence[Item]]:
+def by_length(tokens: Sequence[Sequence[int]]) -> Callable[[np.ndarray], Sequence[Item]]:
     """Return a division into items, for `Work`, that puts texts of similar length together, the longest first.
 
-    So batches have little padding, and a batch that is too large for the memory fails at once. With `shares_prefixes`,
-    texts are sorted so that texts with a common prefix follow each other.
+    So batches have little padding, and a batch that is too large for the memory fails at once.
     """
 
     def items(missing: np.ndarray) -> Sequence[Item]:
-        if shares_prefixes:
-            order = sorted(missing.tolist(), key=lambda position: tokens[position])
-        else:
-            order = sorted(missing.tolist(), key=lambda position: len(tokens[position]), reverse=True)
+        order = sorted(missing.tolist(), key=lambda position: len(tokens[position]), reverse=True)
         return list(np.array(order, np.int64)[:, None])
 
     return items

@@ -1,4 +1,4 @@
-"""Measurements on a small sample of a run: its time and memory, and the effect of half precision."""
+"""The expected time and memory of a run, measured on a small sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...hub_datasets.core.examples import TaskData
-from ...metrics.records.agreement import decisions
 from .distributed import Processes
 from .loader import Loader
 from .plan import ScoringPlan
@@ -30,8 +29,6 @@ PHASES = {
     "boxes": "detection",
     "float64": "float64 re-check of near-ties",
 }
-# The types of tasks whose rows hold single decisions.
-_COMPARED = ("matching", "text_similarity", "vqa")
 
 
 @dataclass(frozen=True)
@@ -94,37 +91,6 @@ def estimate(model: Model, tasks: list[TaskData], *, batch_size: int, size: int 
     examples = sum(len(task.examples) for task in tasks)
     measured = sum(len(task.examples) for task in sampled.tasks)
     return Estimate(seconds, peak_memory(model), measured, examples)
-
-
-def changed_decisions(
-    model: Model,
-    exact: Model,
-    tasks: list[TaskData],
-    *,
-    batch_size: int,
-    size: int,
-    plan: type[ScoringPlan] = ScoringPlan,
-) -> dict[str, int]:
-    """Count the examples of a sample on which a model and its float32 version, or another one, decide differently.
-
-    Args:
-        model: in the precision of the run.
-        exact: in float32.
-        tasks: the tasks of the run; only matching, text similarity and vqa are compared.
-        batch_size: as in the run.
-        size: number of examples of each task in the sample.
-        plan: the class of the sample's plan.
-
-    Returns:
-        ``precision_sample``, the number of examples compared, and ``precision_changes``, those that differ.
-    """
-    tasks = sample([task for task in tasks if task.task.task_type in _COMPARED], size)
-    sides = []
-    for version in (model, exact):
-        _, results = score_alone(version, plan(tasks), batch_size)
-        sides.append([decisions(row) for number in range(len(tasks)) for row in results.rows(number) if row.is_scored])
-    changes = sum(ours != theirs for ours, theirs in zip(*sides, strict=True))
-    return {"precision_sample": len(sides[0]), "precision_changes": changes}
 
 
 def sample(tasks: list[TaskData], size: int) -> list[TaskData]:

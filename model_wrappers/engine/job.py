@@ -20,9 +20,7 @@ from ...metrics.results.report import PredictionFiles
 from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join
-from .estimate import changed_decisions
 from .families import load_model
-from .gpu_decoding import decode_on_gpu
 from .loader import Loader
 from .output import (
     default_folder,
@@ -117,8 +115,6 @@ class Job:
                 assert store.folder is not None
                 record.write(store.folder)
                 return PredictionFiles([], captions_of, parts_in)
-            if self.config.check_precision:
-                facts |= self._compare_with_float32(stages.batch_size)
             facts |= run_facts(self.model, self.plan, stages, self.processes, self.seconds)
             facts |= {"tf32_switched_off": switched_off}
             self.progress.say("writing predictions")
@@ -171,19 +167,6 @@ class Job:
                 self.progress.say(f"nothing is kept for later runs: {error}")
         return Store(self.processes.from_main(folder) or run_folder, self.progress.say)
 
-    def _compare_with_float32(self, batch_size: int) -> dict[str, int]:
-        """Return counts of the decisions that differ between the model and its float32 version."""
-        options = replace(load_options(self.name, self.processes, self.config), dtype="float32")
-        exact: Any = load_model(self.name, options)
-        if self.config.decode:
-            decode_on_gpu(exact)
-        size = self.config.check_precision
-        counts = changed_decisions(self.model, exact, self.plan.tasks, batch_size=batch_size, size=size)
-        changed, compared = counts["precision_changes"], counts["precision_sample"]
-        dtype = self.config.chosen_dtype
-        self.progress.say(f"{changed} of {compared} decisions differ between {dtype} and float32")
-        return counts
-
 
 def prepare(model: str | AnyModel, benchmarks: str | Iterable[str], seeds: Iterable[int], config: RunConfig) -> Job:
     """Load a model and the data that it is to be evaluated on; arguments and errors as for `predict`."""
@@ -220,12 +203,8 @@ def _load(model: str | AnyModel, processes: Processes, config: RunConfig) -> Any
         options = load_options(model, processes, config)
         is_auto = config.chosen_dtype == AUTO
         loaded = load_in_two(load_model, model, options) if is_auto else load_model(model, options)
-    elif config.check_precision or config.chosen_dtype == AUTO:
-        raise ModelError("check_precision and dtype auto load the model in two precisions: name it by a text")
-    if config.check_precision and isinstance(loaded, PredictionsSource | RemoteModel):
-        raise ModelError(f"{loaded.info.name} is computed elsewhere: check_precision cannot compute it again")
-    if config.decode:
-        decode_on_gpu(loaded)
+    elif config.chosen_dtype == AUTO:
+        raise ModelError("dtype auto loads the model in two precisions: name it by a text")
     return loaded
 
 

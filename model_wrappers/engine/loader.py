@@ -197,7 +197,7 @@ def in_threads(
 
 
 def _packed(items: list[Loaded | VLAssayError]) -> Any:
-    """Return a block of items as a worker sends it: arrays as tensors, which travel in shared memory."""
+    """Return a block of items as a worker sends it: arrays of one shape as a tensor, which travels in shared memory."""
     import torch
 
     loaded = []
@@ -207,26 +207,17 @@ def _packed(items: list[Loaded | VLAssayError]) -> Any:
         loaded.append(item)
     images = [item.image for item in loaded]
     sizes = [item.size for item in loaded]
-    if not all(isinstance(image, np.ndarray) and image.dtype.kind in "fiu" for image in images):
-        return images, sizes
-    if len({(image.shape, image.dtype) for image in images}) == 1:
+    is_batch = all(isinstance(image, np.ndarray) and image.dtype.kind in "fiu" for image in images)
+    if is_batch and len({(image.shape, image.dtype) for image in images}) == 1:
         return torch.from_numpy(np.stack(images)), sizes
-    return _Arrays(torch.from_numpy(np.ascontiguousarray(image)) for image in images), sizes
-
-
-class _Arrays(list[Any]):
-    """Arrays of unlike shapes, as tensors."""
+    return images, sizes
 
 
 def _joined(blocks: Sequence[Any]) -> list[Any]:
     """Return the images of blocks as one list."""
     if all(hasattr(block, "numpy") for block in blocks) and len({block.shape[1:] for block in blocks}) == 1:
         return Stacked(blocks)
-    return [
-        image.numpy() if isinstance(block, _Arrays) else image
-        for block in blocks
-        for image in (block.numpy() if hasattr(block, "numpy") else block)
-    ]
+    return [image for block in blocks for image in (block.numpy() if hasattr(block, "numpy") else block)]
 
 
 @contextmanager

@@ -52,7 +52,6 @@ class TwoPrecisions:
         self.fast, self.precise = fast, precise
         self.info = replace(fast.info, dtype=AUTO)
         self.max_tokens = fast.max_tokens
-        self.shares_prefixes = getattr(fast, "shares_prefixes", False)
 
     @property
     def device(self) -> Any:

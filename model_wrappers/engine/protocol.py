@@ -289,7 +289,6 @@ class RequestPlan:
         answered: how many of them need not be sent, as their answers are kept.
         images: the number of distinct images in the others.
         prompt_tokens, completion_tokens: estimates for the others.
-        price: of the others, in the currency of the prices given; None without prices.
     """
 
     requests: int
@@ -297,13 +296,11 @@ class RequestPlan:
     images: int
     prompt_tokens: int
     completion_tokens: int
-    price: float | None
 
     def __str__(self) -> str:
-        price = "" if self.price is None else f", price about {self.price:,.2f}"
         return (
             f"{self.requests - self.answered:,} requests with {self.images:,} images, about {self.prompt_tokens:,} "
-            f"tokens read and {self.completion_tokens:,} written{price}; {self.answered:,} more are answered already"
+            f"tokens read and {self.completion_tokens:,} written; {self.answered:,} more are answered already"
         )
 
 

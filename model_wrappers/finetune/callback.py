@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +9,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ...hub_datasets.core.images import decode
 from ...metrics.common.errors import ModelError
 from ..engine.distributed import join
 from ..engine.families import load_model
-from ..engine.loader import Loaded
 from .train.validation import DEFAULT_EVALUATION, Evaluation
 
 
@@ -56,7 +53,6 @@ class CompositionalityCallback(TrainerCallback):
             raise ModelError(f"{self._encoder.info.name} is no dual encoder of torch, whose weights could be replaced")
         self._trainer, self._every = trainer, every
         self._evaluation = Evaluation(benchmarks, data_dir, options)
-        self._images = _PreparedImages(self._encoder)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Measure after every `every` steps."""
@@ -74,7 +70,6 @@ class CompositionalityCallback(TrainerCallback):
         module = self._trainer.accelerator.unwrap_model(self._trainer.model)
         name = f"{self._encoder.info.name}@step-{state.global_step}"
         encoder = self._encoder.holding(module, replace(self._encoder.info, name=name, checkpoint=name))
-        encoder.decoder = self._images
         out = Path(args.output_dir, "compositionality", f"step-{state.global_step}")
         was_training = module.training
         module.eval()
@@ -83,23 +78,3 @@ class CompositionalityCallback(TrainerCallback):
         finally:
             module.train(was_training)
         return {f"eval_{name}": score for name, score in scores.items()}
-
-
-class _PreparedImages:
-    """Images in memory as the model takes them, so that each is decoded once in a training."""
-
-    def __init__(self, model: Any) -> None:
-        self._prepare = model.prepare_image
-        self._images: dict[bytes, Loaded] = {}
-
-    def load(self, content: bytes) -> Loaded:
-        """Return the prepared image of a file; raises as `decode`."""
-        key = hashlib.sha256(content).digest()
-        if key not in self._images:
-            image = decode(content)
-            self._images[key] = Loaded(self._prepare(image), image.size)
-        return self._images[key]
-
-    def images(self, loaded: list[Any]) -> list[Any]:
-        """Return the images unchanged."""
-        return loaded

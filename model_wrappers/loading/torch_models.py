@@ -125,13 +125,8 @@ class ImageTextModel(TextModel):
 
 
 class DualEncoderMixin(TorchModel, ABC):
-    """Makes a `DualEncoder` of a class with `see` and `read`.
+    """Makes a `DualEncoder` of a class with `see` and `read`."""
 
-    Attributes:
-        shares_prefixes: whether `read_shared` saves work for captions with a common prefix, which then share batches.
-    """
-
-    shares_prefixes: bool = False
     _is_mixed: bool = False
 
     @abstractmethod
@@ -141,10 +136,6 @@ class DualEncoderMixin(TorchModel, ABC):
     @abstractmethod
     def read(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return embeddings (n, d) of prepared captions by `model`, not normalised."""
-
-    def read_shared(self, model: Any, captions: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Return what `read` returns; families with a causal text tower compute common beginnings of captions once."""
-        return self.read(model, captions)
 
     def embed_images(self, images: Sequence[np.ndarray], *, exact: bool = False) -> torch.Tensor:
         """Return embeddings (n, d) of prepared images before normalisation, with gradients if these are enabled."""
@@ -169,9 +160,7 @@ class DualEncoderMixin(TorchModel, ABC):
     @torch.inference_mode()
     def encode_captions(self, captions: Sequence[Sequence[int]], *, exact: bool = False) -> torch.Tensor:
         """Return embeddings (n, d) of length 1 on the device; float32, or float64 with `exact`."""
-        with self._precision(), full_float32():
-            if self.shares_prefixes and not exact and len(captions) > 1:
-                return unit(self.read_shared(self._model, captions))
+        with self._precision():
             return unit(self.embed_captions(captions, exact=exact))
 
     def use_mixed_precision(self) -> None:

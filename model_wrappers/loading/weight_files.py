@@ -34,7 +34,7 @@ _HARMLESS: list[Any] = [
 _ENTRIES = ("state_dict", "model")
 # Entries of OpenAI's archives that are not weights.
 _SIZES = ("input_resolution", "context_length", "vocab_size")
-_SCALE = "logit_scale"
+_SCALE, _POSITIONS = "logit_scale", "positional_embedding"
 # The matrices of an adapter, and the authors' `lora_alpha`: a product is divided by the rank.
 _DOWN, _UP, _ALPHA = "lora_A", "lora_B", 1.0
 
@@ -78,13 +78,13 @@ def read_weights(path: Path) -> Weights:
     return _own_tensors(state, tuple(changes))
 
 
-def cut_positions(weights: Weights, length: int, name: str = "positional_embedding") -> Weights:
-    """Return the weights with the first `length` positions of captions, which are the tensor `name`."""
-    positions = weights.state[name]
+def cut_positions(weights: Weights, length: int) -> Weights:
+    """Return the weights with the first `length` positions of captions."""
+    positions = weights.state[_POSITIONS]
     if len(positions) <= length:
         return weights
     change = f"the first {length} of {len(positions)} positions of captions kept"
-    return Weights({**weights.state, name: positions[:length]}, (*weights.changes, change))
+    return Weights({**weights.state, _POSITIONS: positions[:length]}, (*weights.changes, change))
 
 
 def mean_with(weights: Weights, base: Mapping[str, Tensor], share: float, name: str) -> Weights:

@@ -214,8 +214,7 @@ class Reproduction(Document):
 def compare(table: PublishedTable, row: PublishedRow, results: Sequence[Result]) -> list[ValueComparison]:
     """Compare the published values of a row with results; results that differ only in the data's seed are averaged."""
     return [
-        compare_value(table, row, column, printed, **_our_value(column, results))
-        for column, printed in table.cells(row)
+        compare_value(table, row, column, printed, **our_value(column, results)) for column, printed in table.cells(row)
     ]
 
 
@@ -280,7 +279,7 @@ def examples_of(task: str, data_dir: str | Path | None, options: Mapping[str, An
     return loaded.examples
 
 
-def _our_value(column: PublishedColumn, results: Sequence[Result]) -> dict[str, Any]:
+def our_value(column: PublishedColumn, results: Sequence[Result]) -> dict[str, Any]:
     """Return the arguments of `compare_value` with our value of a column, or `why` there is no value."""
     is_suite = column.average == SUITE
     if not column.task:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...hub_datasets.core.build import existing_folder
-from ...hub_datasets.published.inventory import STATES, Item, inventory_table, paper_names, read_inventory, summarise
+from ...hub_datasets.published.inventory import Item, paper_names, read_inventory
 from ...hub_datasets.published.tables import PublishedTable, all_tables
-from ...metrics.common.documents import Markdown, Part, bullets, in_a_line, simple_table, to_markdown
+from ...metrics.common.documents import Markdown, Part, in_a_line, simple_table, to_markdown
 from ...metrics.common.errors import UnknownNameError, VLAssayError
-from ...metrics.common.figures import as_file
-from ...metrics.common.storage import write_atomically, write_text
-from ...metrics.records.results import code_version
+from ...metrics.common.storage import write_text
 from ...metrics.results.compute import check_options
 from .analyses import ANALYSES, AnalysisInput
 from .comparison import Reproduction
 from .reproduce import NothingToCompareError, reproduce, rows_named, scan_predictions
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-INDEX, INVENTORY, DOCUMENT = "index.md", "inventory.md", "papers.json"
-SCHEMA, VERSION = "vl-assay/papers", 1
+INDEX = "index.md"
 
 
 class ItemResult(NamedTuple):
@@ -47,9 +40,9 @@ def reproduce_all(
     ties: str | None = None,
     confidence: float = 0.95,
 ) -> list[ItemResult]:
-    """Make all tables and figures that need no model: writes ``index.md``, a page for each paper and ``papers.json``.
+    """Make all tables and figures that need no model: writes ``index.md`` and a page for each paper.
 
-    Statistics and figures of data are made if the data are here, values of models if there are predictions or released
+    Statistics of data are made if the data are here, values of models if there are predictions or released
     answers. Models run only if `use` names them. An item that is not made has the reason, and stops nothing else.
 
     Args:
@@ -81,7 +74,7 @@ def reproduce_all(
     made = {name: _compare(table, folder / name, use, arguments) for name, table in tables.items()}
     compared = {name: result for name, result in made.items() if isinstance(result, Reproduction)}
     source = AnalysisInput(scanned, compared, data, options)
-    results = [_make(item, made, source, folder) for item in read_inventory()]
+    results = [_make(item, made, source) for item in read_inventory()]
     _write(results, folder)
     return results
 
@@ -103,7 +96,7 @@ def _compare(
     return "not in this run: neither predictions nor released answers of its models are given"
 
 
-def _make(item: Item, made: Mapping[str, Reproduction | str], source: AnalysisInput, folder: Path) -> ItemResult:
+def _make(item: Item, made: Mapping[str, Reproduction | str], source: AnalysisInput) -> ItemResult:
     """Return the section of an item: the comparison of its table, or of a row of it, then the analysis of the item."""
     texts, parts, is_made = [], [], False
     number, _, row = item.item.removeprefix("Table ").partition(", ")
@@ -112,20 +105,11 @@ def _make(item: Item, made: Mapping[str, Reproduction | str], source: AnalysisIn
         texts.append(text)
     if analyse := ANALYSES.get((item.paper, item.item)):
         try:
-            parts, is_made = [*parts, *(_saved(part, folder) for part in analyse(source))], True
+            parts, is_made = [*parts, *analyse(source)], True
             texts.append("What follows from its values is below." if texts else "Computed below.")
         except VLAssayError as error:
             texts.append(f"not in this run: {error}")
     return ItemResult(item, is_made, " ".join(texts), parts)
-
-
-def _saved(part: Part | Figure, folder: Path) -> Part:
-    """Write a figure to a file with the name of its label and return a Markdown link to it; return other parts."""
-    if isinstance(part, Part):
-        return part
-    name = part.get_label()
-    write_atomically(folder / f"{name}.png", as_file(part))
-    return Markdown(f"![{name}]({name}.png)")
 
 
 def _section(table: PublishedTable, result: Reproduction | str, label: str) -> tuple[bool, str, Sequence[Part]]:
@@ -150,15 +134,8 @@ def _section(table: PublishedTable, result: Reproduction | str, label: str) -> t
     return True, " ".join([text, *remarks]), remarks
 
 
-def inventory_page() -> str:
-    """Return all tables and figures of the papers with their states, as Markdown."""
-    states = bullets([f"{state}: {meaning}" for state, meaning in STATES.items()])
-    parts = [f"All tables and figures: {summarise(read_inventory())}.", *states, *map(inventory_table, paper_names())]
-    return to_markdown(parts, "The papers' tables and figures", level=2)
-
-
 def _write(results: Sequence[ItemResult], folder: Path) -> None:
-    """Write the pages of all papers, the index, the inventory, and everything as JSON."""
+    """Write the pages of all papers, and the index."""
     rows, links = [], []
     for paper, name in paper_names().items():
         of_paper = [result for result in results if result.item.paper == paper]
@@ -166,12 +143,7 @@ def _write(results: Sequence[ItemResult], folder: Path) -> None:
         rows.append((name, str(sum(result.is_made for result in of_paper)), str(len(of_paper))))
         links.append(f"- [{name}]({paper}.md)")
     index = simple_table(("paper", "in this run", "tables and figures"), rows, numbers=True)
-    links.append(f"- [Every table and figure with its state]({INVENTORY}): {summarise(read_inventory())}")
     write_text(folder / INDEX, to_markdown([index, Markdown("\n".join(links))], "The papers, reproduced", level=2))
-    write_text(folder / INVENTORY, inventory_page())
-    entries = [{**item._asdict(), "is_made": is_made, "text": text} for item, is_made, text, _ in results]
-    content = {"schema": SCHEMA, "version": VERSION, "code": code_version(), "items": entries}
-    write_text(folder / DOCUMENT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _page(name: str, results: Sequence[ItemResult]) -> str:

@@ -10,9 +10,8 @@ torchvision, of the same build as torch:
 
 Pairs and images are those of ``bench_runner.py``; every model is a ViT-B/32 CLIP with random weights and the tokenizer
 of CLIP, already in memory, and all have the same number of threads. A time goes from the built dataset on the disk to
-the metrics (ours: to the predictions); of the rounds, which take turns, the quickest of each counts. Beside it stand
-the time inside the encoders alone, and the processors' time, workers included, which tells more where other programs
-run (with ``OMP_NUM_THREADS=1``: threads that wait for each other use time too). Each peer has its own defaults:
+the metrics (ours: to the predictions); of the rounds, which take turns, the quickest of each counts. Each peer has its
+own defaults:
 
 - `mteb`: ``mteb.evaluate`` of its task ``SugarCrepe`` by its ``CLIPModel``, with a local dataset in place of the Hub's;
   texts in batches of 32, images one at a time, no worker processes.
@@ -31,10 +30,9 @@ import contextlib
 import gzip
 import io
 import json
-import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,46 +63,18 @@ GOALS = {"mteb": 7.5, "clip_benchmark --no_amp": 8.0, "the authors' loop": 15.0}
 
 
 class Times(NamedTuple):
-    """Seconds of one way through the pairs, of that inside the encoders, and of processors; and what was found."""
+    """The seconds of one way through the pairs, and what it decided."""
 
     total: float
-    encoders: float
-    processors: float
-    accuracy: float
+    accuracy: float = float("nan")
     decisions: tuple[bool, ...] = ()
 
 
-class Stopwatch:
-    """Measures all that a function does, and adds up the time spent in some methods of models meanwhile."""
-
-    def __init__(self, models: Sequence[Any], *methods: str) -> None:
-        self._seconds = 0.0
-        for model in models:
-            for name in methods:
-                setattr(model, name, self._timed(getattr(model, name)))
-
-    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return method(*args, **kwargs)
-            finally:
-                self._seconds += time.perf_counter() - start
-
-        return run
-
-    def measure(self, function: Callable[[], Any]) -> tuple[Times, Any]:
-        """The times, without an accuracy, and what the function returned."""
-        encoders, processors, start = self._seconds, _processor_seconds(), time.perf_counter()
-        found = function()
-        total = time.perf_counter() - start
-        return Times(total, self._seconds - encoders, _processor_seconds() - processors, float("nan")), found
-
-
-def _processor_seconds() -> float:
-    """Of this process, and of the workers that it started and that have ended."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+def timed(function: Callable[[], Any]) -> tuple[Times, Any]:
+    """The time that a function takes, without an accuracy, and what it returned."""
+    start = time.perf_counter()
+    found = function()
+    return Times(time.perf_counter() - start), found
 
 
 def make_checkpoint(folder: Path) -> Path:
@@ -145,10 +115,9 @@ def prepare_mteb(checkpoint: Path, pairs: list, images: Path, work: Path) -> Cal
     )
     model: Any = MtebClip(str(checkpoint), revision="main", device="cpu")
     model.mteb_model_meta = mteb.get_model_meta("openai/clip-vit-base-patch32")
-    watch = Stopwatch([model.model], "get_image_features", "get_text_features")
 
     def measure() -> Times:
-        times, result = watch.measure(lambda: mteb.evaluate(model, LocalTask(), cache=None, show_progress_bar=False))
+        times, result = timed(lambda: mteb.evaluate(model, LocalTask(), cache=None, show_progress_bar=False))
         return times._replace(accuracy=result.task_results[0].get_score())
 
     return measure
@@ -162,7 +131,6 @@ def prepare_clip_benchmark(pairs: list, images: Path, work: Path, *, amp: bool) 
     model, _, transform = open_clip.create_model_and_transforms("ViT-B-32-quickgelu")
     model.eval()
     tokenizer = open_clip.get_tokenizer("ViT-B-32-quickgelu")
-    watch = Stopwatch([model], "encode_image", "encode_text")
 
     def evaluate() -> dict[str, float]:
         dataset = TheirPairs(root=str(images), ann_file=str(annotations), transform=transform)
@@ -172,7 +140,7 @@ def prepare_clip_benchmark(pairs: list, images: Path, work: Path, *, amp: bool) 
         return image_caption_selection.evaluate(model, loader, tokenizer, "cpu", amp=amp)
 
     def measure() -> Times:
-        times, found = watch.measure(evaluate)
+        times, found = timed(evaluate)
         return times._replace(accuracy=found["text_acc"])
 
     return measure
@@ -181,9 +149,7 @@ def prepare_clip_benchmark(pairs: list, images: Path, work: Path, *, amp: bool) 
 def prepare_authors_loop(checkpoint: Path, pairs: list, images: Path) -> Callable[[], Times]:
     """The loop of ``bench_runner.py``."""
     model = load_model(str(checkpoint))
-    watch = Stopwatch([model.module], "get_image_features", "get_text_features")
-
-    return lambda: watch.measure(lambda: authors_loop(model, checkpoint, pairs, images))[0]
+    return lambda: timed(lambda: authors_loop(model, checkpoint, pairs, images))[0]
 
 
 def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype: str) -> Callable[[], Times]:
@@ -194,16 +160,13 @@ def prepare_ours(checkpoint: Path, pairs: list, folder: Path, work: Path, dtype:
     model: Any
     if dtype == AUTO:
         model = load_in_two(load_model, str(checkpoint), LoadOptions())
-        parts = [model.fast, model.precise]
     else:
         model = load_model(str(checkpoint), LoadOptions(dtype=dtype))
-        parts = [model]
-    watch = Stopwatch(parts, "see", "read", "read_shared")
     rounds = iter(range(1000))
 
     def measure() -> Times:
         out = work / f"predictions-{dtype}-{next(rounds)}"
-        times, paths = watch.measure(
+        times, paths = timed(
             lambda: predict(model, benchmarks, out=out, data_dir=folder, options=options, progress=False)
         )
         scores = [row.scores[0] for path in paths for row in read_predictions(path).rows]
@@ -228,26 +191,12 @@ def report(best: dict[str, Times], count: int, images: int) -> bool:
     ours, auto = best["ours"], best["ours, --dtype auto"]
     libraries = ", ".join(f"{name} {version(name)}" for name in ("mteb", "clip_benchmark", "open_clip_torch", "torch"))
     table = Table(title=f"{count} pairs over {images} images, {torch.get_num_threads()} threads; {libraries}")
-    columns = (
-        "seconds",
-        "encoders",
-        "processors",
-        "pairs/s",
-        "accuracy",
-        "ratio",
-        "encoders",
-        "processors",
-        "to auto",
-        "goal",
-    )
-    for column in ("", *columns):
+    for column in ("", "seconds", "pairs/s", "accuracy", "ratio", "to auto", "goal"):
         table.add_column(column, justify="right" if column else "left")
     for name, times in best.items():
         goal = f">= {GOALS[name]:g}" if name in GOALS else ""
-        total, encoders, processors = (theirs / our for theirs, our in zip(times[:3], ours[:3], strict=True))
-        figures = (*(f"{value:.2f}" for value in times[:3]), f"{count / times.total:.1f}", f"{times.accuracy:.3f}")
-        ratios = (f"{value:.2f}" for value in (total, encoders, processors, times.total / auto.total))
-        table.add_row(name, *figures, *ratios, goal)
+        figures = (f"{times.total:.2f}", f"{count / times.total:.1f}", f"{times.accuracy:.3f}")
+        table.add_row(name, *figures, f"{times.total / ours.total:.2f}", f"{times.total / auto.total:.2f}", goal)
     half = best["clip_benchmark"].total / best["ours in bfloat16"].total
     Console(width=120).print(table, f"clip_benchmark against ours, both in bfloat16: {half:.2f}")
     if auto.decisions != ours.decisions:
@@ -277,7 +226,7 @@ def main() -> int:
             for name, measure in ways.items():
                 with _quiet():
                     times = measure()
-                print(f"round {number + 1}: {name} {times.total:.2f} s, encoders {times.encoders:.2f} s", flush=True)
+                print(f"round {number + 1}: {name} {times.total:.2f} s", flush=True)
                 best[name] = min(times, best.get(name, times))
     return 0 if report(best, len(pairs), len({record["filename"] for _, record in pairs})) else 1
 

@@ -1,10 +1,10 @@
-"""Run a benchmark with inspect_ai, lm-eval, lmms-eval and mteb, offline, and compare each answer with our own.
+"""Run a benchmark with inspect_ai, lm-eval and lmms-eval, offline, and compare each answer with our own.
 
-    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval lmms_eval mteb]
+    python tests/compatibility/check_other_tools.py [--limit 40] [--only inspect lm_eval lmms_eval]
 
-The tools are those of this environment (``pip install inspect-ai lm-eval mteb``, or lmms-eval, whose pins are others);
+The tools are those of this environment (``pip install inspect-ai lm-eval``, or lmms-eval, whose pins are others);
 one that is not installed is skipped and said. The model is demo-clip in the tool's own interface: it gets the image and
-the text that the tool makes, and answers with the letter of the caption with the highest score; mteb has its own class.
+the text that the tool makes, and answers with the letter of the caption with the highest score.
 Right and wrong must be ours for every example, and so must predictions that are read from the tool's log, and those
 that inspect_ai reads from the log that we write. Exits with 1 when something differs.
 """
@@ -30,7 +30,6 @@ from vl_assay.hub_datasets.hub.multiple_choice import export
 from vl_assay.hub_datasets.hub.tool_logs import write_log
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
-from vl_assay.model_wrappers.engine.families import checkpoint_path
 
 TASK = "itm"
 
@@ -164,21 +163,7 @@ def by_lmms_eval(folder: Path, work: Path) -> dict[str, bool]:
     return {each["vl_assay"]["id"]: each["exact_match"] == 1 for each in samples}
 
 
-def by_mteb(_: Path, work: Path) -> dict[str, bool]:
-    """Which examples are right by the family `mteb`, with mteb's own model of demo-clip."""
-    import mteb
-    from mteb.models import ModelMeta
-    from mteb.models.model_implementations.clip_models import CLIPModel
-
-    model = CLIPModel(checkpoint_path("demo-clip"), revision=None, device="cpu")
-    about = {"name": "me/demo-clip", "revision": "1", "modalities": ["image", "text"]}
-    model.mteb_model_meta = ModelMeta.create_empty(overwrites=about)
-    mteb.get_model = lambda *_, **__: model
-    return rights("mteb:me/demo-clip", work / "family", len((work / "ids").read_text().split()))
-
-
 TOOLS = {
-    "mteb": ("mteb", by_mteb),
     "inspect": ("inspect_ai", by_inspect),
     "lm_eval": ("lm_eval", by_lm_eval),
     "lmms_eval": ("lmms_eval", by_lmms_eval),
@@ -195,7 +180,6 @@ def main() -> int:
         work = Path(name)
         export(f"toy_scenes/{TASK}", work / "choices", limit=chosen.limit)
         ours = rights("demo-clip", work / "ours", chosen.limit)
-        (work / "ids").write_text("\n".join(ours))
         for tool in chosen.only:
             module, evaluate = TOOLS[tool]
             if importlib.util.find_spec(module) is None:

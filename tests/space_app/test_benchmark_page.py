@@ -103,7 +103,7 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     }
     for found in scorers.values():
         found["per_category"] = {"swap_<b>": {"accuracy": 0.7, "interval": [0.6, 0.8]}}
-    audit = {"categories": {"swap_<b>": 9}, "scorers": scorers, "normalised": {"final_stop": {"accuracy": 0.5}}}
+    audit = {"categories": {"swap_<b>": 9}, "scorers": scorers}
     solved = scorers["vera"] | {"per_category": {"other": {"accuracy": 1.0, "interval": [1.0, 1.0]}}}
     unrefined = {"categories": {"other": 9}, "scorers": {"vera": solved}}
     audits = {"sugarcrepe/itm": audit, "sugarcrepe/unrefined": unrefined}

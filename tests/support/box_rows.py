@@ -98,28 +98,25 @@ class Tricd:
     """TRICD's validation set as the metrics take it.
 
     Attributes:
-        images: the released descriptions of the rows.
         references: the ground truth, XYWH.
         perfect: the same boxes as predictions, XYXY, of one confidence.
         pairs: what `group_recall_at_1` takes besides.
-        types: the split of each row.
     """
 
     def __init__(self, folder):
         released = json.loads((folder / "TRICD_grounding_val.json").read_text(encoding="utf-8"))
-        self.images = released["images"]
-        rows = {image["id"]: {"boxes": [], "phrase_ids": []} for image in self.images}
+        images = released["images"]
+        rows = {image["id"]: {"boxes": [], "phrase_ids": []} for image in images}
         for annotation in released["annotations"]:
             rows[annotation["image_id"]]["boxes"].append(annotation["bbox"])
             rows[annotation["image_id"]]["phrase_ids"].append(annotation["phrase_id"])
         self.references = list(rows.values())
         self.perfect = [row | {"scores": [0.5] * len(row["boxes"])} for row in as_xyxy(self.references)]
         self.pairs = {
-            "pair_ids": [f"{image['original_id'].split('_')[0]} {image['caption']}" for image in self.images],
-            "positive": [image["positive"] for image in self.images],
-            "phrase_keys": [image["phrases"] for image in self.images],
+            "pair_ids": [f"{image['original_id'].split('_')[0]} {image['caption']}" for image in images],
+            "positive": [image["positive"] for image in images],
+            "phrase_keys": [image["phrases"] for image in images],
         }
-        self.types = [image["coco_type"] for image in self.images]
 
     def on_distractors(self, score=0.5):
         """The boxes of each positive row on its distractors, and nothing on the positive rows."""
@@ -140,17 +137,6 @@ class Tricd:
         """Perfect predictions, and the same boxes on each distractor."""
         sides = zip(self.perfect, self.on_distractors(score), strict=True)
         return [{key: row[key] + other[key] for key in row} for row, other in sides]
-
-    def noisy(self, seed=0):
-        """Boxes near the truth, and near where it would be on distractors, of confidences that often tie."""
-        rng = np.random.default_rng(seed)
-        rows = []
-        for row in self.on_both():
-            n = len(row["boxes"])
-            boxes = np.array(row["boxes"]) + rng.normal(0, 1, (n, 4)) * rng.choice([1, 10, 40], (n, 1))
-            boxes = np.hstack([np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])])
-            rows.append(row | {"boxes": boxes.tolist(), "scores": rng.random(n).round(1).tolist()})
-        return rows
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import load_model
 
 CLASSES = dict(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
-CAPTIONS = ("a red cat", 'the "man"', "two big dogs near a red box")
+CAPTIONS = ("a red cat", 'the "man"', "two big dogs near a {red} box")
 PAIRS = ((0, 0), (0, 2), (1, 1), (1, 0), (2, 0))
 TOLERANCE = 1e-5
 # Their forward pass needs an input that their processors give only when asked.

@@ -102,8 +102,3 @@ def finish(process):
 
 # A file of settings: without the cache, which would spare a run that goes on all its work.
 NO_CACHE = Path(__file__).with_name("no_cache.yaml")
-
-
-def score_command(model, folder, out, **options):
-    arguments = ["predict", model, "sugarcrepe/add_att", "sugarcrepe/swap_obj", "--data-dir", folder, "--out", out]
-    return command(*arguments, "-o", "verify=false", "--config", NO_CACHE, **options)

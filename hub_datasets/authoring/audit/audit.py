@@ -65,7 +65,6 @@ def audit(
     dataset: str,
     *,
     predictions: Sequence[str | Path] = (),
-    normalised: bool = False,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -75,17 +74,16 @@ def audit(
         pairs: pairs of at least five images.
         dataset: its name, for the record.
         predictions: predictions of models that do not see the image, for the same rows.
-        normalised: whether rules and probes are also run on captions after `normalising.normalise`.
         confidence: coverage of the intervals, strictly between 0 and 1.
         seed: of folds, resamples and permutations, a whole number from 0.
 
     Returns:
         A record for JSON: `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories` (pairs of
-        each), `settings`, `degenerate` (see `find_degenerate`), `scorers` and, with `normalised`, `normalised`: rules
-        and probes again. A scorer has `kind` (``"rule"``, ``"probe"`` or ``"predictions"``), the figures of
-        `metrics.functional.symmetry.artifact_gap` with half credit for a tie (`accuracy` with `accuracy_interval`,
-        `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if it is a probe, `telling`: features with their
-        weights and examples. 0.5 is chance, and higher is worse for the benchmark.
+        each), `settings`, `degenerate` (see `find_degenerate`) and `scorers`. A scorer has `kind` (``"rule"``,
+        ``"probe"`` or ``"predictions"``), the figures of `metrics.functional.symmetry.artifact_gap` with half credit
+        for a tie (`accuracy` with `accuracy_interval`, `tie_rate`, `auc`, `asymmetry` …, also `per_category`) and, if
+        it is a probe, `telling`: features with their weights and examples. 0.5 is chance, and higher is worse for the
+        benchmark.
 
         Probes score each pair after training on other images only. Intervals are from resampling groups of pairs (see
         `probes.group_pairs`). The intervals of probes are widened by a factor of 1.5, since the five models share
@@ -104,7 +102,7 @@ def audit(
     groups = group_pairs(pairs)
     check_share("confidence", confidence)
     options = {"confidence": confidence, "seed": seed}
-    record = {
+    return {
         "schema": SCHEMA,
         "version": VERSION,
         "dataset": dataset,
@@ -118,19 +116,13 @@ def audit(
         "degenerate": find_degenerate(pairs),
         "scorers": _run_scorers(pairs, blind_predictions(predictions, pairs), **options),
     }
-    if normalised:
-        changed = [
-            pair._replace(positive=normalise(pair.positive), negative=normalise(pair.negative)) for pair in pairs
-        ]
-        record["normalised"] = _run_scorers(changed, {}, **options)
-    return record
 
 
 def failures(record: Mapping[str, Any], max_blind_accuracy: float) -> list[str]:
     """Return a sentence for each scorer above a limit of accuracy; empty if the audit passes.
 
     The accuracy over all pairs is compared with the limit; of each category, which may be small, the lower end of the
-    interval is, so that a clean benchmark does not fail by chance. Normalised captions do not count.
+    interval is, so that a clean benchmark does not fail by chance.
 
     Raises:
         ScoresError: a limit that is not strictly between 0 and 1.

@@ -50,7 +50,7 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
     Args:
         out: the folder; an audit is in the folder of its `AuditOutcome.part`.
         data_dir: the user's copies of the sources, see `sources_folder`.
-        options: `normalised`, `confidence` and `seed` of `audit`.
+        options: `confidence` and `seed` of `audit`.
 
     Raises:
         DataError: `data_dir` is not a folder.

@@ -60,12 +60,6 @@ def to_markdown(record: Record) -> str:
         f"{by} ({record['settings']['folds']} folds). Intervals ({level} %) are from resampling images.",
         _accuracy_table(record),
     ]
-    if "normalised" in record:
-        parts += [
-            "After normalisation of all captions (`vl_assay.hub_datasets.authoring.text.normalising.normalise`: white "
-            "space, quotation marks, no sign at the end, a small first letter):",
-            _accuracy_table(record, "normalised"),
-        ]
     parts.append(
         "The features that separate captions from negatives, the strongest first, with pairs of positive caption / "
         "negative:"
@@ -77,11 +71,8 @@ def to_markdown(record: Record) -> str:
 
 def to_html(record: Record) -> str:
     """Return the audit as one HTML page that needs no other file: the verdict, then tables to unfold."""
-    tables: list[documents.Part] = [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)]
-    if "normalised" in record:
-        tables.append(_accuracy_table(record, "normalised", title="After normalisation of the captions"))
     folds = {
-        "Accuracy without the image": tables,
+        "Accuracy without the image": [_WITHOUT_IMAGE.format(**record), _accuracy_table(record)],
         "What gives captions away": [line.removeprefix("- ").replace("**", "") for line in _feature_lines(record)],
         "Degenerate pairs, which do not measure composition": [_degenerate_table(record)],
     }
@@ -96,33 +87,29 @@ def _verdict(record: Record) -> documents.Verdict:
 
 def print_audit(record: Record) -> None:
     """Print the accuracies, the strongest feature of each probe, and the degenerate pairs; files have the rest."""
-    tables = [_accuracy_table(record, title=f"{record['dataset']}: right without the image, %")]
-    if "normalised" in record:
-        tables.append(_accuracy_table(record, "normalised", title="After normalisation"))
+    table = _accuracy_table(record, title=f"{record['dataset']}: right without the image, %")
     lines = [line.replace("`", "").replace("**", "") for line in _feature_lines(record, shown=1, examples=False)]
     lines += [
         f"- {kind.replace('_', ' ')}: {degenerate['pairs']:,} pairs ({MEANINGS[kind]})"
         for kind, degenerate in record["degenerate"].items()
         if degenerate["pairs"]
     ]
-    documents.print_tables([_verdict(record), *tables, *lines])
+    documents.print_tables([_verdict(record), table, *lines])
 
 
 def to_summary(record: Record) -> dict[str, Any]:
     """Return the small record that is kept next to a card; its layout is in `summaries.read_audit`."""
-    small = {
+    return {
         "pairs": record["pairs"],
         "categories": record["categories"],
         "confidence": record["settings"]["confidence"],
         "degenerate": {kind: degenerate["pairs"] for kind, degenerate in record["degenerate"].items()},
-    }
-    for key in [key for key in ("scorers", "normalised") if key in record]:
-        small[key] = {
+        "scorers": {
             name: {"kind": scorer["kind"], **_rounded(scorer)}
             | {"per_category": {name: _rounded(figures) for name, figures in scorer["per_category"].items()}}
-            for name, scorer in record[key].items()
-        }
-    return small
+            for name, scorer in record["scorers"].items()
+        },
+    }
 
 
 def write_card(card: Path, record: Record) -> list[Path]:
@@ -174,13 +161,13 @@ def _with_section(card: str, name: str, section: str, path: Path) -> str:
     return f"{head.rstrip()}\n\n{_HEADING}\n\n{block}\n{licence}{rest}"
 
 
-def _accuracy_table(record: Record, key: str = "scorers", title: str = "") -> documents.Table:
+def _accuracy_table(record: Record, title: str = "") -> documents.Table:
     """Return the accuracies over all pairs with the interval, and by category."""
     categories = list(record["categories"])
     many = len(categories) > _MAX_CATEGORY_COLUMNS
     names = [] if len(categories) == 1 else ["highest category"] if many else categories
     rows = []
-    for name, scorer in record[key].items():
+    for name, scorer in record["scorers"].items():
         of_category = {category: part["accuracy"] for category, part in scorer["per_category"].items()}
         highest = max(of_category, key=of_category.__getitem__)
         cells = (

@@ -29,7 +29,7 @@ def read_audit(benchmark: str) -> dict[str, Any] | None:
         By part, such as ``"sugarcrepe"`` or ``"sugarcrepe/unrefined"``: `pairs`, `categories` (pairs of each),
         `confidence`, `degenerate` (pairs of each kind), and `scorers`: for each rule, probe or blind model its `kind`,
         `accuracy`, `interval` and `tie_rate`, in `per_category` the same of each category, all fractions in [0, 1],
-        where 0.5 is chance; `normalised` has rules and probes after normalisation of the captions.
+        where 0.5 is chance.
 
     Raises:
         UnknownNameError: no such benchmark.

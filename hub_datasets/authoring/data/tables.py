@@ -229,6 +229,8 @@ def read_rows(path: Path) -> list[Keyed]:
 def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
     """Read the records of a file, in their order; further fields of its rows are left out.
 
+    The number of a row stands for its `id` if it has none.
+
     Raises:
         DataError: the file cannot be read, a row lacks a field or has one of another type, a text cannot be encoded, or
             an `id` comes twice; the message names the row.
@@ -236,7 +238,7 @@ def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
     records = []
     for key, row in read_rows(Path(path)):
-        values = {**kind._field_defaults, **row}
+        values = {"id": key, **kind._field_defaults, **row}
         for name, type_ in types.items():
             if not isinstance(values.get(name), type_):
                 raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")

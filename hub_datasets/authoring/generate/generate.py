@@ -11,7 +11,7 @@ How a model makes a candidate of each kind:
 
 Locating and rewriting use temperature 0. A new concept uses 1.5, and is requested again if it cannot be used.
 
-The prompts ``"paper"`` ask the questions in the papers' form, with the limits of Hard Positives (`paper_prompts`).
+The steps and temperatures are the papers', the prompts are ours (`prompts`).
 
 Each candidate is validated as a minimal change of its kind, given its caption's punctuation and capitals, and
 deduplicated against the other candidates and captions of its image. Rejected candidates are counted by reason. Whether
@@ -54,8 +54,7 @@ from .asking import JOURNAL_FILE, Asker, ModelRequest, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
-from .paper_prompts import PROMPT_SETS
-from .prompts import STEPS, JsonPrompts
+from .prompts import PROMPTS, STEPS, read_answer, write_prompt
 from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
@@ -115,33 +114,28 @@ def plan(
     *,
     each: int = 1,
     tries: int = 3,
-    prompts: str = "json",
 ) -> RequestEstimate:
     """Estimate the questions and tokens of a run without sending a request.
 
     Takes arguments of `generate` and raises the same errors.
     """
-    prompt_set = _check_options(kinds, prompts, each=each, tries=tries)
+    _check_options(kinds, each=each, tries=tries)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     repeated = 0
     # Tokens of the prompts without their captions.
     sizes = {
         step: sum(
             len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN
-            for message in prompt_set.write(step, "", old="", new="")
+            for message in write_prompt(step, "", old="", new="")
         )
         for kind in kinds
-        for step in prompt_set.steps(kind)
+        for step in STEPS[kind]
     }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
-        try:
-            prompt_set.check_caption(kind, item.caption)
-        except Rejected:
-            continue
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
-        for number, step in enumerate(prompt_set.steps(kind)):
-            prompt = prompt_set.prompt(step)
+        for number, step in enumerate(STEPS[kind]):
+            prompt = PROMPTS[step]
             if number == 0 and (step, item.caption) in asked:  # by then the journal has the answer
                 continue
             asked.add((step, item.caption))
@@ -161,7 +155,6 @@ def generate(
     each: int = 1,
     tries: int = 3,
     seed: int = 0,
-    prompts: str = "json",
     concurrency: int = 8,
     per_minute: float | None = None,
     first_wait: float | None = None,
@@ -178,7 +171,6 @@ def generate(
         tries: how often a random step is asked until its answer can be used, at least 1.
         seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds`, `each`
             and `tries`, and not on `concurrency` or on interruptions.
-        prompts: ``"json"``, or ``"paper"`` to ask as SugarCrepe and Hard Positives do (see `paper_prompts`).
         concurrency: the number of questions under way at once, at least 1.
         per_minute: the largest number of questions per minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
@@ -188,13 +180,13 @@ def generate(
         The report. Candidates are in the order of captions, then of kinds; they are not compared across images.
 
     Raises:
-        UnknownNameError: unknown kinds or prompts.
+        UnknownNameError: unknown kinds.
         ScoresError: a number below 1.
         DataError: the folder has reviewed or refined candidates.
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
-    prompt_set = _check_options(kinds, prompts, each=each, tries=tries, concurrency=concurrency)
+    _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
     out, jobs = Path(out), list(_jobs(captions, kinds, each))
     _refuse_old_results(out)
     console = Console(stderr=True, quiet=not progress)
@@ -204,7 +196,7 @@ def generate(
         def make(job: CandidateJob) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
             try:
-                text, detail = _make(job.kind, job.item.caption, prompt_set, asker, rng, tries)
+                text, detail = _make(job.kind, job.item.caption, asker, rng, tries)
             except Rejected as error:
                 return error
             return _candidate(job, model.name, text, detail)
@@ -241,7 +233,7 @@ def generate_by_rule(
     """
     from .rules import make_by_rule
 
-    _check_options((), "json", each=each)
+    _check_options((), each=each)
     out, source = Path(out), "rules"
     _refuse_old_results(out)
     texts = [item.caption for item in captions]
@@ -266,19 +258,15 @@ def _refuse_old_results(out: Path) -> None:
             )
 
 
-def _make(
-    kind: str, caption: str, prompts: JsonPrompts, asker: Asker, rng: np.random.Generator, tries: int
-) -> tuple[str, dict[str, Any]]:
+def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
     """Return the text of a candidate, and what was changed in it; raise `Rejected`."""
-    prompts.check_caption(kind, caption)
-    located: list[str] = []
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
-        prompt, messages = prompts.prompt(step), prompts.write(step, caption, located=located, **texts)
+        prompt, messages = PROMPTS[step], write_prompt(step, caption, **texts)
         question = ModelRequest(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
-        return prompts.read(step, asker.ask(question))
+        return read_answer(step, asker.ask(question))
 
-    steps = prompts.steps(kind)
+    steps = STEPS[kind]
     if len(steps) == 1:
         answer = ask(kind)
         detail = {name: answer[name] for name in ("old", "first", "second", "new") if name in answer}
@@ -344,14 +332,12 @@ def _key(item: Captioned, text: str) -> tuple[str, ...]:
     return item.image or f"caption:{item.caption}", *split(text).lower
 
 
-def _check_options(kinds: Sequence[str], prompts: str, **numbers: int) -> JsonPrompts:
-    """Return the set of prompts; raise `UnknownNameError` or `ScoresError`."""
+def _check_options(kinds: Sequence[str], **numbers: int) -> None:
+    """Raise `UnknownNameError` for an unknown kind, `ScoresError` for a number below 1."""
     check_known("kind of candidates", kinds, STEPS)
-    check_known("set of prompts", [prompts], PROMPT_SETS)
     for name, value in numbers.items():
         if value < 1:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
-    return PROMPT_SETS[prompts]()
 
 
 def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[CandidateJob]:

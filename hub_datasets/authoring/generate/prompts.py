@@ -1,4 +1,4 @@
-"""The prompts of `generate`: template files, their settings, and reading their answers.
+"""The prompts of `generate`, which are ours: template files, their settings, and reading their answers.
 
 A file `templates/<name>.md` has the system message (`## system`), examples (`## examples`: a line of JSON with the
 question, and one after an arrow with the answer), and a template of the question (`## user`) with variables such as
@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -56,52 +55,39 @@ for _part in ("obj", "att"):
     STEPS[f"add_{_part}"] = ("locate_obj", f"concept_add_{_part}", f"compose_add_{_part}")
 
 
-class JsonPrompts:
-    """Prompts that ask a model for candidates in JSON; `paper_prompts.PaperPrompts` asks as the papers do."""
+def write_prompt(step: str, caption: str, **texts: str) -> Messages:
+    """Return the messages of a step: the system message, the examples as turns, and the question.
 
-    def steps(self, kind: str) -> tuple[str, ...]:
-        """Return the steps of a kind: one that writes the candidate, or three that locate, think and compose."""
-        return STEPS[kind]
+    `old` and `new` among the texts are the concepts.
+    """
+    system, examples, user = read_template(step)
+    texts |= {"caption": caption}
+    question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
+    turns = [turn for asked, answer in examples for turn in (("user", asked), ("assistant", answer))]
+    return [{"role": role, "content": text} for role, text in [("system", system), *turns, ("user", question)]]
 
-    def prompt(self, step: str) -> PromptTemplate:
-        """Return the settings of a step."""
-        return PROMPTS[step]
 
-    def check_caption(self, kind: str, caption: str) -> None:
-        """Raise `Rejected` for a caption that is not asked about; here all are."""
+def read_answer(step: str, text: str) -> dict[str, Any]:
+    """Return the fields of an answer, from the first JSON object in its text.
 
-    def write(self, step: str, caption: str, *, located: Sequence[str] = (), **texts: str) -> Messages:
-        """Return the messages of a step: the system message, the examples as turns, and the question.
-
-        `old` and `new` are the concepts, `located` all that the first step found, which need not be repeated here.
-        """
-        system, examples, user = read_template(step)
-        texts |= {"caption": caption}
-        question = user.substitute({key: json.dumps(text, ensure_ascii=False) for key, text in texts.items()})
-        turns = [turn for asked, answer in examples for turn in (("user", asked), ("assistant", answer))]
-        return [{"role": role, "content": text} for role, text in [("system", system), *turns, ("user", question)]]
-
-    def read(self, step: str, text: str) -> dict[str, Any]:
-        """Return the fields of an answer, from the first JSON object in its text.
-
-        Raises:
-            Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"``
-                is false.
-        """
-        answer = find_object(text)
-        if answer is None:
-            raise Rejected("not JSON", f"the answer was {text[:60]!r}")
-        fields = PROMPTS[step].fields
-        if "possible" in fields and answer.get("possible") is False:
-            raise Rejected("not possible", "by the model")
-        for field, kind in fields.items():
-            value: Any = answer.get(field)
-            texts = value if isinstance(value, list) else [value] * (kind is str)
-            if not isinstance(value, kind) or not all(isinstance(concept, str) for concept in texts):
-                raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
-            for concept in texts:
-                check_signs(concept)
-        return {field: answer[field] for field in fields}
+    Raises:
+        Rejected: no object; a field that is missing, of another type or with control characters; or ``"possible"`` is
+            false.
+    """
+    answer = find_object(text)
+    if answer is None:
+        raise Rejected("not JSON", f"the answer was {text[:60]!r}")
+    fields = PROMPTS[step].fields
+    if "possible" in fields and answer.get("possible") is False:
+        raise Rejected("not possible", "by the model")
+    for field, kind in fields.items():
+        value: Any = answer.get(field)
+        texts = value if isinstance(value, list) else [value] * (kind is str)
+        if not isinstance(value, kind) or not all(isinstance(concept, str) for concept in texts):
+            raise Rejected("missing field", f"{field!r} is {str(value)[:40]!r}")
+        for concept in texts:
+            check_signs(concept)
+    return {field: answer[field] for field in fields}
 
 
 @functools.cache

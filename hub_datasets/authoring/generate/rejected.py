@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 
 REASONS = (
-    "not asked for",
     "no answer",
     "refused",
     "not JSON",

@@ -72,7 +72,7 @@ def caption_stages(settings: Settings) -> list[Stage]:
     into = {"into": str(settings.into or "")}
     return [
         stage("captions", _read, (), "", reading),
-        stage("generate", _generate, (captions,), "kinds rules model prompts each seed", content, keeps=True),
+        stage("generate", _generate, (captions,), "kinds rules model each seed", content, keeps=True),
         stage("review", _review, (candidates, journal), "asks_people annotators", keeps=True),
         stage("audit", partial(_audit, reviewed), (reviewed,), "name seed"),
         stage("refine", _refine, (reviewed,), "kinds scorer learned grid seed fewest_pairs"),
@@ -136,9 +136,8 @@ def _generate(settings: Settings, folder: Path) -> Result:
         report = generate_by_rule(captions, folder, settings.kinds, **options)
     else:
         model = open_model(settings.model, settings.base_url, key_variable=settings.key_variable)
-        options |= {"prompts": settings.prompts, "concurrency": settings.concurrency}
-        per_minute = settings.requests_per_minute
-        report = generate(captions, model, folder, settings.kinds, per_minute=per_minute, **options)
+        options |= {"concurrency": settings.concurrency, "per_minute": settings.requests_per_minute}
+        report = generate(captions, model, folder, settings.kinds, **options)
     print_report(report)
     if not report.candidates:
         raise DataError(f"{report.source} made no candidate of {len(captions):,} captions; the table has the reasons")

@@ -30,7 +30,7 @@ from ...core.build import build, data_errors
 from ..audit.report import accuracy, write_card
 from ..data.made import PAIRS_FILE
 from ..data.pairs import Pair, write_pairs
-from ..generate.paper_prompts import PROMPT_SETS
+from ..generate.prompts import PROMPTS, STEPS
 from ..refine.report import to_markdown
 from ..review.agreement import AnnotatorAgreement, agreement_cells
 from .settings import MADE_FILE, Settings
@@ -95,9 +95,8 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
 
     generated, scorers = records["results"]["generate"], records["after"]["scorers"]
     agreements = [AnnotatorAgreement(**row) for row in records["results"]["review"].get("agreement", ())]
-    prompts = PROMPT_SETS[settings.prompts]()
     kinds = generated["made"] if generated["by_model"] else ()
-    steps = dict.fromkeys(step for kind in kinds for step in prompts.steps(kind))
+    steps = dict.fromkeys(step for kind in kinds for step in STEPS[kind])
     metadata = {
         "pretty_name": _title(settings),
         "license": settings.licence or "unknown",
@@ -118,7 +117,7 @@ def _card(settings: Settings, source: str, pairs: Sequence[Pair], records: Mappi
         "front_matter": yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
         "counts": _counts(pairs),
         "rejected": sum(map(Counter, generated["rejected"].values()), Counter()),
-        "prompts": ", ".join(f"`{step}` ({prompts.prompt(step).temperature:g})" for step in steps),
+        "prompts": ", ".join(f"`{step}` ({PROMPTS[step].temperature:g})" for step in steps),
         "agreement": agreement_cells(agreements) if agreements else [],
         "refinement": re.sub("^## ", "### ", refinement, flags=re.MULTILINE),
         "below_chance": [

@@ -61,5 +61,5 @@ def print_progress(settings: Settings) -> None:
     is_next = any(name == "generate" and state.startswith("next") for name, state, _ in states)
     if is_next and not (settings.rules or settings.given):
         captions = stage_captions(settings)
-        estimate = plan(captions, settings.kinds, each=settings.each, prompts=settings.prompts)
+        estimate = plan(captions, settings.kinds, each=settings.each)
         print_plan(estimate, len(captions), settings.work / "generate")

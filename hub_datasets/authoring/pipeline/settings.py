@@ -17,12 +17,10 @@ from ..config import BenchmarkConfig
 from ..data.made import CANDIDATES_FILE, MADE_FILES, made_table
 from ..data.tables import write_rows
 from ..generate.checks import NEGATIVE_KINDS, POSITIVE_KINDS
-from ..generate.paper_prompts import PROMPT_SETS
 from ..generate.rules import RULE_KINDS
 from ..refine.ngrams import BLIND_SCORERS
 from ..review.desk import Desk
 from ..review.review import open_review
-from ..review.similar import HISTOGRAM
 from .stages import Waiting
 
 MADE_FILE, IMAGES, REPOSITORY = "made.json", "images", "repository"
@@ -119,7 +117,6 @@ def check_settings(settings: Settings, stages: Iterable[str]) -> None:
         )
     known = [kind for kind in RULE_KINDS if kind not in POSITIVE_KINDS] if settings.rules else list(NEGATIVE_KINDS)
     check_known("kind of hard negatives", settings.kinds, known)
-    check_known("set of prompts", [settings.prompts], PROMPT_SETS)
     check_known("blind scorer", settings.scorer or (), BLIND_SCORERS)
     if not settings.scorer and not settings.learned:
         raise VLAssayError("nothing to refine on; give a scorer, or at least one learned round")
@@ -141,17 +138,16 @@ def reviewed(settings: Settings, page: str, items: Iterable[Any], source: Path, 
         Waiting: decisions are missing; the message has the command that opens the page.
     """
     write_rows(items, source)
-    options = {"images": settings.images, "annotators": settings.annotators, "image_model": settings.image_model}
-    desk = open_review(source, page=page, per_item=per_item, **options)
+    options = {"images": settings.images, "annotators": settings.annotators, "per_item": per_item}
+    desk = open_review(source, page=page, **options)
     missing = desk.missing()
     if not missing:
         return desk
     command = ["vl-assay", "review", str(source), "--page", page, "--images", str(settings.images)]
     command += ["--per-item", str(per_item)] if per_item is not None else []
-    command += ["--image-model", settings.image_model] if settings.image_model != HISTOGRAM else []
     command += ["--annotators", ",".join(settings.annotators)] if settings.annotators else []
     raise Waiting(
         f"{missing:,} decisions of people are missing, on {len(desk.items):,} items. Make them with\n\n"
-        f"    {shlex.join(command)}\n\nand run this command again. --limit makes fewer items; --no-review continues "
-        "without people, and the result says so"
+        f"    {shlex.join(command)}\n\nand run this command again. --limit makes fewer items"
+        + ("" if settings.detection else "; --no-review continues without people, and the result says so")
     )

@@ -1,4 +1,4 @@
-"""Groups with boxes in the files of TRICD's release: grounding, questions, and images.
+"""Pairs of images with boxes in the files of TRICD's release: grounding, questions, and images.
 
 `area` is the box's own, where the release has 307200 throughout; `source` is the benchmark's name. All else, such as
 the order of a group's four rows, is as in TRICD_grounding_val.json and TRICD_VQA_val.json.
@@ -14,7 +14,7 @@ from typing import Any
 
 from ....metrics.common.errors import DataError
 from ....metrics.common.storage import write_text
-from ..review.construction import Group
+from ..review.construction import ImagePair
 from ..review.pictures import Pictures
 from ..text.questions import caption_question
 
@@ -24,17 +24,17 @@ _ROWS = ((0, 0), (1, 1), (0, 1), (1, 0))
 
 
 def write_tricd(
-    groups: Sequence[Group],
+    pairs: Sequence[ImagePair],
     phrases: Mapping[str, Sequence[Mapping[str, Any]]],
     pictures: Pictures,
     folder: Path,
     name: str,
 ) -> dict[str, int]:
-    """Write groups in TRICD's layout.
+    """Write pairs of images in TRICD's layout, as groups of four rows.
 
     Args:
-        groups: the groups.
-        phrases: of the positive captions, by ``GROUP#0`` and ``GROUP#1``: `text`, `start`, `end` and `boxes` (x, y,
+        pairs: the pairs; their phrases are the captions.
+        phrases: of the captions, by ``PAIR#0`` and ``PAIR#1``: `text`, `start`, `end` and `boxes` (x, y,
             width, height). Phrases without boxes cannot be grounded and are left out, and so are groups of which a
             caption has no other.
         pictures: the images.
@@ -50,12 +50,12 @@ def write_tricd(
     images, boxes, questions, answers = [], list[dict[str, Any]](), [], []
     (folder / IMAGES_FOLDER).mkdir(parents=True, exist_ok=True)
     number, phrase_id = 0, 0
-    for group in groups:
-        drawn = [[phrase for phrase in phrases.get(f"{group.id}#{side}", ()) if phrase["boxes"]] for side in (0, 1)]
+    for pair in pairs:
+        drawn = [[phrase for phrase in phrases.get(f"{pair.id}#{side}", ()) if phrase["boxes"]] for side in (0, 1)]
         if not all(drawn):
             continue
         number += 1
-        names, captions = (group.image_0, group.image_1), (group.caption_0, group.caption_1)
+        names, captions = (pair.image, pair.second_image), (pair.phrase, pair.second_phrase)
         for image, caption in _ROWS:
             width, height = pictures.size(names[image])
             file = Path(names[image]).name
@@ -67,7 +67,7 @@ def write_tricd(
                 "source": name,
                 "positive": image == caption,
                 "original_id": f"{number}_{image}",
-                "coco_type": group.kind,
+                "coco_type": pair.kind,
                 "phrases": {},
                 "height": height,
                 "width": width,
@@ -80,16 +80,16 @@ def write_tricd(
                     size = {"bbox": [float(value) for value in box], "area": box[2] * box[3], "iscrowd": 0}
                     boxes.append(ids | size)
             images.append(row)
-            common = {"image_id": row["id"], "coco_type": group.kind, "source": name}
+            common = {"image_id": row["id"], "coco_type": pair.kind, "source": name}
             text = caption_question(captions[caption])
             questions.append({"image_id": row["id"], "question": text, "question_id": row["id"], "file_name": file})
             answer = {"answer_type": "yes/no", "answer": int(row["positive"]), "answer_id": row["id"]}
             answers.append(common | answer)
             shutil.copyfile(pictures.path(names[image]), folder / IMAGES_FOLDER / file)
     if not images:
-        raise DataError("no group has boxes for both of its captions; draw more, or find more groups")
+        raise DataError("no group has boxes for both of its captions; draw more, or give more pairs")
     categories = [{"id": 1, "name": "object", "supercategory": "object"}]
     grounding = {"categories": categories, "images": images, "annotations": boxes}
     for file, content in ((GROUNDING_FILE, grounding), (VQA_FILE, {"questions": questions, "annotations": answers})):
         write_text(folder / file, json.dumps(content, ensure_ascii=False) + "\n")
-    return {"groups": number, "left_out": len(groups) - number, "boxes": len(boxes)}
+    return {"groups": number, "left_out": len(pairs) - number, "boxes": len(boxes)}

@@ -16,7 +16,6 @@ from ..data.made import JOURNAL_SUFFIX
 from .journal import Answers, DecisionJournal
 from .page import ReviewPage, ReviewQuestion, Shown, Standing, decisions_on
 from .pictures import Pictures
-from .similar import Embedder, SimilarImages, histograms
 
 _LONGEST_NAME = 40
 _LONGEST_TEXT = 2_000
@@ -37,7 +36,6 @@ class Desk:
         annotators: who may decide; anybody if empty.
         per_item: how many annotators decide on an item, 0 for everybody; None for the page's number.
         reviewed: the file of the items, which no export may replace.
-        embed: finds similar images.
 
     Raises:
         DataError: a decision in the journal is not an answer to the page's questions; or an image is needed and
@@ -53,18 +51,18 @@ class Desk:
         annotators: Sequence[str] = (),
         per_item: int | None = None,
         reviewed: Path | None = None,
-        embed: Embedder = histograms,
     ) -> None:
         self.page, self.items, self.journal, self.pictures = page, items, journal, pictures
         self.annotators = list(annotators)
         self.per_item = page.per_item if per_item is None else per_item
-        self._reviewed, self._similar = reviewed, SimilarImages(pictures, embed)
+        self._reviewed = reviewed
         self._index_of = {item.id: index for index, item in enumerate(items)}
         self._shown = {item.id: _content_hash(page.show(item)) for item in items}
         self._on_screen: dict[str, int] = {}
         if page.needs_images:
             for item in items:
-                pictures.path(page.show(item).images[0])
+                for image in page.show(item).images:
+                    pictures.path(image)
         for name, decisions in self.standing().items():
             for id, decision in decisions.items():
                 try:
@@ -147,8 +145,6 @@ class Desk:
         annotators = [decision.annotator for decision in decisions_on(id, self.standing())]
         if annotator not in annotators and self.per_item and len(annotators) >= self.per_item:
             raise DataError(f"{' and '.join(annotators)} decided on this item; go on to the next")
-        if annotator == self.page.author(item):
-            raise DataError("this item is your own proposal, and others decide on it; go on to the next")
         answers: Any = request.get("answers")
         choices = self._choices(item, answers)
         for question in self.page.questions(item):
@@ -169,15 +165,6 @@ class Desk:
     def picture(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the image `name` of the folder as a ``data:`` address."""
         return {"src": self.pictures.shown(str(request.get("name")))}
-
-    def similar(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the images most similar to the image `name` of the folder."""
-        name = self.pictures.name(str(request.get("name")))
-        images = [
-            {"name": neighbour, "similarity": similarity, "src": self.pictures.thumbnail(neighbour)}
-            for neighbour, similarity in self._similar.nearest(name)
-        ]
-        return {"name": name, "src": self.pictures.thumbnail(name), "images": images}
 
     def _annotator(self, request: dict[str, Any]) -> str:
         text = request.get("annotator")
@@ -201,33 +188,25 @@ class Desk:
         return choices
 
     def _field(self, item: Any, question: ReviewQuestion, value: Any) -> Any:
-        if question.kind == "image":
-            if not isinstance(value, str) or not value:
-                raise DataError("choose a second image first")
-            return self.pictures.name(value)
         if question.kind == "boxes":
             size = self.pictures.size(self.page.show(item).images[0])
             boxes = [clipped for box in value or () if (clipped := clip(box, *size))]
             if not boxes:
                 raise DataError("draw a box first; it needs a width and a height of at least a pixel")
             return boxes
-        lines = [" ".join(line.split()) for line in value.split("\n")] if isinstance(value, str) else [""]
-        lines = [" ".join(lines)] if question.lines == 1 else [line for line in lines if line]
-        text = "\n".join(lines)
-        if len(text) > _LONGEST_TEXT or len(lines) > question.lines or (question.lines == 1 and not text.strip()):
-            received = f"{len(text):,} characters in {len(lines):,} lines" if text.strip() else "none"
+        text = " ".join(value.split()) if isinstance(value, str) else ""
+        if not 0 < len(text) <= _LONGEST_TEXT:
+            received = f"{len(text):,} characters" if text else "none"
             raise DataError(
-                f"{question.title}: expected a text of up to {_LONGEST_TEXT:,} characters in {question.lines} lines, "
-                f"and got {received}"
+                f"{question.title}: expected a text of up to {_LONGEST_TEXT:,} characters, and got {received}"
             )
-        return text.strip()
+        return text
 
     def _open_items(self, annotator: str, standing: Standing, shown: Sequence[int] = ()) -> list[bool]:
         """Return for each item whether an annotator has still to decide; `shown` are items on others' screens."""
         decided = [len(decisions_on(item.id, standing)) for item in self.items]
         return [
             item.id not in standing.get(annotator, ())
-            and self.page.author(item) != annotator
             and (not self.per_item or decided[index] + shown.count(index) < self.per_item)
             for index, item in enumerate(self.items)
         ]

@@ -33,12 +33,10 @@ class ReviewQuestion:
     Args:
         name: its key among the answers.
         title: its text on the page.
-        options: of a choice; a rating is a choice among numbers.
-        kind: of a field: ``"text"``, ``"image"`` (an image of the folder, found by similarity) or ``"boxes"`` (on the
-            first image of the item).
+        options: of a choice.
+        kind: of a field: ``"text"`` or ``"boxes"`` (on the first image of the item).
         needed_for: values of a choice that require the field.
         start: the initial text of the field.
-        lines: how many texts may be given, one per line; a field for several texts may be empty.
     """
 
     name: str
@@ -47,7 +45,6 @@ class ReviewQuestion:
     kind: str = "choice"
     needed_for: tuple[str, ...] = ()
     start: str = ""
-    lines: int = 1
 
 
 class Shown(NamedTuple):
@@ -87,7 +84,6 @@ class ReviewPage:
         report: returns the agreement of the annotators, and what it means.
         per_item: how many annotators decide on an item; 0 for everybody.
         needs_images: whether an item without a readable image is an error.
-        author: returns the name of the annotator who made the item and may not decide on it.
         export: writes the results to a file and returns a summary.
     """
 
@@ -100,7 +96,6 @@ class ReviewPage:
     report: Callable[[Sequence[Any], Standing], list[Part]] = lambda items, standing: []
     per_item: int = 0
     needs_images: bool = False
-    author: Callable[[Any], str] = lambda item: ""
     export: Callable[[Sequence[Any], Path, Pictures], str] = _write_results
 
 

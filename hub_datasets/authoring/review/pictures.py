@@ -8,15 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from PIL import Image
-
 from ....metrics.common.errors import DataError
-from ....metrics.common.user_files import list_files
-from ...core.images import DECODING_ERRORS, decode, portable, thumbnail
+from ...core.images import DECODING_ERRORS, decode, portable
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _SHOWN_BY_BROWSERS = ("BMP", "JPEG", "PNG", "WEBP")
-_THUMBNAIL = 192
 
 T = TypeVar("T")
 
@@ -47,30 +42,18 @@ class Pictures:
             )
         raise DataError(f"there is no image {image} in {self.folder}")
 
-    def name(self, image: str) -> str:
-        """Return the path of an image relative to the folder, with ``/``."""
-        return self.path(image).relative_to(self.folder).as_posix()
-
-    def names(self) -> list[str]:
-        """Return the names of all images below the folder, sorted, without hidden ones."""
-        paths = (path for path in list_files(self.folder, "**/*") if path.suffix.lower() in SUFFIXES)
-        return sorted(path.relative_to(self.folder).as_posix() for path in paths)
-
-    def load(self, image: str) -> Image.Image:
-        """Load an image as models see it, see ``core.images``; raise `DataError` if it is missing or invalid."""
-        return self._make(image, decode)
-
     def size(self, image: str) -> tuple[int, int]:
-        """Return width and height of an image in pixels."""
-        return self.load(image).size
+        """Return width and height of an image, as models see it, in pixels; errors as for `shown`."""
+        return self._make(image, decode).size
 
     def shown(self, image: str) -> str:
-        """Return a ``data:`` address of an image: the file itself if browsers show it; errors as for `load`."""
-        return _address(*self._make(image, partial(portable, most=None, kinds=_SHOWN_BY_BROWSERS)))
+        """Return a ``data:`` address of an image: the file itself if browsers show it.
 
-    def thumbnail(self, image: str) -> str:
-        """Return a ``data:`` address of a small version of an image."""
-        return _address("image/jpeg", self._make(image, partial(thumbnail, side=_THUMBNAIL))[0])
+        Raises:
+            DataError: the image is missing, outside the folder or invalid.
+        """
+        kind, content = self._make(image, partial(portable, most=None, kinds=_SHOWN_BY_BROWSERS))
+        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
     def _make(self, image: str, make: Callable[[bytes], T]) -> T:
         path = self.path(image)
@@ -78,7 +61,3 @@ class Pictures:
             return make(path.read_bytes())
         except DECODING_ERRORS as error:
             raise DataError(f"{path} is not a readable image ({error}); replace it") from error
-
-
-def _address(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"

@@ -28,9 +28,8 @@ function button(text, key, act, attributes = {}) {
 const bar = make('div', {class: 'assay-bar'});
 const message = make('div', {class: 'assay-message', role: 'status', 'aria-live': 'polite', hidden: true});
 const item = make('div', {class: 'assay-item'});
-const similar = make('section', {class: 'assay-similar', hidden: true});
 const help = make('p', {class: 'assay-note'});
-root.replaceChildren(bar, message, item, similar, help);
+root.replaceChildren(bar, message, item, help);
 
 function say(text, isError = false) {
   message.textContent = text;
@@ -66,7 +65,6 @@ async function show(name, request) {
 function askName(problem = '') {
   view = null;
   bar.replaceChildren();
-  similar.hidden = true;
   help.textContent = 'Your name is part of the address of this page: a reload or a bookmark continues where you were.';
   const field = make('input', {type: 'text', id: 'annotator', maxlength: 40, autocomplete: 'off', value: annotator});
   const start = async (name) => {
@@ -101,7 +99,6 @@ function draw(answer) {
     make('progress', {max: view.total, value: view.done, 'aria-label': 'decided'}),
     button(annotator, '', () => askName(), {title: 'Somebody else', class: 'assay-quiet'}),
   );
-  similar.hidden = true;
   item.dataset.id = view.id;
   item.dataset.index = view.index;
   drawItem();
@@ -110,7 +107,7 @@ function draw(answer) {
   help.replaceChildren(...[[[...keys].join(' '), 'decide'],
     ...(boxQuestion() ? [['drag', 'draw'], ['click', 'choose a box'], ['Delete', 'remove it']] : []),
     ...(hasText ? [['Enter', 'save'], ['Esc', 'leave a text']] : []), ['← →', 'previous, next'], ['n', 'next undecided'],
-    ['u', 'undo'], ...(view.images.length ? [['s', 'similar images']] : []),
+    ['u', 'undo'],
   ].map(([key, what]) => make('span', {}, make('kbd', {}, key), ` ${what}`)));
   if (view.finished) say(`All ${view.total} are decided. Thank you! Use the arrows to go through them again.`);
   else if (view.waiting) say('The other items are on the screens of other annotators.');
@@ -119,11 +116,9 @@ function draw(answer) {
 const chosen = () => choices().map(({name}) => draft[name]);
 const fields = () => view.questions.filter(({needed_for}) => needed_for.some((value) => chosen().includes(value)));
 const boxQuestion = () => view.questions.find(({kind}) => kind === 'boxes');
-const imageQuestion = () => fields().find(({kind}) => kind === 'image');
 
 function drawItem() {
-  const names = [...view.images, ...(imageQuestion() ? [draft[imageQuestion().name]] : [])];
-  const figures = names.map(drawFigure);
+  const figures = view.images.map(drawFigure);
   const texts = view.texts.flatMap(([heading, segments]) => [make('h3', {}, heading), make('p', {class: 'assay-text'},
     ...segments.map(([text, mark]) => mark ? make('mark', {class: mark}, text) : text))]);
   const place = `${view.index + 1} / ${view.total} · ${view.decided ? 'decided' : 'not decided yet'}`;
@@ -131,8 +126,7 @@ function drawItem() {
     ...choices().map(drawChoice), drawFields(),
     make('div', {class: 'assay-row'},
       button('Previous', '←', () => openItem(view.index - 1)), button('Next', '→', () => openItem(view.index + 1)),
-      button('Next undecided', 'n', openNext), button('Undo', 'u', undo),
-      view.images.length ? button('Similar images', 's', searchFirst) : null)));
+      button('Next undecided', 'n', openNext), button('Undo', 'u', undo))));
 }
 
 function drawChoice(question, number) {
@@ -151,26 +145,20 @@ function drawFields() {
   for (const question of fields()) {
     if (question.kind === 'boxes') continue;
     form.append(make('label', {for: `field-${question.name}`, class: 'assay-kind'}, question.title));
-    if (question.kind === 'image') {
-      form.append(make('p', {}, draft[question.name] || 'no second image yet: press s to choose one'));
-      continue;
-    }
-    const field = make('textarea', {id: `field-${question.name}`, rows: question.lines > 1 ? 3 : 2});
+    const field = make('textarea', {id: `field-${question.name}`, rows: 2});
     field.value = draft[question.name];
     field.addEventListener('input', () => { draft[question.name] = field.value; keepDraft(); });
     field.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') field.blur();
-      const isBreak = event.shiftKey || (question.lines > 1 && !event.ctrlKey);
-      if (event.key !== 'Enter' || isBreak || event.isComposing) return;
+      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       save();
     });
     form.append(field);
   }
   if (!form.children.length) return null;
-  const hasLines = fields().some(({lines}) => lines > 1);
   form.append(make('div', {class: 'assay-row'},
-    make('button', {type: 'submit'}, make('kbd', {}, hasLines ? 'Ctrl+Enter' : 'Enter'), ' Save')));
+    make('button', {type: 'submit'}, make('kbd', {}, 'Enter'), ' Save')));
   return form;
 }
 
@@ -184,7 +172,6 @@ function choose(question, value) {
   drawItem();
   const field = item.querySelector('textarea');
   if (field) field.focus();
-  if (imageQuestion() && similar.hidden) searchFirst();
 }
 
 async function save() {
@@ -288,40 +275,8 @@ function boxList() {
     button('Delete', '', () => removeBox(number), {'aria-label': `Delete box ${number + 1}`}))));
 }
 
-const searchFirst = () => {
-  if (similar.hidden) return showSimilar(view.images[0]);
-  similar.hidden = true;
-  return null;
-};
-
-async function showSimilar(name) {
-  say('Searching for similar images. The first search embeds all images, which can take a while.');
-  const found = await call('similar', {name});
-  if (!found) return;
-  const pick = (other) => {
-    if (!imageQuestion()) return showSimilar(other);
-    draft[imageQuestion().name] = other;
-    keepDraft();
-    similar.hidden = true;
-    return drawItem();
-  };
-  const tiles = found.images.map((each) => make('button', {type: 'button', class: 'assay-tile', title: each.name,
-    onclick: () => pick(each.name)}, make('img', {src: each.src, alt: each.name}), make('span', {}, each.name),
-  make('span', {}, each.similarity.toFixed(3))));
-  const advice = imageQuestion() ? 'Choose the second image.' : 'Choose an image to search by it.';
-  similar.replaceChildren(
-    make('div', {class: 'assay-row'}, make('img', {src: found.src, alt: found.name, class: 'assay-chosen'}),
-      make('p', {}, make('strong', {}, `Most similar to ${found.name}`), make('br'), 'Found by an image-only model. ', advice),
-      button('Close', 's', searchFirst)),
-    make('div', {class: 'assay-tiles'}, ...tiles));
-  if (!tiles.length) similar.append(make('p', {}, 'There is no other image in the folder.'));
-  similar.hidden = false;
-  similar.scrollIntoView({block: 'nearest', behavior: 'smooth'});
-}
-
 function actionOf(key) {
-  const shared = {ArrowLeft: () => openItem(view.index - 1), ArrowRight: () => openItem(view.index + 1), n: openNext, u: undo,
-    s: () => view.images.length && searchFirst()};
+  const shared = {ArrowLeft: () => openItem(view.index - 1), ArrowRight: () => openItem(view.index + 1), n: openNext, u: undo};
   if (shared[key]) return shared[key];
   const option = open().options.find(([, , own]) => own === key);
   if (option) return () => choose(open(), option[0]);

@@ -12,12 +12,11 @@ from ....metrics.common.documents import to_html
 from ....metrics.common.errors import DataError, VLAssayError, check_known
 from ....metrics.common.serving import LOOPBACK, TokenGuard, check_address, new_token
 from ..data.made import CANDIDATES_FILE, JOURNAL_SUFFIX
-from . import boxes, candidates, comparing, construction
+from . import boxes, candidates, construction
 from .desk import Desk
 from .journal import DecisionJournal
 from .page import ReviewPage
 from .pictures import Pictures
-from .similar import HISTOGRAM, load_embedder
 
 if TYPE_CHECKING:
     import gradio
@@ -25,11 +24,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 PAGES: dict[str, ReviewPage] = {
     "candidates": candidates.PAGE,
-    "compare": comparing.PAGE,
-    "spot": construction.SPOT,
-    "rate": construction.RATE,
-    "cross": construction.CROSS,
-    "check": construction.CHECK,
+    "pairs": construction.PAGE,
     "boxes": boxes.PAGE,
 }
 
@@ -42,7 +37,6 @@ def open_review(
     images: str | Path | None = None,
     annotators: Sequence[str] = (),
     per_item: int | None = None,
-    image_model: str = HISTOGRAM,
 ) -> Desk:
     """Open a page with its items, its journal and its images.
 
@@ -53,11 +47,10 @@ def open_review(
         images: the folder of the images, by default the folder of the source; no image outside it is shown.
         annotators: who may take part; anybody if empty.
         per_item: how many annotators decide on an item, 0 for everybody; None for the page's default.
-        image_model: finds similar images: ``"histogram"``, or an image-only checkpoint of ``transformers``.
 
     Raises:
         UnknownNameError: another page.
-        DataError, ModelError: the source, the journal, an image or the model cannot be used.
+        DataError: the source, the journal or an image cannot be used.
     """
     source = Path(source).expanduser()
     folder = source if source.is_dir() else source.parent
@@ -73,7 +66,6 @@ def open_review(
         annotators=annotators,
         per_item=per_item,
         reviewed=source / CANDIDATES_FILE if source.is_dir() else source,
-        embed=load_embedder(image_model),
     )
 
 
@@ -109,7 +101,7 @@ def build(desk: Desk) -> gradio.Blocks:
     """Build the page."""
     import gradio as gr
 
-    functions = (desk.open_item, desk.decide, desk.undo, desk.picture, desk.similar)
+    functions = (desk.open_item, desk.decide, desk.undo, desk.picture)
     with gr.Blocks(title=desk.page.title, analytics_enabled=False) as blocks:
         with gr.Tab(desk.page.title, id="items"):
             gr.HTML(

@@ -58,7 +58,7 @@ class ErrorAnalysis(Document):
 
     @property
     def tables(self) -> list[Table]:
-        """For each task the errors by category, the associated features, and the agreement of the models."""
+        """For each task the errors by category, and the associated features."""
         return [table for summary in self.summaries for table in summary.tables]
 
     def parts(self) -> list[Part]:
@@ -115,7 +115,6 @@ def errors(
     *predictions: str | Path,
     data: Callable[[Predictions], ExampleData] | None = None,
     category: str | Sequence[str] = (),
-    metric: str | None = None,
     ties: str | None = None,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
@@ -123,12 +122,13 @@ def errors(
 ) -> ErrorAnalysis:
     """Analyse the errors of one or more models.
 
+    The first declared metric that scores single examples decides on errors, for boxes one that also counts boxes on
+    distractors.
+
     Args:
         predictions: files of predictions, or folders of them.
         data: finds captions and images; by default none.
         category: one or more categories or tags to look at; by default all.
-        metric: the metric that decides on errors; by default the first declared metric that scores single examples, for
-            boxes a metric that also counts boxes on distractors.
         ties: the tie policy; by default the policy of the metric's paper.
         confidence, resamples, seed: of the intervals.
 
@@ -137,21 +137,15 @@ def errors(
 
     Raises:
         PredictionsError: a file holds no predictions, or in none of them single examples can be wrong.
-        UnknownNameError, ScoresError: a category, a metric or an option's value that does not exist.
+        UnknownNameError, ScoresError: a category or an option's value that does not exist.
     """
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     categories = [category] if isinstance(category, str) else list(category)
-    groups = _by_task(prediction_files(*predictions))
-    declared = {name: declared_metrics(next(iter(files.values()))) for name, files in groups.items()}
-    if metric is not None:
-        check_known(
-            "metric of these predictions", [metric], {name for metrics in declared.values() for name in metrics}
-        )
-        groups = {name: files for name, files in groups.items() if metric in declared[name]}
     tasks, notes = [], []
-    for name, files in groups.items():
-        known = ExampleData() if data is None else data(next(iter(files.values())))
-        of_task = task_errors(name, files, declared[name], metric=metric, ties=ties, data=known)
+    for name, files in _by_task(prediction_files(*predictions)).items():
+        first = next(iter(files.values()))
+        known = ExampleData() if data is None else data(first)
+        of_task = task_errors(name, files, declared_metrics(first), ties=ties, data=known)
         if of_task is None:
             notes.append(f"{name}: no metric scores single examples, so there are no errors to look at.")
             continue

@@ -1,9 +1,9 @@
-"""Features of examples, such as categories, words and lengths, and how often each model errs on them."""
+"""Features of examples, such as categories and words, and how often each model errs on them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,9 +19,6 @@ from .outcomes import TaskErrors, phrase_numbers
 # Features of fewer clusters (images), or that fewer lack, are not tested, nor words beyond the most frequent.
 LEAST_CLUSTERS = 10
 MOST_WORDS = 300
-# Few words differ, and the last entry stands for all more.
-_COUNTS = ("none", "1", "2", "3", "4", "5 or more")
-_THIRDS = ("in the first third", "in the second third", "in the last third")
 CATEGORY = "category"
 # Computed once for features and cards.
 marked = lru_cache(maxsize=1 << 16)(mark_changes)
@@ -112,9 +109,8 @@ def split_captions(task: TaskErrors, row: Row) -> tuple[list[str], list[str]]:
 
 def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
     """Return the features, and whether each example (row) has each feature (column)."""
-    lengths = _Bins(len(words(entry)) for row in task.rows for entry in split_captions(task, row)[0][:1])
     listed = [
-        set(_of_example(task, row, part, categories, lengths))
+        set(_of_example(task, row, part, categories))
         for row, (_, part), categories in zip(task.rows, task.keys, task.categories, strict=True)
     ]
     counted = Counter(feature for entry in listed for feature in entry)
@@ -130,65 +126,23 @@ def _features(task: TaskErrors) -> tuple[list[Feature], Any]:
     return list(columns), matrix
 
 
-class _Bins:
-    """The quartile ranges of some whole numbers, named by their bounds."""
-
-    def __init__(self, numbers: Iterable[int]) -> None:
-        found = np.fromiter(numbers, dtype=np.intp)
-        self._found = found
-        self._edges = np.unique(np.quantile(found, [0.25, 0.5, 0.75], method="lower")) if len(found) else found
-
-    def name(self, number: int) -> str:
-        bin_index = int(np.searchsorted(self._edges, number))
-        low = int(self._edges[bin_index - 1]) + 1 if bin_index else int(self._found.min())
-        high = int(self._edges[bin_index]) if bin_index < len(self._edges) else int(self._found.max())
-        return f"{low} words" if low == high else f"{low} to {high} words"
-
-
-def _of_example(task: TaskErrors, row: Row, part: str, categories: Sequence[str], lengths: _Bins) -> Iterator[Feature]:
+def _of_example(task: TaskErrors, row: Row, part: str, categories: Sequence[str]) -> Iterator[Feature]:
     yield from (Feature(CATEGORY, name) for name in categories)
-    if row.config not in categories:
-        yield Feature("configuration", row.config)
     positives, negatives = split_captions(task, row)
-    if positives:
-        kind = "question length" if isinstance(row, VQARow) else "caption length"
-        yield Feature(kind, lengths.name(len(words(positives[0]))))
     if isinstance(row, VQARow):
         yield Feature("label", "yes" if row.correct else "no")
     if isinstance(row, DetectionRow):
-        yield from _of_phrases(row, part)
+        phrases = (row.phrases[number]["text"] for number in phrase_numbers(row, part))
+        yield from (Feature(_PHRASE, word) for phrase in phrases for word in words(phrase))
     elif negatives:
-        yield from _of_differences(positives, negatives)
+        pairs = [marked(positives[0], negative) for negative in negatives]
+        only_positive, only_negative = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
+        yield from (Feature(_POSITIVE, word) for word in only_positive)
+        yield from (Feature(_NEGATIVE, word) for word in only_negative)
+        shared = {word for caption in positives for word in words(caption)} - only_positive - only_negative
+        yield from (Feature(_BOTH, word) for word in shared)
     else:
         yield from (Feature(_ANY, word) for caption in positives for word in words(caption))
-
-
-def _of_phrases(row: DetectionRow, part: str) -> Iterator[Feature]:
-    phrase_ids = phrase_numbers(row, part)
-    boxes = sum(len(row.truth[number]) for number in phrase_ids)
-    yield Feature("true boxes", "1" if boxes == 1 else "several" if boxes else "none")
-    yield Feature("phrases of the caption", "1" if len(row.phrases) == 1 else "several")
-    for number in phrase_ids:
-        phrase_words = words(row.phrases[number]["text"])
-        yield Feature("words of the phrase", _COUNTS[min(len(phrase_words), len(_COUNTS) - 1)])
-        yield from (Feature(_PHRASE, word) for word in phrase_words)
-
-
-def _of_differences(positives: Sequence[str], negatives: Sequence[str]) -> Iterator[Feature]:
-    """Yield features of the differences between the negative captions and the first positive one."""
-    pairs = [marked(positives[0], negative) for negative in negatives]
-    only_positive, only_negative = ({word for pair in pairs for word in _changed(pair[side])} for side in (0, 1))
-    yield from (Feature(_POSITIVE, word) for word in only_positive)
-    yield from (Feature(_NEGATIVE, word) for word in only_negative)
-    shared = {word for caption in positives for word in words(caption)} - only_positive - only_negative
-    yield from (Feature(_BOTH, word) for word in shared)
-    count = max(max(len(_changed(side)) for side in pair) for pair in pairs)
-    yield Feature("differing words", _COUNTS[min(count, len(_COUNTS) - 1)])
-    length, longest = len(words(positives[0])), max(len(words(negative)) for negative in negatives)
-    yield Feature("negative caption", ("shorter", "as long", "longer")[int(np.sign(longest - length)) + 1])
-    segments = pairs[0][0]
-    before = segments[0][0] if segments and not segments[0][1] else ""
-    yield Feature("first difference", _THIRDS[min(3 * len(words(before)) // max(length, 1), 2)])
 
 
 def _changed(segments: Sequence[tuple[str, bool]]) -> list[str]:

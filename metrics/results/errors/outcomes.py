@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.errors import PredictionsError, check_known
+from ...common.errors import check_known
 from ...estimation.aggregate import option_names
 from ...estimation.spec import Examples, MetricSpec
 from ...functional.boxes import box_iou
@@ -257,7 +257,6 @@ def task_errors(
     files: Mapping[str, Predictions],
     metrics: Metrics,
     *,
-    metric: str | None = None,
     ties: str | None = None,
     data: ExampleData | None = None,
 ) -> TaskErrors | None:
@@ -266,9 +265,8 @@ def task_errors(
     Args:
         where: the task in words.
         files: predictions of the same examples by the model's label.
-        metrics: the metrics that evaluate them, with their settings.
-        metric: the metric that decides on errors; by default the first with a mean over examples, for boxes a metric
-            that also counts boxes on distractors.
+        metrics: the metrics that evaluate them, with their settings; the first with a mean over examples decides on
+            errors, for boxes one that also counts boxes on distractors.
         ties: the tie policy; by default the policy of the metric's paper.
         data: captions and images.
 
@@ -277,7 +275,7 @@ def task_errors(
     """
     scored = {label: scored_rows(each.rows) for label, each in files.items()}
     scored = {label: rows for label, rows in scored.items() if rows}
-    choice = _metric(next(iter(scored.values())), metrics, metric, ties) if scored else None
+    choice = _metric(next(iter(scored.values())), metrics, ties) if scored else None
     if choice is None:
         return None
     name, score, first_examples = choice
@@ -334,22 +332,15 @@ def phrase_numbers(row: DetectionRow, part: str) -> list[int]:
     return [int(number)] if known else list(range(len(row.phrases)))
 
 
-def _metric(
-    rows: Sequence[Row], metrics: Metrics, metric: str | None, ties: str | None
-) -> tuple[str, str, Examples] | None:
+def _metric(rows: Sequence[Row], metrics: Metrics, ties: str | None) -> tuple[str, str, Examples] | None:
     """Return the metric and the score that decide on errors, and the examples of these rows."""
-    if metric is not None:
-        check_known("metric of these predictions", [metric], metrics)
-    names = [metric] if metric is not None else sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name)))
-    for name in names:
+    for name in sorted(metrics, key=lambda name: not _pools_pairs(get_spec(name))):
         spec = get_spec(name)
         examples = examples_of(rows, name, metrics[name], ties=ties)
         for score in sorted(spec.scores, key=lambda score: not score.is_of(spec.main_score)):
             name_of_score = next((candidate for candidate in examples.values if score.is_of(candidate)), None)
             if name_of_score is not None:
                 return name, name_of_score, examples
-    if metric is not None:
-        raise PredictionsError(f"the metric {metric} has no score of single examples, and so no errors to look at")
     return None
 
 

@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ...common.formatting import MISSING, interval, p_value, percent, words
-from ...estimation.bootstrap import cluster_bootstrap, percentile_interval, resampled_totals, wilson_interval
+from ...estimation.bootstrap import cluster_bootstrap, wilson_interval
 from .features import CATEGORY, LEAST_CLUSTERS, Association, Feature, find_associations
-from .outcomes import TaskErrors
+from .outcomes import Outcomes, TaskErrors
 
 _MOST_FEATURES = 15
 _MOST_NAMED = 3
 _MOST_PRINTED = 8
 
 
-@dataclass(frozen=True)
-class ErrorAgreement:
+class ErrorAgreement(NamedTuple):
     """The agreement of two models' errors.
 
-    Args:
+    Attributes:
         models: their labels.
-        n: the examples that both have predictions of.
-        counts: both right, only the first errs, only the second errs, both err.
-        share: of examples on which both are right or both err; with its interval.
+        counts: of the examples that both have predictions of: both right, only the first errs, only the second errs,
+            both err.
         kappa: Cohen's kappa of the errors: 0 if the models agree as often as expected by chance from their error rates,
-            1 if they err on the same examples; NaN if it is undefined. With its interval, None if resamples do not
-            spread.
+            1 if they err on the same examples; NaN if both never, or always, err.
     """
 
     models: tuple[str, str]
-    n: int
     counts: tuple[int, int, int, int]
-    share: float
-    share_interval: tuple[float, float]
     kappa: float
-    kappa_interval: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        n = sum(self.counts)
+        right, first, second, both = (percent(count / n) for count in self.counts)
+        share = percent((self.counts[0] + self.counts[3]) / n)
+        kappa = "" if np.isnan(self.kappa) else f"; kappa {self.kappa:.2f}"
+        return (
+            f"{self.models[0]} and {self.models[1]} agree on {share} % of {n:,} examples (both right {right} %, both "
+            f"err {both} %{kappa}); only the first errs on {first} %, only the second on {second} %."
+        )
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,12 @@ class Summary:
     @property
     def sentences(self) -> list[str]:
         """The verdict: each model's error rate and associated features, then the agreement of the models."""
-        return [*map(self._rate_sentence, range(len(self.rates))), *map(_agreement_sentence, self.agreements)]
+        return [*map(self._rate_sentence, range(len(self.rates))), *map(str, self.agreements)]
 
     @property
     def tables(self) -> list[Table]:
-        """The tables of errors by category, associated features, and agreement."""
-        tables = (self._category_table(), self._feature_table(), _agreement_table(self.agreements))
+        """The tables of errors by category and of associated features."""
+        tables = (self._category_table(), self._feature_table())
         return [table for table in tables if table.rows]
 
     def _rate_sentence(self, number: int) -> str:
@@ -167,76 +170,26 @@ def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) ->
         errs = model.errs[scored]
         bounds = cluster_bootstrap(errs, task.clusters[scored], None, confidence, resamples, seed).micro
         rates.append((float(errs.mean()), bounds))
-    agreements = [
-        agreement
-        for pair in combinations(range(len(task.models)), 2)
-        if (agreement := _agreement(task, pair, confidence, resamples, seed)) is not None
-    ]
+    pairs = combinations(task.models, 2)
+    agreements = [found for one, two in pairs if (found := _agreement(one, two)) is not None]
     return Summary(task, rates, find_associations(task, confidence), agreements, confidence)
 
 
-def _agreement(
-    task: TaskErrors, pair: tuple[int, int], confidence: float, resamples: int, seed: int
-) -> ErrorAgreement | None:
-    """Compute the agreement of two models' errors.
+def _agreement(one: Outcomes, two: Outcomes) -> ErrorAgreement | None:
+    """Compute the agreement of two models' errors; None without common examples.
 
     Source: error consistency, Geirhos, Meding and Wichmann, NeurIPS 2020; Cohen, 1960.
     """
-    model_a, two = (task.models[number] for number in pair)
-    shared = np.flatnonzero(~np.isnan(model_a.losses) & ~np.isnan(two.losses))
-    if not len(shared):
+    shared = ~np.isnan(one.losses) & ~np.isnan(two.losses)
+    first, second = one.errs[shared], two.errs[shared]
+    if not len(first):
         return None
-    first, second, clusters = model_a.errs[shared], two.errs[shared], task.clusters[shared]
-    cells = np.stack([~first & ~second, first & ~second, ~first & second, first & second], axis=1)
-    counts = cells.sum(axis=0)
-    kappas = _kappa(resampled_totals(cells, clusters, resamples, seed))
-    kappas = kappas[np.isfinite(kappas)]
-    spread = len(kappas) > 1 and np.ptp(kappas) > 0
-    return ErrorAgreement(
-        models=(model_a.label, two.label),
-        n=len(shared),
-        counts=tuple(counts.tolist()),
-        share=float((first == second).mean()),
-        share_interval=cluster_bootstrap(first == second, clusters, None, confidence, resamples, seed).micro,
-        kappa=float(_kappa(counts[np.newaxis])[0]),
-        kappa_interval=percentile_interval(kappas, confidence, clusters) if spread else None,
-    )
-
-
-def _kappa(counts: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Compute Cohen's kappa from rows of counts as in `ErrorAgreement`; NaN if both models never, or always, err."""
-    right, first, second, wrong = (counts / counts.sum(axis=1, keepdims=True)).T
-    expected = (first + wrong) * (second + wrong) + (right + second) * (right + first)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.isclose(expected, 1), np.nan, (right + wrong - expected) / (1 - expected))
-
-
-def _number(value: float) -> str:
-    return MISSING if np.isnan(value) else f"{value:.2f}"
-
-
-def _agreement_sentence(each: ErrorAgreement) -> str:
-    right, first, second, both = (percent(count / each.n) for count in each.counts)
-    kappa = "" if np.isnan(each.kappa) else f"; kappa {_number(each.kappa)}"
-    return (
-        f"{each.models[0]} and {each.models[1]} agree on {percent(each.share)} % of {each.n:,} examples (both right "
-        f"{right} %, both err {both} %{kappa}); only the first errs on {first} %, only the second on {second} %."
-    )
-
-
-def _agreement_table(agreements: Sequence[ErrorAgreement]) -> Table:
-    rows = []
-    for each in agreements:
-        bounds = MISSING if each.kappa_interval is None else " – ".join(map(_number, each.kappa_interval))
-        share = Cell(f"{percent(each.share)} %", (interval(each.share_interval),))
-        counts = (Cell(f"{count:,}") for count in each.counts)
-        rows.append(TableRow(" and ".join(each.models), (*counts, share, Cell(_number(each.kappa), (bounds,)))))
-    heads = ("both right", "only first errs", "only second errs", "both err")
-    columns = (*map(Column, heads), Column("agreement", (INTERVAL,)), Column("kappa", (INTERVAL,)))
-    note = (
-        "Kappa: 0 for as many common errors as two models of these error rates have by chance, 1 for the same errors."
-    )
-    return Table("Agreement", columns, tuple(rows), note, is_part=True, corner="models")
+    cells = (~first & ~second, first & ~second, ~first & second, first & second)
+    same = float((first == second).mean())
+    expected = float(first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean()))
+    kappa = np.nan if np.isclose(expected, 1) else (same - expected) / (1 - expected)
+    right, only_first, only_second, both = (int(cell.sum()) for cell in cells)
+    return ErrorAgreement((one.label, two.label), (right, only_first, only_second, both), kappa)
 
 
 def _feature_cell(each: Association | None) -> Cell:

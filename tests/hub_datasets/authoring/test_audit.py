@@ -32,14 +32,13 @@ CARDS = Path(hub_datasets.__file__).parent
 
 @pytest.fixture(scope="module")
 def leaking():
-    return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up", normalised=True)
+    return audit(leaking_pairs("formatting", 200, 0.6, seed=0), "made/up")
 
 
 def test_the_record_is_json_and_has_every_rule_and_probe(leaking):
     record = json.loads(json.dumps(leaking))
     assert record == leaking
     assert list(record["scorers"]) == [*RULES, *PROBES]
-    assert list(record["normalised"]) == [*RULES, *PROBES]
     assert (record["pairs"], record["images"], record["categories"]) == (200, 100, {"replace": 200})
     assert record["settings"]["folds"] == FOLDS
 
@@ -51,14 +50,6 @@ def test_a_rule_is_right_as_often_as_counted_by_hand():
     # Of five: right by white space, by the stop, by white space again; a tie; wrong by the stop.
     assert rule["accuracy"] == pytest.approx((3 + 0.5 + 0) / 5)
     assert rule["tie_rate"] == pytest.approx(1 / 5)
-
-
-def test_normalisation_takes_a_leak_of_form_away(leaking):
-    before, after = (leaking[key]["formatting_rule"] for key in ("scorers", "normalised"))
-    assert before["accuracy"] > 0.7
-    assert (after["accuracy"], after["tie_rate"]) == (0.5, 1.0)
-    low, high = leaking["normalised"]["formatting"]["accuracy_interval"]
-    assert low <= 0.5 <= high
 
 
 def test_intervals_of_probes_are_wider_than_those_of_rules_by_what_folds_share():
@@ -168,7 +159,7 @@ def test_all_pairs_fail_by_their_accuracy_and_categories_by_the_lower_end(whole,
 
 def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_path):
     write_pairs(leaking_pairs("formatting", 120, 0.8, seed=0), tmp_path / "leaky.jsonl")
-    command = "audit leaky.jsonl --out report --normalise --max-blind-accuracy 0.55"
+    command = "audit leaky.jsonl --out report --max-blind-accuracy 0.55"
     result = invoke(*command.split(), folder=tmp_path)
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
@@ -299,7 +290,7 @@ def test_the_audit_on_the_card_of_generated_data_is_that_of_the_data(reference):
 @pytest.fixture(scope="module")
 def sugarcrepe(shared_data):
     pairs = read_pairs("sugarcrepe", data_dir=shared_data / "data" / "sugarcrepe")
-    return audit(pairs, "sugarcrepe", normalised=True)
+    return audit(pairs, "sugarcrepe")
 
 
 @pytest.mark.slow
@@ -315,7 +306,6 @@ def test_the_audit_of_the_released_sugarcrepe_finds_what_is_there(sugarcrepe):
     assert {"full stop at the end", "white space at the ends"} <= set(named)
     stop = next(t for t in record["scorers"]["formatting"]["telling"] if t["feature"] == "full stop at the end")
     assert stop["weight"] < 0
-    assert record["normalised"]["formatting_rule"]["accuracy"] == 0.5
 
 
 @pytest.mark.slow

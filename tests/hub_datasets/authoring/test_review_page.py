@@ -8,14 +8,9 @@ import pytest
 from review_support import TOKEN, candidate, draw_image, served, wait_for, write_items, write_set
 
 from vl_assay.hub_datasets.authoring.data.tables import write_rows
-from vl_assay.hub_datasets.authoring.review.construction import Group, SpottedProposal, SpottingImage
+from vl_assay.hub_datasets.authoring.review.construction import ImagePair
 from vl_assay.hub_datasets.authoring.review.journal import DecisionJournal
 from vl_assay.hub_datasets.authoring.review.review import open_review
-
-PROPOSALS = [
-    SpottedProposal("0", "0.png", "a red ball", "object", "ana"),
-    SpottedProposal("1", "1.png", "a blue ball", "object"),
-]
 
 
 def shown(page):
@@ -145,24 +140,6 @@ def test_no_markup_becomes_part_of_the_page_and_no_image_comes_from_outside(new_
     assert not any("tracker.invalid" in address for address in asked)
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1440, "dark"), (390, "light")])
-def test_similar_images_are_shown_and_the_page_fits_the_window(new_page, tmp_path, width, theme):
-    write_set(tmp_path, 8)
-    with served(tmp_path, new_page) as (_, visit):
-        page = visit("ana", width, theme)
-        shown(page)
-        page.wait_for_function("() => document.querySelector('.assay-item img').naturalWidth === 640")
-        page.keyboard.press("s")
-        page.locator(".assay-tile").first.wait_for()
-        assert page.locator(".assay-tile").count() == 7
-        first = page.locator(".assay-tile").first.get_attribute("title")
-        page.locator(".assay-tile").first.click()
-        wait_for(page, f"Most similar to {first}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.keyboard.press("s")
-        page.locator(".assay-tile").first.wait_for(state="hidden")
-
-
 def draw(page, corner, other):
     """Draw a box with the mouse, between two points given as shares of the image's width and height."""
     area = page.locator(".assay-layer").bounding_box()
@@ -213,57 +190,29 @@ def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_
     assert (first["positive"], second["positive"]) == (True, False)
 
 
-def test_the_steps_of_a_detection_benchmark_are_decided_by_keyboard(new_page, tmp_path):
-    for number in range(3):
+def test_pairs_of_images_get_their_phrases_by_keyboard(new_page, tmp_path):
+    for number in range(2):
         draw_image(tmp_path / f"{number}.png", number, (160, 100))
-    items = tmp_path / "items.jsonl"
-    write_rows([SpottingImage(str(n), f"{n}.png") for n in range(2)], items)
-    with served(items, new_page, page="spot") as (desk, visit):
-        page = visit("ana")
-        wait_for(page, "What is surprising")
-        page.keyboard.press("1")
-        page.keyboard.type("a 0 <b>red</b> ball")
-        page.keyboard.press("Enter")
-        page.keyboard.type("a cup")
-        page.keyboard.press("Control+Enter")
-        wait_for(page, "1 of 2")
-        judge(page, "0", 1, 2)
-        spotted = [(each.id, each.text, each.kind, each.by) for each in desk.results()]
-        assert spotted == [("0/0", "a 0 <b>red</b> ball", "object", "ana"), ("0/1", "a cup", "object", "ana")]
-    write_rows(PROPOSALS, items)
-    with served(items, new_page, page="rate") as (desk, visit):
-        page = visit("ben", 390)
-        wait_for(page, "How surprising")
-        judge(page, "4x", 0, 2)
-        assert [each.id for each in desk.results()] == ["0"]
-    with served(items, new_page, page="cross") as (desk, visit):
-        page = visit("ben")
-        wait_for(page, "First caption")
-        page.keyboard.press("1")
-        page.locator(".assay-tile", has_text="1.png").click()
-        page.locator("figure").nth(1).locator("img[src]").wait_for()
-        page.locator("#field-caption").fill("a blue ball")
-        page.keyboard.press("Enter")
-        wait_for(page, "1 of 2")
-        judge(page, "0", 1, 2)
-        page.keyboard.press("ArrowLeft")
-        page.locator("#field-caption").wait_for()
-        assert page.locator("#field-caption").input_value() == "a blue ball"
-        groups = desk.results()
-        assert groups == [Group("0", "object", "0.png", "a red ball", "1.png", "a blue ball")]
-    write_rows(groups, items)
-    with served(items, new_page, page="check") as (desk, visit):
-        page = visit("cleo", 390)
-        wait_for(page, "Is each caption true")
+    items = tmp_path / "pairs.jsonl"
+    pair = ImagePair("0", "0.png", "1.png", "a red ball")
+    write_rows([pair, pair._replace(id="1")], items)
+    with served(items, new_page, page="pairs") as (desk, visit):
+        page = visit("ana", 390, "dark")
+        wait_for(page, "Is there a phrase for each image")
         page.wait_for_function(
             "() => [...document.querySelectorAll('.assay-item img')].filter((one) => one.naturalWidth).length === 2"
         )
-        page.keyboard.press("3")
-        page.keyboard.press("End")
-        page.keyboard.type("s")
+        page.keyboard.press("1")
+        assert page.locator("#field-phrase").input_value() == "a red ball"
+        page.locator("#field-second_phrase").fill("a 1 <b>blue</b> ball")
         page.keyboard.press("Enter")
-        wait_for(page, "All 1 are decided")
-        assert [each.caption_0 for each in desk.results()] == ["a red balls"]
+        wait_for(page, "1 of 2")
+        judge(page, "2", 1, 2)
+        page.keyboard.press("ArrowLeft")
+        page.locator("#field-second_phrase").wait_for()
+        assert page.locator("#field-second_phrase").input_value() == "a 1 <b>blue</b> ball"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert desk.results() == [pair._replace(second_phrase="a 1 <b>blue</b> ball")]
 
 
 def test_only_who_opens_the_page_with_its_token_is_let_in(tmp_path):

@@ -21,6 +21,8 @@ TABLES = list(all_tables().values())
 def papers(shared_data):
     """A function from a paper to the lines of its text."""
     folder = shared_data / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"the texts of the papers are not in {folder}")
     listed = [line.split("|")[1:3] for line in (folder / "README.md").read_text().splitlines() if ".txt" in line]
 
     def lines(paper):
@@ -167,6 +169,7 @@ def test_tables_name_scores_models_and_folders_that_exist():
         }
 
 
+@pytest.mark.usefixtures("papers")
 def test_every_table_and_figure_of_the_papers_has_a_state(shared_data):
     files = {"000": "sugarcrepe", "001": "sugarcrepe", "002": "tricd", "003": "hard-positives", "004": "aro"}
     printed = {

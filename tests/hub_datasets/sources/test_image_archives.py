@@ -31,7 +31,7 @@ def photograph(name: str) -> bytes:
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A server of val2017.zip and of its images, one by one; the cache is empty."""
+    """A server of val2017.zip; the cache is empty."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(image_archives, "SECONDS_BEFORE_RETRY", 0.01)
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
@@ -93,10 +93,10 @@ def test_a_kept_image_that_has_changed_is_fetched_again(archive):
     assert are_right(fetched(archive))
 
 
-def test_a_fetch_that_is_killed_at_any_of_ten_moments_continues(server, archive):
+def test_a_fetch_that_is_killed_at_any_of_three_moments_continues(server, archive):
     fork = multiprocessing.get_context("fork")
     before = 0
-    for moment in range(1, 11):
+    for moment in (2, 5, 9):
         server.requests.clear()
         server.limit = 4 + moment  # so that the process waits for its end
         process = fork.Process(target=fetched, args=(archive,), daemon=True)
@@ -141,10 +141,9 @@ def test_a_connection_that_breaks_is_an_error_and_what_arrived_is_kept(server, a
     assert sorted(kept(archive)) == sorted(NEEDED[:5])
 
 
-@pytest.mark.parametrize("status", [403, 404, 410])
-def test_an_archive_that_was_moved_or_is_forbidden_is_named_at_once(server, archive, status):
-    server.down = {"val2017.zip": [status]}
-    with pytest.raises(DownloadError, match=rf"val2017\.zip .*{status}.*pass data_dir"):
+def test_an_archive_that_is_forbidden_is_named_at_once(server, archive):
+    server.down = {"val2017.zip": [403]}
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*403.*pass data_dir"):
         fetched(archive)
     assert server.requests["GET", "val2017.zip"] == 1
 
@@ -153,45 +152,21 @@ def test_an_archive_that_was_moved_is_followed_to_its_new_address(server, archiv
     (tmp_path / "remote" / "val2017.zip").rename(tmp_path / "remote" / "new.zip")
     server.moved = {"val2017.zip": f"{server.url}/new.zip"}
     assert are_right(fetched(archive))
-    assert 0 < server.sent["new.zip"] < 0.2 * sum(len(photograph(name)) for name in NAMES)
-    server.moved = {"val2017.zip": f"{server.url}/nowhere.zip"}
-    with pytest.raises(DownloadError, match=r"val2017\.zip .*404.*nowhere\.zip"):
-        fetched(archive, NAMES)
 
 
-def test_an_image_that_no_archive_has_is_none(server, archive):
-    assert fetched(archive, [NAMES[0], "absent.jpg"])["absent.jpg"] is None
-
-
-def test_images_are_looked_for_in_several_archives(server, archive, tmp_path):
+def test_images_are_looked_for_in_several_archives_and_one_that_none_has_is_none(server, archive, tmp_path):
     with zipfile.ZipFile(tmp_path / "remote" / "more.zip", "w") as more:
         more.writestr("VG/more.jpg", photograph("more.jpg"))
     second = ImageArchive("vg", f"{server.url}/more.zip", "VG/")
-    found = fetch_images([NAMES[0], "more.jpg"], [archive, second], "pass data_dir")
+    found = fetch_images([NAMES[0], "more.jpg", "absent.jpg"], [archive, second], "pass data_dir")
+    assert found.pop("absent.jpg") is None
     assert are_right(found, [NAMES[0], "more.jpg"])
 
 
-def test_images_come_singly_from_a_server_without_ranges(server, archive, tmp_path):
+def test_a_server_that_does_not_send_parts_is_named(server, archive):
     server.has_ranges = False
-    with pytest.raises(DownloadError, match="does not send parts"):
+    with pytest.raises(DownloadError, match=r"val2017\.zip .*does not send parts"):
         fetched(archive)
-    folder = tmp_path / "remote" / "val2017"
-    folder.mkdir()
-    for name in NEEDED[1:]:
-        (folder / name).write_bytes(photograph(name))
-    single = ImageArchive(archive.name, archive.url, archive.inside, f"{server.url}/val2017/")
-    found = fetched(single)
-    assert found.pop(NEEDED[0]) is None
-    assert are_right(found, NEEDED[1:])
-
-
-def test_a_page_in_place_of_a_single_image_is_named(server, archive, tmp_path):
-    server.has_ranges = False
-    (tmp_path / "remote" / "val2017").mkdir()
-    (tmp_path / "remote" / "val2017" / NEEDED[0]).write_text("<html>Moved.</html>")
-    single = ImageArchive(archive.name, archive.url, archive.inside, f"{server.url}/val2017/")
-    with pytest.raises(DownloadError, match=rf"{NEEDED[0]} is not a whole JPEG"):
-        fetched(single, NEEDED[:1])
 
 
 def test_an_archive_that_is_none_and_one_with_huge_files_are_refused(server, archive, tmp_path, monkeypatch):
@@ -209,7 +184,7 @@ def test_an_archive_that_is_none_and_one_with_huge_files_are_refused(server, arc
 def test_a_member_that_unpacks_to_more_than_its_directory_says_is_not_unpacked(method, told):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
-        archive.writestr("bomb.jpg", bytes(100_000_000))
+        archive.writestr("bomb.jpg", bytes(20_000_000))
         [info] = archive.infolist()
     info.file_size = 100
     tracemalloc.start()

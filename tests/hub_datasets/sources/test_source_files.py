@@ -9,7 +9,6 @@ from PIL import Image
 
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.sources.crops import box_problem, crop, crop_name
-from vl_assay.hub_datasets.sources.downloads import DownloadError
 from vl_assay.hub_datasets.sources.records import check_rows, parse_records
 from vl_assay.hub_datasets.sources.source_files import SourceFile, find_images, is_file_name, is_inner_path
 from vl_assay.metrics.common.errors import DataError
@@ -86,39 +85,6 @@ def test_a_file_without_an_address_that_is_missing_or_empty_is_an_error_with_its
             file.read(tmp_path)
     (tmp_path / "a.txt").write_bytes(b"whole")  # behind the empty one
     assert file.read(tmp_path) == (b"whole", str(tmp_path / "a.txt"))
-
-
-class Downloads:
-    """As `datasets.DownloadManager`: files by their addresses."""
-
-    is_streaming = False
-
-    def __init__(self, **files):
-        self.files = files
-
-    def download(self, url):
-        return next(path for host, path in self.files.items() if host in url)
-
-
-def test_a_file_of_github_that_cannot_be_had_there_is_taken_from_copies_of_it_with_the_same_checksum(tmp_path):
-    for name in ("released", "altered"):
-        (tmp_path / name).write_text(name)
-    url = "https://raw.githubusercontent.com/someone/pairs/0a1b2c/data/a.json"
-    file = SourceFile("a.json", url=url, checksum=f"sha256:{hashlib.sha256(b'released').hexdigest()}")
-    released, altered = str(tmp_path / "released"), str(tmp_path / "altered")
-    assert file.read(None, Downloads(githubusercontent=released)) == (b"released", url)
-    copy = "https://cdn.jsdelivr.net/gh/someone/pairs@0a1b2c/data/a.json"
-    with pytest.warns(UserWarning, match=rf"a\.json: Could not download {url} .* Taken from {copy} instead"):
-        assert file.read(None, Downloads(jsdelivr=released)) == (b"released", copy)
-    with pytest.warns(UserWarning, match=rf"{url} has SHA-256 .* Taken from {copy} instead"):
-        assert file.read(None, Downloads(githubusercontent=altered, jsdelivr=released))[1] == copy
-    with pytest.raises(DataError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: .* SHA-256"):
-        file.read(None, Downloads(githubusercontent=altered, jsdelivr=altered), verify=False)
-    with pytest.raises(DownloadError, match=rf"\(1\) {url}: .* SHA-256 .*\(2\) {copy}: Could not download"):
-        file.read(None, Downloads(githubusercontent=altered))
-    unverified = SourceFile("a.json", url=url)  # a copy could be another file
-    with pytest.raises(DownloadError, match=f"^Could not download {url}"):
-        unverified.read(None, Downloads(jsdelivr=released))
 
 
 def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in_it(tmp_path):

@@ -23,7 +23,7 @@ CACHES = ("HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_DATASETS_CACHE", "HF_HUB_CACH
 def test_a_run_needs_no_cache_that_can_be_written(tmp_path):
     (tmp_path / "file").touch()
     environment = {**os.environ, **dict.fromkeys(CACHES, str(tmp_path / "file" / "cache")), "HF_HUB_OFFLINE": "1"}
-    command = ["run", "mock:oracle", "toy_scenes/order", "toy_order", "--limit", "5", "--out", str(tmp_path / "out")]
+    command = ["run", "mock:oracle", "toy_scenes/order", "--limit", "5", "--out", str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, "-c", "from vl_assay.metrics.common.command_line import main; main()", *command],
         env=environment, capture_output=True, text=True, check=False,
@@ -64,7 +64,7 @@ def _within(block, error):
         raise error
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC])
 @pytest.mark.parametrize(
     "read",
     [

@@ -1,4 +1,4 @@
-"""Settings from a YAML file: what is read, what is refused, and what --help lists."""
+"""Settings from a YAML file: what is read and what is refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from vl_assay.metrics.common.config_file import config_option, read_config
+from vl_assay.metrics.common.config_file import read_config
 from vl_assay.metrics.common.errors import UnknownNameError, VLAssayError
 
 
@@ -61,16 +59,3 @@ def test_an_unknown_setting_and_a_missing_file_are_named(tmp_path):
         read(tmp_path, "worker: 1")
     with pytest.raises(VLAssayError, match=r"nowhere\.yaml: No such file"):
         read_config(tmp_path / "nowhere.yaml", Settings)
-
-
-def test_help_lists_the_settings():
-    app = typer.Typer(rich_markup_mode="markdown")
-
-    @app.command()
-    def run(config: Annotated[Path | None, config_option(Settings)] = None):
-        pass
-
-    shown = " ".join(CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output.replace("│", " ").split())
-    assert "--config FILE A YAML file with any of" in shown
-    assert "workers (a whole number of at least 0, default none): processes that decode" in shown
-    assert "cache (true or false, default true): keep embeddings" in shown

@@ -35,7 +35,6 @@ from vl_assay.metrics.common.figures import (
     Bar,
     HistogramSample,
     bars_html,
-    colours,
     histogram_html,
     legend_html,
 )
@@ -55,9 +54,9 @@ HOSTILE = ["![x](http://tracker.example/a.png)", "[free](javascript:alert(1))", 
            "WWW.a.b", "<!-- ", "FTP://evil.example"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("place", ["cell", "title", "paragraph", "note", "text", "verdict", "list", "fold"])
-def test_a_name_in_markdown_loads_and_links_nothing(place, name):
+def test_a_name_in_markdown_loads_and_links_nothing(place):
+    name = " ".join(HOSTILE)
     table = simple_table(["model"], [[name, ""]])
     parts = {
         "cell": [table],
@@ -186,9 +185,3 @@ def test_a_terminal_wraps_text_and_cuts_nothing(width, capsys, monkeypatch):
     for expected in (*words, "[red]a", "[1]", "a|b", "< 1", "A note.", "[bold]paragraph"):
         assert expected in output
     assert output.count("├") >= 2
-
-
-def test_names_have_colours_of_their_own():
-    found = colours([f"model {n}" for n in range(20)] * 2)
-    assert list(found.values())[: len(COLOURS)] == list(COLOURS)
-    assert len(set(found.values())) == 20

@@ -44,7 +44,7 @@ def test_rates_and_expectations_are_those_of_plain_loops():
         assert found.low[column] < found.rates[column] < found.high[column]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_p_values_are_those_of_all_permutations_within_strata(seed):
     rng = np.random.default_rng(seed)
     strata = np.repeat([0, 1, 2], [5, 4, 1])
@@ -64,6 +64,7 @@ def test_few_errors_without_the_feature_are_no_association():
     assert exact_p_value(errors, errors, np.zeros(300, dtype=int)) == pytest.approx(hypergeom.pmf(15, 300, 15, 15))
 
 
+@pytest.mark.slow
 def test_level_holds_for_rare_errors_and_for_images_whose_examples_are_wrong_together():
     """Features of whole images and of single examples: the chance of a significant one among many is at most 5 %."""
     rejected, significant = [], []
@@ -98,14 +99,6 @@ def test_a_feature_that_most_images_have_and_lack_is_compared_on_as_many_images_
     assert (found.clusters[0], found.other_clusters[0]) == (40, 40)
     exact = fisher_exact([[20, 0], [0, 20]]).pvalue
     assert exact < found.p_values[0] < 1e-9  # the interval's: 40 of 40 against an expected half, z = 40 ** 0.5
-
-
-def test_examples_without_the_feature_are_taken_from_the_categories_that_have_it():
-    """20 images with an example in each of two categories; 3 of them have the feature in the first, and are wrong."""
-    first = np.tile([True, False], 20)
-    has = first & (np.arange(40) < 6)
-    found = associations(has, has[:, np.newaxis], np.repeat(np.arange(20), 2), first)
-    assert found.p_values[0] == pytest.approx(1 / 1140)  # 20 * 19 * 18 / 6 ways to choose 3
 
 
 def test_features_of_all_or_none_are_not_tested_and_their_rates_have_bounds():

@@ -1,9 +1,8 @@
-"""The ARO metric: its averages, its tasks, the authors' code, and the arithmetic of the paper's tables."""
+"""The ARO metric: its averages, its tasks, the authors' code, and the relations of the paper."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from fractions import Fraction
 
@@ -13,11 +12,9 @@ from cards import paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vl_assay.metrics.common.errors import ScoresError, UnknownNameError
+from vl_assay.metrics.common.errors import ScoresError, VLAssayError
 from vl_assay.metrics.functional.aro import SPATIAL, SYMMETRIC, VERBS, aro_accuracy
 from vl_assay.metrics.modules.discovery import load_metric
-
-MODELS = ("CLIP", "NegCLIP", "CLIP-FT", "XVLM", "BLIP", "Flava")
 
 RIGHT, WRONG, TIE = [2, 1], [1, 2], [1, 1]
 
@@ -69,16 +66,6 @@ def test_pairs_of_attributes_with_fewer_than_25_examples_are_not_in_the_macro_av
     nothing = metric.compute(**inputs, min_count=51, confidence=0.9, resamples=100)
     assert (nothing["macro_accuracy"], nothing["macro_accuracy_interval"]) == (None, None)
     assert nothing["accuracy_interval"][0] < 54 / 99 < nothing["accuracy_interval"][1]
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [[["a", "b"], ["c", "d"]], [("a", "b"), ("c", "d")], np.array([["a", "b"], ["c", "d"]]), ["a & b", "c & d"]],
-)
-def test_a_pair_of_attributes_may_be_a_list_an_array_or_text(pairs):
-    result = aro_accuracy([RIGHT, WRONG], [0, 0], task="attribution", categories=pairs)
-    assert result["rare"] == {"a & b": 1, "c & d": 1}
-    assert result["macro_accuracy"] is None
 
 
 def test_order_by_arithmetic(metric):
@@ -187,23 +174,13 @@ def test_on_visual_genome_the_authors_argmax_is_ties_wrong(scores):
     [
         ({"categories": ["near", "next to"]}, "all relations are symmetric.*pass others, or keep_symmetric=True"),
         ({"categories": [["a", "b"], ["c", None]], "task": "attribution"}, "categories are missing in row 1"),
-        ({"categories": [["a", "b"], ["", "d"]], "task": "attribution"}, "categories are missing in row 1"),
-        ({"categories": [[], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
-        ({"categories": [["a", math.nan], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
         ({"min_count": 0}, "min_count is 0; it must be a whole number of at least 1"),
-        ({"min_count": 2.5}, r"min_count is 2\.5; it must be a whole number"),
-        ({"min_count": "many"}, "min_count is 'many'; it must be a whole number"),
+        ({"task": "relations"}, r"unknown ARO task .*known: relation, attribution, order"),
     ],
 )
 def test_unusable_input_is_rejected_with_a_remedy(metric, options, message):
-    with pytest.raises(ScoresError, match=message):
+    with pytest.raises(VLAssayError, match=message):
         metric.compute(**{"predictions": [RIGHT, WRONG], "references": [0, 0], **options})
-
-
-@pytest.mark.parametrize("task", ["relations", None, ["order"]])
-def test_an_unknown_task_names_the_known_ones(metric, task):
-    with pytest.raises(UnknownNameError, match=r"unknown ARO task .*known: relation, attribution, order"):
-        metric.compute(predictions=[RIGHT], references=[0], task=task)
 
 
 @pytest.fixture(scope="module")
@@ -240,36 +217,3 @@ def test_the_sets_of_relations_are_those_of_the_paper_and_its_authors(paper, sha
     assert set(names) == SYMMETRIC
     assert len(names) == len(SYMMETRIC) == 157
     assert not SYMMETRIC & (SPATIAL | VERBS)
-
-
-def simulate(relations, model):
-    """Scores that are right as often as the table says, relation by relation."""
-    scores, categories = [], []
-    for name, (accuracies, n) in relations.items():
-        right = round(accuracies[model] * n)
-        scores += [RIGHT] * right + [WRONG] * (n - right)
-        categories += [name] * n
-    return scores, categories
-
-
-@pytest.mark.parametrize("model", range(6), ids=MODELS)
-def test_table_2_has_the_averages_that_its_rows_give(paper, model):
-    spatial, verbs, printed = table_2(paper)
-    relations = spatial | verbs
-    scores, categories = simulate(relations, model)
-    result = load_metric("aro_itm").compute(predictions=scores, references=[0] * len(scores), categories=categories)
-    assert (result["n"], result["n_symmetric"], len(result["per_category"])) == (21_917, 0, 45)
-
-    # What whole numbers of right examples lose: half an example, or half of the last digit printed.
-    lost = {name: min(0.5 / n, 0.005) for name, (_, n) in relations.items()}
-    parts = (relations, result), (spatial, result["per_group"]["spatial"]), (verbs, result["per_group"]["verb"])
-    for (rows, part), averages in zip(parts, printed, strict=True):
-        macro = sum(accuracies[model] for accuracies, _ in rows.values()) / len(rows)
-        lost_here = sum(lost[name] for name in rows) / len(rows)
-        assert part["macro_accuracy"] == pytest.approx(macro, abs=lost_here)
-        assert part["macro_accuracy"] == pytest.approx(float(averages[model]), abs=0.005 + lost_here)
-        assert part["n"] == sum(n for _, n in rows.values())
-    micro = sum(accuracies[model] * n for accuracies, n in relations.values()) / 21_917
-    assert result["accuracy"] == pytest.approx(
-        micro, abs=sum(lost[name] * n for name, (_, n) in relations.items()) / 21_917
-    )

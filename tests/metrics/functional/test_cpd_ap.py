@@ -23,25 +23,6 @@ PREDICTIONS = [boxes_of((HERE, 0.9, 1)), boxes_of((THERE, 0.8, 1)), boxes_of((HE
 REFERENCES = [truth_of((HERE, 1)), NO_TRUTH, truth_of((HERE, 2)), NO_TRUTH]
 
 
-def test_perfect_predictions_score_one_everywhere(tricd):
-    result = load_metric("cpd_ap").compute(
-        predictions=tricd.perfect, references=tricd.references, categories=tricd.types
-    )
-    parts = {"relation": (120, 232), "object": (84, 83)}
-    assert (result["n"], result["n_positive"], result["n_boxes"], result["tie_rate"]) == (204, 102, 315, 0)
-    assert {name: (part["n"], part["n_boxes"]) for name, part in result["per_category"].items()} == parts
-    for part in (result, *result["per_category"].values()):
-        assert [part[score] for score in SCORES] == [1.0] * 4
-    assert {result[f"{score}_subsample_std"] for score in SCORES} == {0.0}
-
-
-def test_no_predictions_and_boxes_on_distractors_alone_score_zero(tricd):
-    for predictions in ([NOTHING] * 204, tricd.on_distractors()):
-        result = load_metric("cpd_ap").compute(predictions=predictions, references=tricd.references, subsamples=10)
-        assert [result[score] for score in SCORES] == [0.0] * 4
-        assert (result["ap_subsample_std"], result["tie_rate"], result["n_boxes"]) == (0.0, 0.0, 315)
-
-
 def test_perfect_boxes_on_distractors_too_halve_it(tricd):
     predictions, references = tricd.on_both(), tricd.references
     assert sum(len(row["boxes"]) for row in predictions) == 630
@@ -137,14 +118,13 @@ def test_results_by_arithmetic():
     }
 
 
-@pytest.mark.parametrize("flags", [[True, True, False], [1.0, 1.0, 0.0], np.array([1, 1, 0], dtype=bool)])
-def test_a_positive_row_can_be_without_ground_truth(flags):
+def test_a_positive_row_can_be_without_ground_truth():
     rows = [
         (boxes_of((HERE, 0.8, 1)), truth_of((HERE, 1))),
         (boxes_of((HERE, 0.9, 1)), NO_TRUTH),
         (boxes_of((HERE, 0.95, 1)), NO_TRUTH),
     ]
-    known = cpd_ap(*sides(rows), positive=flags, **QUICK)
+    known = cpd_ap(*sides(rows), positive=[True, True, False], **QUICK)
     # The hit comes third of all, second of the two positive rows, first of those with ground truth.
     assert (known["ap"], known["ap_positives"], known["n_positive"]) == (pytest.approx(1 / 3), pytest.approx(0.5), 2)
     guessed = cpd_ap(*sides(rows), **QUICK)
@@ -162,7 +142,7 @@ def many_rows(n, seed=0):
     return rows
 
 
-@pytest.mark.parametrize(("n", "size"), [(30, 27), (7, 6), (4, 4)])  # 0.9 n, rounded
+@pytest.mark.parametrize(("n", "size"), [(7, 6), (4, 4)])  # 0.9 n, rounded
 def test_the_spread_of_subsets_is_that_of_reduced_inputs(n, size):
     rows = many_rows(n)
     generator = np.random.default_rng(5)
@@ -188,13 +168,11 @@ def test_subsets_without_ground_truth_say_nothing():
     assert "ap_subsample_std" not in cpd_ap(*sides(rows), box_format="xyxy", subsamples=0)
 
 
-@pytest.mark.parametrize("clusters", [None, [f"image {row % 5}" for row in range(12)]], ids=["rows", "images"])
-def test_intervals_are_those_of_rows_really_repeated(clusters):
-    rows = many_rows(12, seed=1)
+def test_intervals_are_those_of_rows_really_repeated():
+    rows, clusters = many_rows(12, seed=1), [f"image {row % 5}" for row in range(12)]
     labels = ["odd one" if row in (0, 3, 4) else "other" for row in range(12)]
     result = cpd_ap(*sides(rows), categories=labels, clusters=clusters, confidence=0.8, resamples=100, seed=2, **QUICK)
-    images = 12 if clusters is None else 5
-    groups = [[row for row in range(12) if row % images == image] for image in range(images)]
+    groups = [[row for row in range(12) if row % 5 == image] for image in range(5)]
     generator = np.random.default_rng(2)
     values = {name: [] for name in ("all", "odd one", "other")}
     for _ in range(100):
@@ -214,11 +192,6 @@ def test_intervals_are_those_of_rows_really_repeated(clusters):
     assert result["confidence"] == 0.8
 
 
-def test_where_all_resamples_agree_there_is_no_interval():
-    rows = [(boxes_of((HERE, 0.5, 1)), truth_of((HERE, 1)))] * 5
-    assert cpd_ap(*sides(rows), confidence=0.95, **QUICK)["ap_interval"] is None
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -226,20 +199,11 @@ def test_where_all_resamples_agree_there_is_no_interval():
         ({"categories": ["a", "b", "a", "b"]}, "no row of the category 'b' has a ground-truth box"),
         ({"positive": [True, False, False, False]}, r"^row 2 \(1 of 4.*positive is false.*Set the flag to true"),
         ({"positive": [True, False, True]}, r"positive has shape \(3,\) for 4 rows; pass true or false for each"),
-        ({"positive": [1, 2, 1, None]}, r"positive is 2 in rows 1, 3 \(2 of 4.*pass true or false"),
-        ({"positive": "yes"}, "flags in positive cannot be read"),
         ({"subsamples": -1}, "subsamples is -1; it must be a whole number of at least 0"),
-        ({"subsamples": 2.5}, "subsamples is 2.5"),
         ({"max_boxes": 0}, "max_boxes is 0; it must be a whole number of at least 1"),
-        ({"predictions": PREDICTIONS[:3]}, "got 3 rows of predictions for 4 rows of references"),
-        ({"box_format": "xywh"}, None),
-        ({"box_format": ["xyxy"]}, "pass 'xyxy' or 'xywh', or a mapping"),
     ],
 )
 def test_what_is_invalid_is_rejected_with_a_remedy(options, message):
     inputs = {"predictions": PREDICTIONS, "references": REFERENCES, "box_format": "xyxy"} | options
-    if message is None:
-        assert cpd_ap(**inputs)["n"] == 4  # no box shows that this declaration is wrong
-        return
     with pytest.raises(ScoresError, match=message):
         cpd_ap(**inputs)

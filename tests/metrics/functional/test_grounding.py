@@ -8,7 +8,7 @@ import statistics
 import numpy as np
 import pytest
 from box_rows import HERE, NO_TRUTH, NOTHING, THERE, boxes_of, iou_by_hand, truth_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
@@ -17,19 +17,6 @@ from vl_assay.metrics.modules.discovery import load_metric
 
 TIES = ("wrong", "half", "right")
 XYXY = {"box_format": "xyxy"}
-
-
-@pytest.mark.parametrize("name", ["grounding_recall", "group_recall_at_1"])
-def test_perfect_predictions_have_every_recall(name, tricd):
-    inputs = {"predictions": tricd.perfect, "references": tricd.references, "categories": tricd.types}
-    result = load_metric(name).compute(**inputs, **(tricd.pairs if "group" in name else {}))
-    parts = result["per_category"]
-    # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
-    assert (result["n"], parts["relation"]["n"], parts["object"]["n"]) == (166, 123, 43)
-    assert result["n_positive" if "n_positive" in result else "n_pairs"] == 102
-    for part in (result, *parts.values()):
-        assert {value for key, value in part.items() if "recall" in key} == {1.0}
-        assert part["tie_rate"] == 0
 
 
 def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
@@ -133,7 +120,6 @@ def pair_inputs(rows):
 
 
 @given(rows=caption_pairs().filter(lambda rows: any(row[3]["boxes"] for row in rows)), ties=st.sampled_from(TIES))
-@settings(max_examples=60)
 def test_group_recall_is_what_loops_say(rows, ties):
     pools = []
     for pair, flag, _, truth, keys in rows:
@@ -207,11 +193,7 @@ def test_group_results_by_arithmetic():
     }
 
 
-@pytest.mark.parametrize(
-    "spans",
-    [[[0, 4]], [(0, 4)], np.array([[0, 4]]), "vase"],
-    ids=["lists", "tuples", "array", "text"],
-)
+@pytest.mark.parametrize("spans", [[[0, 4]], np.array([[0, 4]]), "vase"], ids=["lists", "array", "text"])
 def test_phrases_with_equal_keys_are_one(spans):
     inputs = PAIR | {"predictions": [boxes_of((HERE, 0.8, 6)), boxes_of((HERE, 0.9, 7))]}
     inputs["references"] = [truth_of((HERE, 6)), NO_TRUTH]
@@ -228,17 +210,6 @@ def test_a_distractor_without_boxes_of_counted_phrases_is_fine_where_others_have
     assert group_recall_at_1(**inputs, **XYXY)["recall_at_1"] == 0.5  # phrase 2 of "a", phrase 1 of "b"
 
 
-def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd):
-    inputs = {"predictions": tricd.noisy(), "references": tricd.references}
-    resampling = {"confidence": 0.9, "resamples": 200}
-    assert grounding_recall(**inputs, **resampling) == grounding_recall(
-        **inputs, **resampling, clusters=list(range(204))
-    )
-    assert group_recall_at_1(**inputs, **tricd.pairs, **resampling) == group_recall_at_1(
-        **inputs, **tricd.pairs, **resampling, clusters=tricd.pairs["pair_ids"]
-    )
-
-
 KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
 
 
@@ -251,20 +222,16 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
             {"references": [truth_of((HERE, 1))] * 2},
             r"row 1 \(1 of 2.*got ground-truth boxes, but positive is false; .*leave the boxes out",
         ),
-        ({"positive": [True, True]}, r"rows 0, 1 \(2 of 2.*belong to a pair without exactly one positive row"),
         ({"positive": [True, True], "pair_ids": ["a", "b"]}, r"rows 0, 1 .*belong to a pair without a distractor"),
         ({"pair_ids": ["a", None]}, "pair ids are missing in row 1"),
         ({"phrase_keys": KEYS[:1]}, "got 1 phrase_keys for 2 rows; pass for each row a mapping from phrase id"),
         ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
         ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
-        ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
         (
             {"phrase_keys": [KEYS[0], {1: "cat", 2: "dog"}]},
             r"row 1 \(1 of 2.*lack a phrase of the positive row with the same caption; give equal phrases equal keys",
         ),
         ({"phrase_keys": [KEYS[0], {"first": "cat"}]}, "phrase_keys of row 1 cannot be read .*map whole phrase ids"),
-        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is not a phrase id"),
-        ({"phrase_keys": [{1: {2, 3}}, KEYS[1]]}, "phrase_keys of row 0 cannot be read"),
     ],
 )
 def test_what_a_group_is_invalid_by_is_rejected_with_a_remedy(options, message):

@@ -69,27 +69,15 @@ def test_match_scores_by_arithmetic():
 @pytest.mark.parametrize(
     ("scores", "correct", "message"),
     [
-        ([], [], "no scores; pass at least one example"),
-        ([[], []], [0, 0], "no scores; pass at least one example"),
         ([1.0, 2.0], [0, 0], r"shape \(2,\); pass one row per example"),
         ([[1.0], [2.0]], [0, 0], r"shape \(2, 1\).*at least two captions"),
         ([[1, 2], [1, 2, 3], [1, 2]], [0, 0, 0], r"row 0 has 2 scores.*row 1 \(1 of 3.*: 3; score the same"),
-        ([torch.ones(2), torch.ones(3)], [0, 0], r"row 0 has 2 scores, but another number stands in row 1 .*: 3;"),
-        ([[1, 2], 3], [0, 0], "another number stands in row 1"),
         ([[2, 1], [1, -math.inf]], [0, 0], r"NaN or infinite in row 1 \(1 of 2 rows.*Score these examples again"),
-        ([[2, 1], [None, 1]], [0, 0], "NaN or infinite in row 1 "),
         (np.full((1000, 2), np.nan), np.zeros(1000, int), r"rows 0, 1, 2, 3, 4, … \(1000 of 1000 rows"),
-        ([["a", "b"]], [0], "scores cannot be read as numbers"),
         ([[1, 10**400]], [0], "cannot be read as numbers"),
         (torch.zeros(1, 2, requires_grad=True), [0], r"cannot be read as numbers.*\.detach\(\)"),
         ([[1, 2], [3, 4]], [0], r"shape \(1,\) for 2 examples; pass one index per example"),
-        ([[1, 2], [3, 4]], [[0], [1]], r"shape \(2, 1\) for 2 examples"),
         ([[1, 2], [3, 4]], [0, 2], r"caption is 2 in row 1 \(1 of 2 rows.*whole number from 0 to 1"),
-        ([[1, 2], [3, 4]], [-1, 0], r"caption is -1 in row 0"),
-        ([[1, 2], [3, 4]], [0, 0.5], r"caption is 0\.5 in row 1"),
-        ([[1, 2], [3, 4]], [0, None], r"caption is nan in row 1"),
-        ([[1, 2], [3, 4]], ["x", "y"], "indices of the correct captions cannot be read as numbers"),
-        ([[1, 2], [3, 4]], [True, False], "booleans, which could mean either caption; pass the column"),
     ],
 )
 def test_unusable_input_is_rejected_with_a_remedy(scores, correct, message):

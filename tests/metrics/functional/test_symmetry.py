@@ -94,11 +94,6 @@ def test_random_flips_come_close_to_the_exact_p_value():
         assert estimate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4_000))
 
 
-def test_random_flips_never_give_zero():
-    scores = np.column_stack([np.arange(1.0, 61.0), np.zeros(60)])
-    assert first_column(scores, permutations=199)["symmetry_p_value"] == 1 / 200
-
-
 def test_gaps_that_differ_by_rounding_are_of_one_size():
     # 0.3 - 0.1 is 2.8e-17 less than 0.4 - 0.2; taken apart, one of them would stand alone: an asymmetry of 1/2.
     assert 0.3 - 0.1 != 0.4 - 0.2
@@ -150,31 +145,20 @@ def test_clustered_intervals_agree_with_a_bootstrap_written_out():
     members = [np.flatnonzero(clusters == name) for name in sorted(set(clusters))]
     draw = random.Random(9)
     rows = []
-    for _ in range(1_500):
+    for _ in range(600):
         drawn = scores[np.concatenate(draw.choices(members, k=len(members)))]
         gaps = drawn[:, 0] - drawn[:, 1]
         auc = scipy.stats.mannwhitneyu(*drawn.T, method="asymptotic").statistic / len(drawn) ** 2
         rows.append([np.mean(gaps > 0), gaps.mean(), auc])
     expected = np.quantile(rows, [0.05, 0.95], axis=0).T
     result = first_column(scores, clusters=clusters, confidence=0.9)
-    # The 5 % quantile of 1,500 draws has a standard error near 2 * sd / sqrt(1500), 5 % of an sd; an interval is
+    # The 5 % quantile of 600 draws has a standard error near 2 * sd / sqrt(600), 8 % of an sd; an interval is
     # 3.3 sd wide.
     for key, wanted in zip(("accuracy", "mean_gap", "auc"), expected, strict=True):
         assert result[f"{key}_interval"] == pytest.approx(wanted.tolist(), abs=0.08 * np.ptp(wanted))
     naive = first_column(scores, confidence=0.9)
     for key in ("mean_gap_interval", "auc_interval"):
         assert np.ptp(naive[key]) < 0.9 * np.ptp(result[key])
-
-
-def test_images_of_unequal_size_do_not_widen_the_interval_of_the_mean_gap():
-    # Gaps of 100 with an sd of 1 in 40 images of 1 to 20 examples: sums differ by hundreds, means by little.
-    rng = np.random.default_rng(10)
-    clusters = np.repeat(np.arange(40), np.tile(np.arange(1, 21), 2))
-    scores = np.column_stack([rng.normal(100, 1, 420), np.zeros(420)])
-    low, high = first_column(scores, clusters=clusters, confidence=0.95)["mean_gap_interval"]
-    # 2 * 1.96 / sqrt(420) = 0.19; 40 images tell it within some 15 %.
-    assert low < scores[:, 0].mean() < high
-    assert high - low == pytest.approx(0.19, abs=0.08)
 
 
 def test_perfect_separation_leaves_room_for_what_no_image_showed():
@@ -189,13 +173,6 @@ def test_perfect_separation_leaves_room_for_what_no_image_showed():
     assert reverse["auc_interval"] == pytest.approx([0.0, 1 - seen**2])
 
 
-def test_equal_scores_leave_room_too():
-    result = first_column([[1, 1]] * 10, confidence=0.95)
-    seen = 0.025 ** (2 / 10)
-    assert result["auc_interval"] == pytest.approx([seen / 2, 1 - seen / 2])
-    assert result["mean_gap_interval"] is None
-
-
 def test_one_image_says_nothing():
     result = first_column([[1, 0], [0, 1], [3, 1]], clusters=["a"] * 3, confidence=0.95)
     # Two of three right, and any other image may be all right or all wrong: 0.025 * 2/3, and 0.975 more.
@@ -206,10 +183,9 @@ def test_one_image_says_nothing():
     assert result["symmetry_p_value"] == 1.0
 
 
-@pytest.mark.parametrize("images", [9, 5_000], ids=["exact", "random"])
-def test_memory_stays_flat(images):
-    # The signs of 20,000 gaps in 2 ** 9 or 1,000 flips would be 10 or 20 MB at once, their sums 40 or 80 MB.
-    scores, clusters, _ = blind_scores(seed=15, images=images, per_image=20_000 // images)
+def test_memory_stays_flat():
+    # The signs of 20,000 gaps in 1,000 flips would be 20 MB at once, their sums 80 MB.
+    scores, clusters, _ = blind_scores(seed=15, images=5_000, per_image=4)
     tracemalloc.start()
     first_column(scores, clusters=clusters, permutations=1_000)
     peak = tracemalloc.get_traced_memory()[1]

@@ -19,6 +19,7 @@ from report_support import answers, detections, groups, write
 from vl_assay.hub_datasets import compare, report
 from vl_assay.metrics.common.command_line import main
 from vl_assay.metrics.common.errors import PredictionsError, ScoresError
+from vl_assay.metrics.estimation import differences
 from vl_assay.metrics.functional.aro import SYMMETRIC
 from vl_assay.metrics.records.predictions import file_hash
 from vl_assay.metrics.records.schema import RetrievalRow
@@ -71,8 +72,9 @@ def random_predictions(folder, benchmark, task, seed=0, n=24):
     ]
 
 
-@pytest.mark.parametrize("ties", [None, "wrong", "half", "right"])
-@pytest.mark.parametrize(("benchmark", "task"), TASKS)
+@pytest.mark.parametrize(
+    ("benchmark", "task", "ties"), [(*task, (None, "half")[n % 2]) for n, task in enumerate(TASKS)]
+)
 def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tmp_path):
     paths = random_predictions(tmp_path, benchmark, task)
     comparison = compare(*paths, ties=ties, **QUICK)
@@ -93,7 +95,7 @@ def test_both_models_scores_are_those_of_their_reports(benchmark, task, ties, tm
         assert difference.ties == found[difference.metric].options.get("ties")
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(TASKS)), n=st.integers(8, 24))
 def test_exchanging_the_models_turns_the_difference_round(seed, name, n, tmp_path):
     paths = random_predictions(tmp_path, *name, seed, n if name[1] != "retrieval" else 24)
@@ -127,7 +129,6 @@ def test_differences_wins_and_tests_follow_from_the_rows(tmp_path):
     assert half.result["difference"] == pytest.approx(1.5 / 5)
 
 
-@pytest.mark.parametrize("winner", ["a", "b"])
 @pytest.mark.parametrize(
     ("metric", "good", "bad", "expected"),
     [
@@ -135,27 +136,26 @@ def test_differences_wins_and_tests_follow_from_the_rows(tmp_path):
         ("brittleness", [3, 2, 1], [3, 1, 2], "brittleness lower by"),
     ],
 )
-def test_the_verdict_gives_the_better_models_score_minus_the_others(metric, good, bad, expected, winner, tmp_path):
+def test_the_verdict_gives_the_better_models_score_minus_the_others(metric, good, bad, expected, tmp_path):
     """The better model is right on 24 of 30 examples and the other one on 6; both files can come first."""
     paths = [
         write(
             tmp_path / f"{model}.parquet",
-            matching([good if (n < 24) == (model == winner) else bad for n in range(30)], ("swap",)),
+            matching([good if (n < 24) == (model == "a") else bad for n in range(30)], ("swap",)),
             task="hard_positives",
             model=model,
             metrics={metric: {}},
         )
         for model in "ab"
     ]
-    loser = "b" if winner == "a" else "a"
     for order in (paths, paths[::-1]):
         comparison = compare(*order, **QUICK)
-        start = f"{winner} is better than {loser} on toy_scenes (hard_positives): {expected} 60.0 points, 95 % ["
+        start = f"a is better than b on toy_scenes (hard_positives): {expected} 60.0 points, 95 % ["
         assert comparison.verdict.startswith(start)
         low, high = re.search(r"\[(.*), (.*)\]", comparison.verdict).groups()
         assert 0 < float(low) < 60 < float(high)
         main = next(each.result for each in comparison.differences if each.is_main)
-        first_wins = order[0].stem == winner
+        first_wins = order[0].stem == "a"
         # Tables keep the first minus the second; wins are of the better model, also if lower is better.
         gap = 0.6 if first_wins == (metric == "augmented_accuracy") else -0.6
         for part in (main, main["per_category"]["swap"]):
@@ -222,16 +222,12 @@ ROWS = matching([[2, 1]] * 6)
             {"task": "order"},
             r"toy_scenes \(itm, matching\); .* toy_scenes \(order, matching\)\); compare predictions of",
         ),
-        (ROWS, {"benchmark": "sugarcrepe"}, r"sugarcrepe \(itm, matching\)\); compare predictions of the same task"),
         (ROWS, {"fingerprint": "0" * 64}, "different data .fingerprints ffffffffffff and 000000000000"),
         (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other file, such as '0'"),
-        (changed(ROWS, 0, id="x"), {}, "1 of the 6 examples of .*a.parquet are not in the other file"),
         ([*ROWS, dataclasses.replace(ROWS[0], id="x")], {}, "1 of the 7 examples of .*b.parquet are not in the other"),
         (changed(ROWS, 2, category="x"), {}, "the example '2' differs between"),
-        (changed(ROWS, 2, correct=[1]), {}, "the example '2' differs between"),
         (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' differs between"),
         ([dataclasses.replace(row, images=[""], scores=None) for row in ROWS], {}, "share no example that both scored"),
-        (answers([1.0] * 6), {"task": "vqa"}, "compare predictions of the same task"),
         (answers([1.0] * 6), {}, "compare predictions of the same task"),
     ],
 )
@@ -331,28 +327,17 @@ def run(command, monkeypatch):
     return left.value.code or 0
 
 
-def test_what_was_drawn_is_what_is_reported(tmp_path):
+def test_what_was_drawn_is_what_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(differences, "MOST_WEIGHTED_DRAWS", 100)
     paths = random_predictions(tmp_path, "toy_scenes", "detection")
-    found = compare(*paths, resamples=1_100, permutations=1_200)
+    found = compare(*paths, resamples=110, permutations=120)
     drawn = {each.score: (each.result["resamples"], each.result["permutations"]) for each in found.differences}
-    assert drawn["ap"] == (1_000, 1_000)
-    assert drawn["recall_at_1"] == (1_100, 1_200)
-    assert "(1,000 resamples)" in found.to_markdown()
-    frame = found.to_pandas().set_index("score")
-    assert frame.loc["ap"]["resamples"].max() == 1_000
+    assert drawn["ap"] == (100, 100)
+    assert drawn["recall_at_1"] == (110, 120)
+    assert "(100 resamples)" in found.to_markdown()
 
 
-def test_each_kind_of_document_has_a_schema_of_its_own():
-    package, places = Path(sys.modules[Comparison.__module__].__file__).parents[2], {}
-    for folder in ("hub_datasets", "metrics", "model_wrappers", "space_app"):
-        for path in (package / folder).rglob("*.py"):
-            for kind in re.findall(r'(?:SCHEMA = "vl-assay/|to_json\(")([\w-]+)"', path.read_text(encoding="utf-8")):
-                places.setdefault(kind, set()).add(path)
-    assert len(places) > 8
-    assert {kind: files for kind, files in places.items() if len(files) > 1} == {}
-
-
-def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monkeypatch, capsys):
+def test_the_command_prints_tables_and_writes_both_files(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     paths = random_predictions(tmp_path, "toy_scenes", "itm")
     assert run("vl-assay compare a.parquet b.parquet --out both --ties half", monkeypatch) == 0
@@ -369,9 +354,5 @@ def test_the_command_prints_tables_or_json_and_writes_both_files(tmp_path, monke
     public = {field.name for field in dataclasses.fields(Comparison)}
     assert set(document) == {"schema", "version", "code", "sha256", "verdict", "verdicts", *public}
     assert (tmp_path / "both" / "comparison.md").read_text() == compare(*paths, ties="half").to_markdown()
-    assert run("vl-assay compare a.parquet b.parquet --out both --ties half --json", monkeypatch) == 0
-    captured = capsys.readouterr()
-    assert captured.out == written
-    assert "written to both" in captured.err
     assert run("vl-assay compare a.parquet nowhere.parquet", monkeypatch) == 1
     assert capsys.readouterr().err.startswith("error: nowhere.parquet: no such predictions file")

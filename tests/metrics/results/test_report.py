@@ -106,20 +106,16 @@ def test_a_report_has_the_same_numbers_in_every_format(predictions, tmp_path):
     assert (document["schema"], document["version"]) == ("vl-assay/results", 4)
 
 
-def test_files_of_an_earlier_report_that_this_one_does_not_have_are_removed(predictions, tmp_path):
-    (tmp_path / "profile.pdf").write_text("")
-    (tmp_path / "notes.txt").write_text("mine")
-    files = report([predictions], resamples=100).write(tmp_path)
-    there = {file.name for file in tmp_path.iterdir()}
-    assert there == {file.name for file in files} | {"notes.txt", predictions.name}
-
-
-def test_without_the_plots_libraries_no_plot_is_named(predictions, tmp_path, monkeypatch):
+def test_without_the_plots_libraries_plots_of_an_earlier_report_go(predictions, tmp_path, monkeypatch):
     for name in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(__import__("sys").modules, name, None)
-    files = report([predictions], resamples=100).write(tmp_path / "report")
+    folder = tmp_path / "report"
+    folder.mkdir()
+    for name in ("profile.pdf", "profile.png", "notes.txt"):  # those of an earlier report go
+        (folder / name).write_text("")
+    files = report([predictions], resamples=100).write(folder)
     assert [file.name for file in files] == ["results.json", "report.md", "report.tex", "profile.html"]
-    assert all(file.exists() for file in files)
+    assert {file.name for file in folder.iterdir()} == {file.name for file in files} | {"notes.txt"}
 
 
 def test_options_that_no_metric_knows_are_refused(predictions):
@@ -130,45 +126,6 @@ def test_options_that_no_metric_knows_are_refused(predictions):
         report([predictions], confidence=95)
     with pytest.raises(UnknownNameError, match="unknown option of evaluation 'resample'; known: ties, confidence"):
         report([predictions], resample=5)
-
-
-def test_a_notebook_escapes_names(tmp_path):
-    write_predictions_of(tmp_path / "s.parquet", *ROWS, name="<b>bold</b>")
-    html = report([tmp_path / "s.parquet"], resamples=100)._repr_html_()
-    assert "&lt;b&gt;bold" in html
-    assert "<b>" not in html
-    assert '<th scope="row">add_att</th><td>66.7 %</td>' in html
-
-
-def test_groups_are_evaluated_as_matrices_and_shown_with_three_scores(tmp_path):
-    rows = [
-        Row(name, "groups", name, [f"{name}-0", f"{name}-1"], [0, 1], scores)
-        for name, scores in (("swap_att", [[0.9, 0.1], [0.2, 0.8]]), ("swap_obj", [[0.5, 0.4], [0.6, 0.7]]))
-    ]
-    results = report(write(tmp_path / "s.parquet", rows, task="groups"), resamples=100)
-    [result] = results
-    assert (result.scores["text_score"], result.scores["image_score"], result.scores["group_score"]) == (1, 0.5, 0.5)
-    results.write(tmp_path / "report")
-    markdown = (tmp_path / "report" / "report.md").read_text()
-    header = "|  | text score | interval | image score | interval | group score | interval | ties | n |"
-    assert header in markdown
-    assert re.search(r"\| swap_obj \| 100.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| .* \| 0.0 % \| 1 \|", markdown)
-    latex = (tmp_path / "report" / "report.tex").read_text()
-    assert r"model & \shortstack[r]{text\\score} & \shortstack[r]{image\\score} & \shortstack[r]{group\\score}" in latex
-    assert r"a & 100.0 & 50.0 & 50.0 \\" in latex
-
-
-def test_examples_that_share_an_image_are_one_cluster():
-    rows = [
-        Row("a", "c", "c", ["x", "y"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
-        Row("b", "c", "c", ["y", "z"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
-        Row("c", "c", "c", ["u", "v"], [0, 1], [[1.0, 0.0], [0.0, 1.0]]),
-    ]
-    spec = get_spec("group_match")
-    clusters = metric_inputs(rows, spec, "group_match")[1]["clusters"]
-    assert clusters[0] == clusters[1] != clusters[2]
-    apart = [dataclasses.replace(each, cluster=name) for each, name in zip(rows, "pqq", strict=True)]
-    assert len(set(metric_inputs(apart, spec, "group_match")[1]["clusters"])) == 1
 
 
 def test_an_answer_between_yes_and_no_is_wrong_whatever_is_right():

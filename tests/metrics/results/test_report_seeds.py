@@ -64,22 +64,3 @@ def test_only_what_differs_by_chance_is_averaged(tmp_path):
         "units words", "units tokens", "configs add_att", "configs swap_obj"
     ]  # fmt: skip
     assert "seeds" not in found.to_markdown() + report([words, words], **QUICK).to_markdown()
-
-
-def test_a_seed_of_one_category_counts_in_the_average(tmp_path):
-    categories = (["swap_obj", "add_att"] * 20, ["swap_obj"] * 40, ["swap_obj", "add_att"] * 20)
-    rng = np.random.default_rng(0)
-    paths = [
-        write(
-            tmp_path / f"{seed}.parquet",
-            matching(rng.normal(size=(40, 5)), names),
-            task="order",
-            fingerprint=f"{seed}" * 8,
-            options={"seed": seed},
-        )
-        for seed, names in enumerate(categories)
-    ]
-    found = report(paths, **QUICK)
-    values = [result.scores["accuracy"] for result in found]
-    shown = f"{100 * statistics.fmean(values):.1f} ± {100 * statistics.stdev(values):.1f} %"
-    assert f"| {shown} | 120 |" in found.to_markdown()

@@ -22,12 +22,7 @@ def printed(found, capsys, monkeypatch, width=80):
     return capsys.readouterr().out
 
 
-def markdown(found, folder):
-    found.write(folder)
-    return (folder / "report.md").read_text()
-
-
-@pytest.mark.parametrize("width", [80, 100, 60])
+@pytest.mark.parametrize("width", [60, 100])
 def test_no_column_is_cut_in_a_terminal(width, tmp_path, capsys, monkeypatch):
     long = (
         "a relation between two objects of which one is hidden",
@@ -59,7 +54,7 @@ def test_models_of_one_name_are_told_apart_everywhere(tmp_path, capsys, monkeypa
     names = ["clip (dtype float32)", "clip (dtype float16)"]
     for name in names:
         assert f"{name} on toy_scenes (itm)" in printed(found, capsys, monkeypatch)
-        assert f"### {name} on toy_scenes (itm)" in markdown(found, tmp_path / "report")
+        assert f"### {name} on toy_scenes (itm)" in found.to_markdown()
         assert name in repr(found)
         assert name in found._repr_html_()
     assert list(dict.fromkeys(found.to_pandas()["model"])) == names
@@ -73,15 +68,12 @@ def test_the_macro_average_says_what_it_goes_over(tmp_path):
     [result] = found
     macro = score_rows(result)[-1]
     assert (macro.category, macro.n, macro.value) == ("macro average", 30, 1.0)
-    text = markdown(found, tmp_path / "report")
+    text = found.to_markdown()
     assert re.search(r"\| macro average \| 100\.0 % \| .* \|  \| 30 \|", text)
     assert (
         "The macro average is over 1 of 3 categories, 30 of 34 examples; not in it: old & wet, old & dry "
         "(fewer than 25 examples)." in text
     )
-
-
-RARE = ["red & big"] * 30 + [f"old & n{k}" for k in range(9)]
 
 
 @pytest.mark.parametrize(
@@ -100,24 +92,11 @@ RARE = ["red & big"] * 30 + [f"old & n{k}" for k in range(9)]
         (
             matching(TRIPLES),
             ("toy_scenes", "hard_positives"),
-            {"ties": "wrong"},
-            ["A tie counts against the model (wrong): it adds to brittleness. "],
-        ),
-        (
-            matching(TRIPLES),
-            ("toy_scenes", "hard_positives"),
             {"ties": "half"},
             [
                 "A tie counts with its chance of being right (half). ",
                 "A tie adds to brittleness with its chance (half).",
             ],
-        ),
-        (matching(np.eye(5), ("order",)), ("toy_scenes", "order"), {}, ["Chance: 20.0 %."]),
-        (
-            matching([[1, 0]] * 39, RARE),
-            ("aro", "attribution"),
-            {},
-            ["over 1 of 10 categories, 30 of 39 examples; not in it: 9 categories (fewer than 25 examples)."],
         ),
         (
             matching([[1, 0]] * 6, ("on", "next to", "riding")),
@@ -128,7 +107,7 @@ RARE = ["red & big"] * 30 + [f"old & n{k}" for k in range(9)]
     ],
 )
 def test_notes_explain_ties_chance_and_what_is_left_out(rows, where, options, sentences, tmp_path):
-    text = markdown(report(write(tmp_path / "s.parquet", rows, *where), **QUICK, **options), tmp_path / "report")
+    text = report(write(tmp_path / "s.parquet", rows, *where), **QUICK, **options).to_markdown()
     for sentence in sentences:
         assert sentence in text
 
@@ -138,12 +117,13 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     levels = {"accuracy": 0.61, "macro_accuracy": 0.6, "per_category": {"swap_obj": {"accuracy": 0.72}}}
     path = write(tmp_path / "s.parquet", rows, blind={"sugarcrepe_itm": levels})
     found = report(path, **QUICK)
-    text = markdown(found, tmp_path / "report")
+    text = found.to_markdown()
     assert "|  | accuracy | interval | blind | ties | n |" in text
     assert re.search(r"\| swap_obj \| 100\.0 % \| [^|]* \| ≥ 72\.0 % \|", text)
     assert re.search(r"\| swap_att \| 0\.0 % \| [^|]* \|  \|", text)
     assert re.search(r"\| micro average \| 50\.0 % \| [^|]* \| ≥ 61\.0 % \|", text)
     assert "blind 61.0 %" in repr(found)
+    found.write(tmp_path / "report", figures=["html"])
     page = (tmp_path / "report" / "profile.html").read_text()
     drawn = dict(
         re.findall(r'<b>([\w ]+)</b>.*?</i>(?:<i class="level blind" style="left:([\d.]+)%"></i>)?</span>', page)
@@ -159,7 +139,7 @@ def test_known_blind_levels_are_shown_with_each_score(tmp_path, capsys, monkeypa
     [shown] = report(path, **QUICK).plot().legends  # known of a category alone
     assert [text.get_text() for text in shown.get_texts()] == ["a", "chance", "blind"]
     unknown = report(write(tmp_path / "t.parquet", rows), **QUICK)
-    assert "|  | accuracy | interval | ties | n |" in markdown(unknown, tmp_path / "report")
+    assert "|  | accuracy | interval | ties | n |" in unknown.to_markdown()
 
 
 def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, capsys, monkeypatch):
@@ -184,7 +164,7 @@ def test_a_blind_model_among_the_results_is_the_level_of_the_others(tmp_path, ca
 def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path):
     rows = matching([*TRIPLES, [3, 2, 1], [3, 1, 2]], ("swap", "replace_att"))
     found = report(write(tmp_path / "s.parquet", rows, task="hard_positives"), **QUICK)
-    text = markdown(found, tmp_path / "report")
+    text = found.to_markdown()
     rankings = text.partition("#### rankings")[2].partition("####")[0]
     # swap: c>c_p>c_n, tied, c>c_p>c_n; replace_att: c>c_n>c_p, c_n>c_p>c, c>c_n>c_p.
     assert re.search(r"\| swap \| 66\.7 % \| .* \| 33\.3 % \| \d+\.\d – \d+\.\d \|$", rankings, flags=re.M)
@@ -193,23 +173,15 @@ def test_shares_of_rankings_and_mean_scores_are_tables_by_category(tmp_path):
     assert re.search(r"\| swap \| 2\.333 \| [^|]* \| 1\.667 \| [^|]* \| 1\.000 \|", means)
 
 
-@pytest.mark.parametrize("scale", [1, 100])
-def test_means_of_a_softmax_are_no_shares_though_they_sum_to_one(scale, tmp_path):
-    scores = np.random.default_rng(0).dirichlet([1, 1, 1], 7) * scale
-    found = report(write(tmp_path / "s.parquet", matching(scores.tolist()), task="hard_positives"), **QUICK)
-    means = found.to_markdown().partition("#### mean scores")[2].partition("\n\n")[2]
-    assert "%" not in means.partition("\n\n")[0]
-
-
 def test_averages_of_groups_of_categories_have_a_table(tmp_path):
     rows = matching([[1, 0], [1, 0], [0, 1], [1, 0]], ("swap_obj", "add_att", "swap_att", "swap_obj"))
-    text = markdown(report(write(tmp_path / "s.parquet", rows), **QUICK), tmp_path / "report")
+    text = report(write(tmp_path / "s.parquet", rows), **QUICK).to_markdown()
     forms = text.partition("#### per form")[2]
     assert "|  | accuracy | interval | macro accuracy | interval | ties | n |" in forms
     assert re.search(r"\| SWAP \| 66\.7 % \| [^|]* \| 50\.0 % \| [^|]* \| 0\.0 % \| 3 \|", forms)
     related = matching([[1, 0], [0, 1], [1, 0], [1, 0]], ("on", "riding", "under"))
     path = write(tmp_path / "t.parquet", related, "aro", "relation")
-    parts = markdown(report(path, **QUICK), tmp_path / "report").partition("#### per group")[2]
+    parts = report(path, **QUICK).to_markdown().partition("#### per group")[2]
     assert re.search(r"\| spatial \| 100\.0 % \| [^|]* \| 100\.0 % \|", parts)
     assert re.search(r"\| verb \| 0\.0 % \|", parts)
 
@@ -217,7 +189,7 @@ def test_averages_of_groups_of_categories_have_a_table(tmp_path):
 def test_shares_of_errors_by_category_and_scores_outside_the_tables_are_shown(tmp_path):
     path = write(tmp_path / "s.parquet", answers(np.random.default_rng(0).normal(size=40)), task="vqa")
     found = report(path, **QUICK)
-    text = markdown(found, tmp_path / "report")
+    text = found.to_markdown()
     assert "#### by category\n\n|  | false positive share | false negative share |" in text
     [result] = found
     part = result.scores["per_category"]["objects"]

@@ -1,48 +1,37 @@
-"""`vl-assay check`: what a user learns of a new model before it is evaluated."""
+"""`vl-assay check` and `--plan`: what a user learns of a model, and of a run, before it."""
 
 from __future__ import annotations
 
-import json
+import time
 
 import numpy as np
 import pytest
 from console import invoke
-from support import Recorder
+from support import UNVERIFIED, Recorder
 
-from vl_assay.metrics.common.errors import ModelError, UnknownNameError
-from vl_assay.model_wrappers import LoadOptions
-from vl_assay.model_wrappers.clip import Clip
-from vl_assay.model_wrappers.engine.checking import FAILED, NOTE, PASSED, SKIPPED, check
-
-
-def states(found):
-    return {finding.name: finding.state for finding in found.findings}
+from vl_assay.hub_datasets import load_examples
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers import LoadOptions, plan
+from vl_assay.model_wrappers.engine.checking import check
+from vl_assay.model_wrappers.engine.distributed import available_cpus
+from vl_assay.model_wrappers.engine.estimate import estimate, sample
 
 
-def text(found, name):
-    [finding] = [finding for finding in found.findings if finding.name == name]
-    return finding.text
+def passed(found):
+    return {finding.name: finding.is_passed for finding in found.findings}
 
 
-@pytest.fixture(scope="module")
-def demo():
-    return check("demo-clip", ("sugarcrepe", "sugarcrepe/swap_obj", "tricd", "eqben"))
-
-
-def test_a_sound_model_passes_every_check(demo):
-    assert states(demo) == dict.fromkeys(("scores", "batches", "bfloat16", "tokens"), PASSED)
+def test_a_sound_model_passes_and_its_precision_speed_and_memory_are_told(toy):
+    found = check("demo-clip")
+    assert passed(found) == {"scores": True, "batches": True}
     # 6 groups of 2 x 2, and 13 images with two captions each.
-    assert text(demo, "scores") == "50 pairs of toy_scenes, finite, depend on image and caption"
-    assert text(demo, "bfloat16").startswith("0 of 19 decisions")
-    assert demo.verdict == "demo-clip is ready to be evaluated."
-
-
-def test_the_cost_of_a_benchmark_grows_with_the_counts_of_its_card(demo):
-    whole, part = demo.costs["sugarcrepe"], demo.costs["sugarcrepe/swap_obj"]
-    # Of the images 224 of 4,346 are swap_obj's, of the captions 490 of 15,022.
-    assert 490 / 15022 < part / whole < 224 / 4346
-    assert demo.costs["eqben"] is None, "its card has no counts"
-    assert demo.memory > 1e7
+    assert found.findings[0].text == "50 pairs of toy_scenes, finite, depend on image and caption"
+    assert found.verdict == "demo-clip is ready to be evaluated."
+    assert (found.info.dtype, found.device, found.info.preprocessing["backend"]) == ("float32", "cpu", "pil")
+    assert all(0 < found.seconds[stage] < 5 for stage in ("images", "captions"))
+    assert found.memory > 1e7
+    # Half precision is not held to the batches of float32.
+    assert passed(check("demo-clip", LoadOptions(dtype="bfloat16"))) == {"scores": True}
 
 
 class Leaking(Recorder):
@@ -58,60 +47,67 @@ class Blind(Recorder):
         return np.ones((len(images), 48)) / np.sqrt(48)
 
 
-class Broken(Recorder):
-    def encode_images(self, images, *, exact=False):
-        return super().encode_images(images, exact=exact) * np.nan
-
-
-def test_scores_that_depend_on_the_batch_fail():
+def test_scores_that_depend_on_the_batch_or_ignore_the_image_fail(toy):
     found = check(Leaking())
-    assert states(found) == {"scores": PASSED, "batches": FAILED}
+    assert passed(found) == {"scores": True, "batches": False}
     assert found.verdict == "recorder fails: batches. Its scores would not be its own."
-    assert states(check(Recorder()))["batches"] == PASSED
+    assert passed(check(Recorder())) == {"scores": True, "batches": True}
+    blind = check(Blind())
+    assert passed(blind) == {"scores": False, "batches": True}
+    assert "ignore the image" in blind.findings[0].text
 
 
-def test_scores_that_ignore_the_image_fail_unless_the_model_is_of_text():
-    assert "ignore the image" in text(check(Blind()), "scores")
-    assert states(check(Blind()))["scores"] == FAILED
-
-
-def test_a_model_that_gives_nan_or_follows_no_protocol_is_refused():
-    with pytest.raises(ModelError, match="NaN or infinity in the stage images"):
-        check(Broken())
+def test_a_model_that_follows_no_protocol_is_refused():
     with pytest.raises(ModelError, match="follows none of the protocols"):
         check(type("Nothing", (), {"info": Recorder().info})())
 
 
-def test_an_unknown_benchmark_is_told_before_the_model_is_loaded():
-    with pytest.raises(UnknownNameError, match="sugarcrape"):
-        check("no-such-model", ("sugarcrape",))
-
-
-def test_tokens_other_than_the_tokenizers_are_shown(monkeypatch):
-    ordinary = Clip.prepare_captions
-
-    def backwards(self, captions):
-        return [[start, *words[::-1], end] for start, *words, end in ordinary(self, captions)]
-
-    monkeypatch.setattr(Clip, "prepare_captions", backwards)
-    found = check("demo-clip", ())
-    assert states(found)["tokens"] == NOTE
-    assert "36 of 36 captions are not as by CLIPTokenizer, the first: " in text(found, "tokens")
-    assert found.verdict == "demo-clip is ready to be evaluated; look at: tokens."
-
-
-def test_another_dtype_is_not_held_to_the_batches_of_float32():
-    found = check("demo-clip", (), LoadOptions(dtype="bfloat16"))
-    assert states(found)["bfloat16"] == SKIPPED
-    assert states(found)["batches"] in (PASSED, NOTE)
-
-
-def test_the_command_prints_verdict_table_and_cost_and_fails_with_the_model():
-    shown = invoke("check", "demo-owlvit", "tricd")
+def test_the_command_prints_verdict_and_facts_and_fails_with_the_model(toy):
+    shown = invoke("check", "demo-owlvit")
     assert shown.exit_code == 0, shown.output
-    assert "demo-owlvit is ready to be evaluated." in shown.stdout
-    assert "boxes for 30 phrases" in shown.stdout
-    assert "tricd: at most about" in shown.stdout
-    constant = invoke("check", "mock:constant", "--json")
+    for text in (
+        "demo-owlvit is ready to be evaluated.",
+        "boxes for 30 phrases",
+        "float32 on cpu",
+        "ms an item of boxes",
+    ):
+        assert text in shown.stdout
+    constant = invoke("check", "mock:constant")
     assert constant.exit_code == 1
-    assert json.loads(constant.stdout)["findings"][0]["state"] == FAILED
+    assert "FAILED: 50 pairs of toy_scenes, finite, ignore the image and ignore the caption" in constant.stdout
+
+
+@pytest.fixture
+def tasks(coco):
+    return load_examples("sugarcrepe/add_att", data_dir=coco(rows=60, images=24), options=UNVERIFIED)
+
+
+class Slow(Recorder):
+    """Takes a while for each image it prepares."""
+
+    def prepare_image(self, image):
+        time.sleep(0.02)
+        return super().prepare_image(image)
+
+
+def test_a_sample_is_spread_over_the_whole_task(tasks):
+    [small] = sample(tasks, 4)
+    ids = [example.id for example in tasks[0].examples]
+    assert [ids.index(example.id) for example in small.examples] == [0, 20, 39, 59]
+    assert len(sample(tasks, 1000)[0].examples) == 60
+
+
+def test_an_estimate_scales_with_the_work_and_names_what_bounds_it(tasks):
+    whole = estimate(Slow(), tasks, batch_size=8, size=30)
+    assert whole.bound == "decode"
+    assert (whole.sample, whole.examples) == (30, 60)
+    # 24 images at 20 ms each in at least four threads, and not much less.
+    assert whole.seconds["decode"] > 0.5 * 24 * 0.02 / max(4, available_cpus())
+    assert whole.memory > 10e6
+
+
+def test_a_plan_writes_nothing(coco, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = coco(rows=30, images=10)
+    assert plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED).total > 0
+    assert not (tmp_path / "vl-assay-results").exists()

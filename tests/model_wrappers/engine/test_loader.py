@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from support import Recorder, all_scores, run_quietly
 
 from vl_assay.metrics.common.errors import DataError, ModelError
-from vl_assay.model_wrappers.engine.loader import Loaded, Loader, Stacked
+from vl_assay.model_wrappers.engine.loader import Loaded, Loader
 
 
 def image_of(number):
@@ -26,7 +24,7 @@ def as_dict(number):
     return Loaded({"pixels": np.full((2, 2), number), "name": f"image {number}"}, (number, 1))
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("load", [image_of, of_unlike_shape, as_dict])
 def test_batches_hold_all_images_in_order(load, workers):
     batches = list(Loader(workers).batches(range(50), load, 16))
@@ -36,12 +34,6 @@ def test_batches_hold_all_images_in_order(load, workers):
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_equal(ours, theirs.image)
     assert [size for _, sizes in batches for size in sizes] == [item.size for item in expected]
-
-
-def test_arrays_of_one_shape_come_as_tensors_too():
-    [(images, _)] = Loader(2).batches(range(10), image_of, 16)
-    assert isinstance(images, Stacked)
-    assert sum(len(block) for block in images.blocks) == 10
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -55,7 +47,9 @@ def test_an_image_that_cannot_be_read_is_the_same_error_everywhere(workers):
         list(Loader(workers).batches(range(20), load, 4))
 
 
+@pytest.mark.slow  # torch looks at its workers every five seconds
 def test_a_worker_that_dies_is_an_error_that_says_what_to_do():
+
     def load(number):
         if number == 7:
             os._exit(9)
@@ -65,7 +59,7 @@ def test_a_worker_that_dies_is_an_error_that_says_what_to_do():
         list(Loader(2).batches(range(20), load, 4))
 
 
-@pytest.mark.parametrize(("seconds", "cpus", "expected"), [(0.001, 8, 0), (0.5, 8, 7), (0.5, 1, 0)])
+@pytest.mark.parametrize(("seconds", "cpus", "expected"), [(0.001, 8, 0), (0.5, 8, 7)])
 def test_a_gpu_has_workers_only_where_there_is_enough_to_decode(seconds, cpus, expected, monkeypatch):
     times = iter(np.arange(100) * seconds)
     monkeypatch.setattr("time.perf_counter", lambda: next(times))
@@ -93,20 +87,3 @@ def test_a_model_of_a_local_class_runs_with_workers(coco, tmp_path):
     folder = coco(rows=40, images=20)
     ours = all_scores(run_quietly(Local(), folder, tmp_path / "a", workers=2))
     assert (ours == all_scores(run_quietly(Local(), folder, tmp_path / "b"))).all()
-
-
-SCRIPT = """
-from vl_assay.model_wrappers import predict
-predict("demo-clip", "toy_scenes/groups", out="out", limit=20, workers=2, cache=False, progress=False)
-print("done")
-"""
-
-
-def test_a_script_without_a_guard_runs_with_workers(toy, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
-    assert "arning" not in done.stderr

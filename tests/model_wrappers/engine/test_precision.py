@@ -24,7 +24,7 @@ def signs(pairs, scores):
     return [np.sign(np.diff(matrix, axis=axis)).tolist() for matrix in matrices for axis in (0, 1)]
 
 
-@pytest.mark.parametrize("shapes", [[(1, 2)], [(2, 2)], [(1, 2), (1, 2), (1, 2), (1, 2), (1, 2), (2, 2)]])
+@pytest.mark.parametrize("shapes", [[(2, 2)], [(1, 2), (1, 2), (1, 2), (1, 2), (1, 2), (2, 2)]])
 def test_every_decision_is_that_of_float32_and_few_are_computed_again(shapes):
     rng = np.random.default_rng(0)
     shapes = np.array(shapes * (3000 // len(shapes)))

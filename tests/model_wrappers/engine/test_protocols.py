@@ -7,7 +7,6 @@ import zlib
 
 import numpy as np
 import pytest
-import sources_tricd
 import torch
 from support import Recorder, all_scores, run_quietly
 
@@ -161,14 +160,6 @@ def test_matching_and_retrieval_in_one_run_score_every_pair(kind, toy, tmp_path)
         np.testing.assert_allclose(ours, theirs / (4 if kind is Dual else 1), atol=1e-6)
 
 
-def test_a_cross_encoder_sees_each_image_once_and_each_pair_once(toy, tmp_path):
-    model = Cross()
-    _, tasks, _ = run(model, tmp_path, ("itm", "groups"))
-    pairs = {(i, c) for task in tasks for e in task.examples for i in e.images for c in e.captions}
-    assert len(model.encoded) == len({image for image, _ in pairs})
-    assert model.matched == len(pairs)
-
-
 @pytest.mark.parametrize("kind", [Dual, Cross])
 def test_near_ties_are_rechecked_one_by_one(kind, toy, tmp_path):
     parts, _, facts = run(kind(noise=1e-7), tmp_path, ["itm"])
@@ -176,14 +167,6 @@ def test_near_ties_are_rechecked_one_by_one(kind, toy, tmp_path):
     assert len(equal) > 1
     assert all(one == other for one, other in equal)
     assert facts["rechecked_pairs"] >= 2 * len(equal)
-
-
-def test_a_text_only_model_reads_each_caption_once_and_only_near_ties_again(toy, tmp_path):
-    parts, tasks, facts = run(TextOnly(), tmp_path, ("itm", "retrieval"))
-    for ours, theirs in zip(scores(parts), expected(tasks, sees_images=False), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
-    captions = {caption for task in tasks for example in task.examples for caption in example.captions}
-    assert facts["truncated_captions"] == sum(len(caption) > 8 for caption in captions)
 
 
 def test_captions_are_compared_in_pairs_by_the_embeddings_that_images_are_matched_with(toy, tmp_path):
@@ -230,9 +213,6 @@ def test_what_a_model_can_do_follows_from_its_methods():
 def test_a_model_is_not_given_what_it_cannot_do(coco, tmp_path):
     with pytest.raises(ModelError, match="fake does detection, but sugarcrepe/swap_obj is matching"):
         run_quietly(Boxes(), coco(), tmp_path, ["sugarcrepe/swap_obj"])
-    sources_tricd.make(tmp_path / "tricd")
-    with pytest.raises(ModelError, match="fake does matching and retrieval, but tricd/val is detection"):
-        run_quietly(Pairwise(), tmp_path / "tricd", tmp_path, ["tricd/val"])
     message = "matching and retrieval, but toy_scenes/paraphrases is text_similarity, which takes a model that embeds"
     with pytest.raises(ModelError, match=message):
         predict(Pairwise(), "toy_scenes/paraphrases", out=tmp_path, progress=False)
@@ -319,15 +299,12 @@ FORMS = {
 }
 PROTOCOLS = {
     (Dual, "itm"): ("encode_images", "encode_captions"),
-    (Dual, "paraphrases"): ("encode_images", "encode_captions"),
     (Cross, "groups"): ("match",),
-    (Cross, "vqa"): ("answer",),
     (Choice, "itm"): ("choose",),
     (Pairwise, "itm"): ("score",),
     (TextOnly, "itm"): ("score_captions",),
     (TextPairs, "paraphrases"): ("score_texts",),
     (Boxes, "detection"): ("draw",),
-    (Remote, "itm"): ("ask",),
     (Remote, "vqa"): ("ask",),
 }
 
@@ -369,14 +346,11 @@ def test_results_may_be_of_any_library_and_dtype_and_have_gradients(kind, part, 
     ("kind", "part", "form", "message"),
     [
         (Pairwise, "itm", lambda values: ["high", "low"], "fake gave something else than rows of numbers .*of NumPy"),
-        (Pairwise, "itm", lambda values: values + 1j, "something else than rows of numbers .*complex"),
         (Pairwise, "itm", lambda values: torch.from_numpy(values) + 1j, "something else .*complex numbers"),
         (Pairwise, "itm", lambda values: values[:, None], r"of the shape \((\d+), 1\) for \1 texts; expected \(\1,\)"),
-        (Pairwise, "itm", lambda values: values * np.nan, "NaN or infinity"),
         (Choice, "itm", lambda values: values[:, :-1], r"of the shape \(1,\) for 2 texts"),
         (Dual, "itm", lambda rows: rows * np.nan, "NaN or infinity"),
         (Dual, "itm", lambda rows: rows * 2, "embeddings of images of length 2 to 2; .*divide each by its norm"),
-        (Dual, "itm", lambda rows: rows * 0, "of length 0 to 0"),
         (Dual, "itm", lambda rows: rows[:, None], "expected one row of numbers for each item"),
         (Dual, "itm", lambda rows: np.eye(9 + len(rows))[: len(rows)], "gave arrays of the shapes .*expected one row"),
         (Dual, "itm", lambda rows: list(rows)[:-1], "gave .* results for .* items"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,24 +10,13 @@ import numpy as np
 import pytest
 from support import Recorder, all_scores, command, run_quietly
 
-from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
-from vl_assay.model_wrappers.engine.distributed import Processes, available_cpus
+from vl_assay.model_wrappers.engine.distributed import Processes
 from vl_assay.model_wrappers.engine.loader import Loader
 from vl_assay.model_wrappers.engine.progress import Progress
 from vl_assay.model_wrappers.engine.stages import Stages, Work
 from vl_assay.model_wrappers.engine.store import Store, item_key
-
-
-def test_the_processes_of_a_machine_share_its_cpus(monkeypatch):
-    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(12), raising=False)
-    found = []
-    for beside in ("1", "4", "100"):
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", beside)
-        found.append(available_cpus())
-    assert found == [12, 3, 1]
 
 
 @pytest.mark.parametrize(("mixed", "given", "dtype"), [("bf16", None, "bfloat16"), ("bf16", "float32", "float32")])
@@ -119,10 +107,3 @@ def test_out_of_memory_halves_batches_and_ends_a_run_only_with_one_item(exact, c
     np.testing.assert_allclose(
         all_scores(files), all_scores(run_quietly(Recorder(), folder, tmp_path / "o")), atol=1e-5
     )
-
-    class Nothing(Recorder):
-        def encode_images(self, images, *, exact=False):
-            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
-
-    with pytest.raises(ModelError, match="does not fit into the device's memory even with one item at a time"):
-        run_quietly(Nothing(name="nothing"), folder, tmp_path / "nothing")

@@ -64,13 +64,6 @@ def test_only_the_first_candidates_of_either_side_are_matched_and_rank_above_the
     assert same_groups == groups, "only retrieval sets have candidates"
 
 
-def test_a_set_that_is_not_larger_than_the_candidates_is_matched_whole(toy, tmp_path):
-    _, every, _, _ = score(0, tmp_path / "all")
-    _, same, _, metadata = score(40, tmp_path / "same")
-    np.testing.assert_array_equal(every, same)
-    assert "reranked_pairs" not in metadata["run"]
-
-
 def test_two_stages_have_no_shards(toy, tmp_path):
     with pytest.raises(ModelError, match="ranks retrieval in two stages, which shards"):
         predict(Fused(3), TASKS, out=tmp_path, limit=40, shard="1/2", progress=False)

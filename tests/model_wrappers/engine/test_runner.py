@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import io
 import json
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from support import UNVERIFIED, Pairs, Recorder, all_scores, run_quietly, scores_of
+from support import UNVERIFIED, Recorder, all_scores, run_quietly, scores_of
 
 from vl_assay.hub_datasets import (
-    Example,
-    TaskData,
     build,
     compare,
     errors,
-    get_benchmark,
     load_examples,
     report,
     write_model_card,
 )  # fmt: skip
 from vl_assay.hub_datasets.authoring.audit.blind import blind_levels
-from vl_assay.hub_datasets.sugarcrepe.builder import CATEGORIES
-from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
+from vl_assay.metrics.common.errors import DataError, ModelError, PredictionsError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import RunConfig, predict, run
 
@@ -48,27 +43,10 @@ def test_every_different_image_and_caption_is_encoded_once(coco, tmp_path):
 
 
 def test_batch_size_changes_no_score_beyond_1e_6_and_no_decision(tiny_clip, coco, tmp_path):
-    folder = coco(rows=40)
-    runs = [all_scores(run_quietly(str(tiny_clip), folder, tmp_path / str(n), batch_size=n)) for n in (1, 7, 64)]
-    for other in runs[1:]:
-        assert np.abs(other - runs[0]).max() <= 1e-6
-        assert (np.sign(other[::2] - other[1::2]) == np.sign(runs[0][::2] - runs[0][1::2])).all()
-
-
-def test_near_ties_are_rechecked_one_at_a_time_in_float64(coco, tmp_path):
     folder = coco(rows=20)
-    path = folder / "data" / "swap_obj.json"
-    records = json.loads(path.read_text())
-    # To this model the order of equal bytes 48 apart is all that differs: the two captions are the same vector.
-    records["0"]["negative_caption"] = records["0"]["caption"].replace("a", "1")
-    path.write_text(json.dumps(records))
-    exact = scores_of(run_quietly(Recorder(), folder, tmp_path / "exact", ["sugarcrepe/swap_obj"])[0])
-    noisy_model = Recorder(noise=1e-7)
-    noisy = scores_of(run_quietly(noisy_model, folder, tmp_path / "noisy", ["sugarcrepe/swap_obj"])[0])
-    assert noisy_model.exact >= 2
-    first, second = noisy["swap_obj/0"][0]
-    assert first == second
-    assert noisy["swap_obj/0"] == exact["swap_obj/0"]
+    one, many = (all_scores(run_quietly(str(tiny_clip), folder, tmp_path / str(n), batch_size=n)) for n in (1, 64))
+    assert np.abs(one - many).max() <= 1e-6
+    assert (np.sign(one[::2] - one[1::2]) == np.sign(many[::2] - many[1::2])).all()
 
 
 def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):
@@ -157,25 +135,6 @@ def test_all_damaged_images_are_named_at_once_or_left_out_and_counted(coco, tmp_
     assert len(run_quietly("mock:shuffled", folder, tmp_path / "out2")) == 2
 
 
-@pytest.mark.parametrize(
-    ("model", "benchmark", "error", "message"),
-    [
-        ("no-such-model", "sugarcrepe/add_att", ModelError, "unknown model 'no-such-model'.*demo-clip"),
-        ("nobody:x", "sugarcrepe/add_att", UnknownNameError, "unknown model family 'nobody'; known: "),
-        ("mock:x", "sugarcrepe/add_att", UnknownNameError, "unknown mock 'x'; known: constant"),
-        ("mock:oracle", "sugarcrepes", UnknownNameError, "unknown benchmark 'sugarcrepes'; known: aro, aro_crepe"),
-        ("mock:oracle", "sugarcrepe/swap", UnknownNameError, "unknown part of sugarcrepe 'swap'; known: .*swap_obj"),
-    ],
-)
-def test_an_unknown_name_is_an_error_with_the_known_ones_before_data_are_built(
-    model, benchmark, error, message, coco, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(error, match=message):
-        run_quietly(model, coco(), tmp_path / "out", ["sugarcrepe/swap_obj", benchmark])
-    assert not (tmp_path / "cache").exists()
-
-
 def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
     folder = coco()
     repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=UNVERIFIED)
@@ -188,30 +147,6 @@ def test_a_folder_that_build_wrote_can_be_scored(coco, tmp_path):
     repository.rename(snapshot)
     [downloaded] = predict("mock:bag-of-words", [str(snapshot)], out=tmp_path / "c", progress=False)
     assert read_predictions(downloaded).metadata["benchmark"]["hub"] == {"repo": "me/sugarcrepe", "revision": "c" * 40}
-
-
-def test_a_model_that_gives_too_few_scores_is_refused(coco, tmp_path):
-    with pytest.raises(ModelError, match=r"pairs gave scores of the shape \(1,\) for \d+ texts"):
-        run_quietly(Pairs(wrong=True), coco(), tmp_path / "out")
-
-
-def test_a_damaged_dataset_is_named(coco, tmp_path):
-    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=coco(rows=25), options=UNVERIFIED)
-    [parquet] = repository.rglob("*.parquet")
-    parquet.write_bytes(parquet.read_bytes()[:1000])
-    with pytest.raises(DataError, match=r"parquet was changed since it was built; build the dataset again"):
-        predict("mock:constant", str(repository), out=tmp_path / "out", progress=False)
-
-
-def test_worker_processes_prepare_the_same_images(tiny_clip, coco, tmp_path):
-    folder = coco(rows=40, images=20)
-    here = run_quietly(str(tiny_clip), folder, tmp_path / "here", cache=False)
-    beside = run_quietly(str(tiny_clip), folder, tmp_path / "beside", cache=False, workers=2)
-    assert all_scores(here).tolist() == all_scores(beside).tolist()
-    broken = next((folder / "val2017").glob("*.jpg"))
-    broken.write_bytes(broken.read_bytes()[:200])
-    with pytest.raises(DataError, match=rf"1 images are damaged: {broken.name}"):
-        run_quietly(str(tiny_clip), folder, tmp_path / "broken", cache=False, workers=1)
 
 
 def test_tf32_is_off_in_a_run_and_the_users_settings_come_back(tiny_clip, coco, tmp_path, monkeypatch):
@@ -232,10 +167,8 @@ def test_tf32_is_off_in_a_run_and_the_users_settings_come_back(tiny_clip, coco, 
     try:
         torch.set_float32_matmul_precision("high")
         before = [each.fp32_precision for each in operations]
-        for number in (1, 2):
-            [file] = run_quietly(str(tiny_clip), folder, tmp_path / str(number), ["sugarcrepe/add_att"], cache=False)
-            found = read_predictions(file).metadata["run"]["tf32_switched_off"]
-            assert found["cuda.matmul"] == "tf32"
+        [file] = run_quietly(str(tiny_clip), folder, tmp_path / "out", ["sugarcrepe/add_att"], cache=False)
+        assert read_predictions(file).metadata["run"]["tf32_switched_off"]["cuda.matmul"] == "tf32"
         assert [each.fp32_precision for each in operations] == before
     finally:
         torch.set_float32_matmul_precision(was)
@@ -272,8 +205,7 @@ def test_what_run_returns_can_be_looked_into(folder):
     report = run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
     assert "mock:bag-of-words on toy_scenes (vqa): yes_no_f1" in repr(report)
     assert "<table" in report._repr_html_()
-    assert {path.name for path in report.written} >= {"results.json", "report.md", "report.tex"}
-    assert all(path.exists() for path in report.written)
+    assert {path.name for path in folder.iterdir()} >= {"results.json", "report.md", "report.tex"}
     examples = report.per_example("yes_no_f1")
     assert examples["accuracy"].mean() == pytest.approx(report[0].scores["accuracy"])
     assert all(len(captions) == 1 and captions[0] for captions in examples["captions"])
@@ -292,7 +224,6 @@ def test_seeds_have_files_of_their_own_and_a_mean_with_its_deviation(toy, tmp_pa
     files = predict("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert [path.name for path in files] == ["toy_scenes.vqa.seed-0.parquet", "toy_scenes.vqa.seed-1.parquet"]
     assert [read_predictions(path).metadata["benchmark"]["options"]["seed"] for path in files] == [0, 1]
-    assert len(files.to_pandas()) == sum(len(read_predictions(path).rows) for path in files)
     report = run("mock:constant", "toy_scenes/vqa", out=tmp_path, seeds=[0, 1], **QUIET)
     assert len(report) == 2
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
@@ -323,19 +254,8 @@ def test_a_limit_takes_the_first_examples_and_everything_says_that_they_are_part
         write_model_card(tmp_path / "README.md", report([captions]))
     other = predict("mock:constant", task[1], out=tmp_path / "other", limit=5, **QUIET)
     assert "Partial:" in compare(captions, other[0]).to_markdown()
-    whole_other = predict("mock:constant", task[1], out=tmp_path / "whole", **QUIET)
-    with pytest.raises(PredictionsError, match="are of different data"):
-        compare(captions, whole_other[0])
     with pytest.raises(ModelError, match="the limit is 0 examples; it must be 1 or more"):
         RunConfig(limit=0)
-
-
-def test_a_limit_is_shared_by_the_configurations_of_a_task(coco):
-    [task] = load_examples("sugarcrepe", data_dir=coco(rows=4, categories=CATEGORIES), options=UNVERIFIED, limit=10)
-    counts = Counter(example.config for example in task.examples)
-    assert len(counts) == 7
-    assert sum(counts.values()) == 10
-    assert set(counts.values()) == {1, 2}
 
 
 def test_blind_levels_are_computed_once_and_again_for_other_captions(toy, tmp_path, monkeypatch):
@@ -352,15 +272,6 @@ def test_blind_levels_are_computed_once_and_again_for_other_captions(toy, tmp_pa
     task.examples[0] = replace(task.examples[0], answer=not task.examples[0].answer)
     assert blind_levels(task) != levels
     assert len(list((tmp_path / "blind").iterdir())) == 2
-
-
-def test_a_task_whose_score_is_undefined_without_images_has_no_blind_level():
-    [task] = [task for task in get_benchmark("toy_scenes").tasks if task.name == "vqa"]
-    examples = [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=True) for n in range(3)]
-    assert blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples)) == {}
-    examples += [Example(str(n), "vqa", "x", ("i",), ("Is it red?",), answer=False) for n in range(3, 6)]
-    levels = blind_levels(TaskData("toy_scenes", task, task.configs, "test", examples=examples))
-    assert levels["yes_no_f1"]["accuracy"] == 1 / 2
 
 
 def test_a_config_and_keywords_make_the_same_run(toy, tmp_path):

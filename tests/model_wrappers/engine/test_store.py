@@ -18,7 +18,6 @@ from vl_assay.model_wrappers.engine.store import (
     StoredRows,
     cached_folder,
     cached_models,
-    clear_cache,
     item_key,
     make_room,
 )
@@ -66,22 +65,15 @@ def test_ragged_rows_come_back_with_their_lengths_and_kinds_apart():
     assert others.missing.tolist() == [0, 1, 2, 3]
 
 
-def test_models_of_other_revisions_dtypes_or_settings_share_nothing():
-    ask(range(3))
-    for change in ({"revision": "2"}, {"dtype": "bfloat16"}, {"settings": {"head": "itc"}}):
-        assert ask(range(3), MODEL | change) == [0, 1, 2]
-    assert len(cached_models()) == 4
-
-
 def test_no_part_that_is_cut_or_has_a_flipped_bit_is_taken(tmp_path):
     ask(range(10))
     [part] = (tmp_path / "cache").rglob("*.parquet")
     content, rng, messages = part.read_bytes(), np.random.default_rng(0), []
     cut = (b"", b"not a table", content[: len(content) // 2], content[:-32])
-    for damaged in [*cut, *(flipped(content, rng) for _ in range(200))]:
+    for damaged in [*cut, *(flipped(content, rng) for _ in range(40))]:
         part.write_bytes(damaged)
         assert ask(range(10), messages=messages) == list(range(10))
-    assert len(messages) == 204
+    assert len(messages) == 44
     assert "is damaged" in messages[0]
 
 
@@ -126,14 +118,6 @@ def test_the_least_recently_used_models_go_when_the_limit_is_passed(tmp_path, mo
     monkeypatch.setenv("VL_ASSAY_CACHE_LIMIT", "much")
     with pytest.raises(StorageError, match="VL_ASSAY_CACHE_LIMIT is 'much'; give gigabytes as a number"):
         ask(range(3))
-
-
-def test_clearing_says_how_much_it_freed():
-    ask(range(10))
-    [model] = cached_models()
-    assert (model.name, model.parts) == ("m", 1)
-    assert clear_cache() == model.bytes > 0
-    assert cached_models() == []
 
 
 def test_rows_of_another_width_are_an_error():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from console import invoke
 from noise import write_noise
 from support import Pairs, Recorder
 
-from vl_assay.hub_datasets import compare, errors, load_examples, report
+from vl_assay.hub_datasets import load_examples, report
 from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import load_model, predict
@@ -108,21 +107,3 @@ def test_the_sanity_baselines_have_the_scores_of_the_card(tmp_path):
         [result] = report(files, resamples=100)
         found[mock] = (result.scores["acc_at_1"], result.scores["acc_at_5"], result.scores["tie_rate"])
     assert found == {"oracle": (1, 1, 0), "constant": (0, 0, 1), "bag-of-words": (1, 1, 0)}
-
-
-def test_two_models_are_compared_and_their_errors_listed(data, tmp_path):
-    for model, name in ((Recorder(), "one"), (Pairs(), "two")):
-        predict(model, "zero_shot/folder", out=tmp_path / name, progress=False, **data)
-    files = [str(tmp_path / name / "zero_shot.folder.parquet") for name in ("one", "two")]
-    compared = compare(*files).to_pandas()
-    assert {"acc_at_1"} <= set(compared["score"])
-    assert len(errors(*files, data_dir=data["data_dir"]).to_pandas()) == 18
-
-
-def test_the_commands_run_on_a_folder_of_labelled_images(images, tmp_path):
-    out, other = tmp_path / "out", tmp_path / "other"
-    named = ("zero_shot/folder", "--data-dir", images, "-o", "templates=a {}|one {}")
-    assert "demo-clip: main scores" in invoke("run", "demo-clip", *named, "--out", out).output
-    assert invoke("predict", "mock:shuffled", *named, "--out", other).exit_code == 0
-    assert "acc" in invoke("report", other / "zero_shot.folder.parquet").output
-    assert "demo-clip and mock:shuffled" in invoke("compare", out, other).output.replace("\n", " ")

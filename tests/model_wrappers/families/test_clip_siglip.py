@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tiny_models
 import transformers
-from hub_server import COMMIT, serving_hub
+from hub_server import serving_hub
 from transformers import AutoTokenizer
 
 from vl_assay.metrics.common.errors import ModelError
@@ -20,13 +20,6 @@ from vl_assay.model_wrappers import LoadOptions, load_model
 def test_predictions_record_the_preprocessing_of_images(folders):
     assert load_model(str(folders["align"])).info.preprocessing["rescale_offset"] is True
     assert load_model(str(folders["siglip2"])).info.preprocessing["max_num_patches"] == 16
-
-
-def test_a_repository_of_the_hub_is_described_by_its_commit(folders, tmp_path, monkeypatch):
-    shutil.copytree(folders["align"], tmp_path / "ada" / "align")
-    with serving_hub(tmp_path, monkeypatch):
-        for revision in (None, COMMIT, "d" * 40):
-            assert load_model("ada/align", LoadOptions(revision=revision)).info.revision == (revision or COMMIT)
 
 
 @pytest.mark.parametrize("name", ["ada/clip", "vqascore:ada/llava"])

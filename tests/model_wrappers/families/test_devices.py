@@ -27,7 +27,7 @@ class Blocks(list):
         self.blocks = list(torch.from_numpy(np.stack(items)).split(sizes))
 
 
-@pytest.mark.parametrize("name", ["clip", "siglip2", "blip", "flava"])
+@pytest.mark.parametrize("name", ["clip", "siglip2"])
 def test_a_batch_in_blocks_is_seen_as_its_items_are(name, folders, images, monkeypatch):
     model = load_model(str(folders[name]))
     prepared = [model.prepare_image(image.resize((40, 40))) for image in images]
@@ -114,19 +114,9 @@ def compiled(monkeypatch):
     ("name", "head", "layers"),
     [
         ("clip", "", ({"CLIPEncoderLayer"}, {"CLIPEncoderLayer"})),
-        ("siglip", "", ({"SiglipEncoderLayer"}, {"SiglipEncoderLayer"})),
-        ("flava", "itm", ({"FlavaLayer"}, {"FlavaLayer"})),
         ("blip", "itm", ({"BlipEncoderLayer"}, {"function"})),
         ("xvlm", "itm", ({"SwinStage"}, {"function", "BlipTextLayer"})),
         ("vilt", "", (set(), {"ViltLayer"})),
-        (
-            "bridgetower",
-            "",
-            (
-                {"BridgeTowerResidualAttention"},
-                {"BridgeTowerTextLayer", "BridgeTowerBertCrossLayer", "BridgeTowerLinkTower"},
-            ),
-        ),
     ],
 )
 def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, compiled):
@@ -148,25 +138,10 @@ def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, 
     np.testing.assert_allclose(score(fast, images, CAPTIONS, PAIRS), expected, rtol=0, atol=1e-5)
 
 
-ON_DEVICE = (
-    "clip",
-    "align",
-    "siglip",
-    "tipsv2",
-    "flava",
-    "blip",
-    "blip2",
-    "bridgetower",
-    "xvlm",
-    "vera",
-    "gpt2",
-    "cola",
-)
+ON_DEVICE = ("clip", "siglip", "tipsv2", "flava", "blip", "blip2", "bridgetower", "xvlm", "vera", "gpt2", "cola")
 
 
-@pytest.mark.parametrize(
-    ("name", "exact"), [*((name, False) for name in ON_DEVICE), ("clip", True), ("blip", True), ("vera", True)]
-)
+@pytest.mark.parametrize(("name", "exact"), [*((name, False) for name in ON_DEVICE), ("clip", True), ("blip", True)])
 def test_inputs_go_to_the_model_s_device_and_results_stay_there(name, exact, folders, images, monkeypatch):
     """The device "meta" computes shapes: it refuses tensors of the CPU, and no code can wait for a result."""
     tiny = CHECKPOINTS[name]

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import asdict
 from importlib.metadata import metadata
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def load(name, folder, **options):
     return load_model(f"{CHECKPOINTS[name].family}:{folder / CHECKPOINTS[name].file}", LoadOptions(**options))
 
 
-@pytest.mark.parametrize("name", ["mteb", "open_clip", "sentence_transformers"])
+@pytest.mark.parametrize("name", ["open_clip", "sentence_transformers"])
 def test_a_family_without_its_library_names_its_own_extra(name, monkeypatch):
     extra = name.replace("_", "-")
     assert extra in metadata("vl-assay").get_all("Provides-Extra", [])
@@ -122,7 +123,7 @@ def check_protocols(name, model, folder):
     if get_family(tiny.family).MODEL_TYPES:
         assert tiny.family in families_of(json.loads((folder / "config.json").read_text())["model_type"])
     assert model.info.parameters > 1000
-    json.dumps(model.info.preprocessing)
+    assert str(folder.parent) not in json.dumps(asdict(model.info)), "predictions are published"
     assert model.info.settings.keys() == getattr(get_family(tiny.family), "SETTINGS", {}).keys()
     assert tiny.max_tokens in (None, model.max_tokens)
     assert model.prepare_captions([]) == []
@@ -140,17 +141,14 @@ def test_the_settings_that_predictions_record_load_the_same_model(name, folders)
     assert load(name, folders[name], settings=recorded).info.settings == recorded
 
 
-# One model of each base class; engine/test_checking.py has a detector.
-@pytest.mark.parametrize("name", ["siglip2", "blip", "gpt2", "llava"])
-def test_a_model_passes_the_check_that_users_run_first(name, folders):
-    tiny = CHECKPOINTS[name]
-    result = check(f"{tiny.family}:{folders[name] / tiny.file}", ())
+def test_a_cross_encoder_passes_the_check_that_users_run_first(folders):
+    """engine/test_checking.py has a dual encoder and a detector."""
+    result = check(str(folders["blip"]), ())
     assert result.is_passed, result.findings
-    assert "not as by" not in str(result.findings)
 
 
 # One model of each way to load; flava and vera change what transformers ignores.
-@pytest.mark.parametrize("name", ["clip", "flava", "vera", "llava", "mdetr", "xvlm"])
+@pytest.mark.parametrize("name", ["clip", "flava", "vera", "mdetr"])
 def test_weights_missing_misshapen_or_unknown_are_an_error_that_lists_them(name, folders, tmp_path):
     tiny, folder = CHECKPOINTS[name], tmp_path / "changed"
     shutil.copytree(folders[name], folder)
@@ -167,7 +165,7 @@ def test_weights_missing_misshapen_or_unknown_are_an_error_that_lists_them(name,
         load(name, folder)
 
 
-@pytest.mark.parametrize("name", ["clip", "vera", "llava", "mdetr"])
+@pytest.mark.parametrize("name", ["clip", "mdetr"])
 def test_the_dtype_is_float32_whatever_the_file_holds(name, folders, tmp_path):
     folder = tmp_path / "half"
     shutil.copytree(folders[name], folder)
@@ -197,7 +195,7 @@ def test_scores_in_half_precision_are_near_float32(name, folders, images):
         np.testing.assert_allclose(scores, expected, rtol=0, atol=0.5 if dtype == "bfloat16" else 0.05)
 
 
-@pytest.mark.parametrize("name", ["clip", "align", "siglip2", "flava", "xvlm"])
+@pytest.mark.parametrize("name", ["clip", "flava", "xvlm"])
 def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
     model = load(name, folders[name], settings={"head": "itc"} if name == "xvlm" else {})
     expected = score(model, images, CAPTIONS, PAIRS)
@@ -241,12 +239,3 @@ def test_an_image_passes_the_vision_tower_once_for_all_its_captions(name, folder
     for _ in range(3):
         model.match(seen, [0, 0, 1, 2], model.prepare_captions(CAPTIONS))
     assert len(calls) == before
-
-
-@pytest.mark.parametrize("name", ["blip", "flava"])
-def test_attention_is_the_default_of_transformers(name, folders):
-    """To ask these for sdpa is an error, so none is asked for."""
-    model = load(name, folders[name]).module
-    assert model.config._attn_implementation == type(model).from_pretrained(folders[name]).config._attn_implementation
-    with pytest.raises(ValueError, match="scaled_dot_product_attention"):
-        type(model).from_pretrained(folders[name], attn_implementation="sdpa")

@@ -65,12 +65,6 @@ def test_a_bare_flava_has_the_contrastive_head_alone(images, tmp_path):
         load_model(str(folder), LoadOptions(settings={"head": "itm"}))
 
 
-def test_flava_matches_without_the_codebook_of_its_training(folders):
-    model = load_model(str(folders["flava"]), LoadOptions(settings={"head": "itm"}))
-    assert any(key.startswith("image_codebook.") for key in load_file(folders["flava"] / "model.safetensors"))
-    assert model.module.image_codebook is None
-
-
 def test_vilt_reads_all_patches_in_order_and_leaves_the_random_state_alone(images, tmp_path):
     whole, some = (
         load_model(str(tiny_models.tiny_vilt(tmp_path / str(longest), max_image_length=longest))) for longest in (-1, 3)

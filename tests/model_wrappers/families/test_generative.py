@@ -1,4 +1,4 @@
-"""Generative models: asked as their processors and bare transformers would ask, one pair at a time, or refused."""
+"""Generative models: answers and captions as by bare transformers, one pair at a time, and prompts that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.loading.prompts import spellings
 
-TYPES = ("llava", "llava_next", "idefics3", "qwen2_vl", "qwen2_5_vl")
+TYPES = ("llava", "idefics3", "qwen2_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
 QUESTIONS = ["Is there a cat?", "Are two big dogs near a red box?"]
 # Of unlike sizes and shapes: some processors take more tokens for the larger and cut the wide ones into other tiles.
@@ -71,24 +71,6 @@ class Bare:
 
 
 YES, NO = ("Yes", "yes", " Yes", " yes"), ("No", "no", " No", " no")
-
-
-@pytest.mark.parametrize("name", TYPES)
-def test_the_score_is_the_log_odds_of_yes_by_a_bare_forward_of_one_pair_at_a_time(folders, images, name):
-    bare = Bare(folders[name], name)
-    theirs = []
-    for image, caption in PAIRS:
-        question = 'Does this figure show "{}"? Please answer yes or no.'.replace("{}", CAPTIONS[caption])
-        p = bare.probability(bare.first(images[image], question), YES)
-        theirs.append(math.log(p / (1 - p)))
-    model = load(folders, name)
-    ours = score(model, images, CAPTIONS, PAIRS)
-    assert ours.dtype == np.float64
-    assert np.ptp(ours) > 0.01
-    np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=0)
-    exact = score(model, images, CAPTIONS, PAIRS, exact=True)
-    assert model.chosen(True).dtype == torch.float64
-    np.testing.assert_allclose(exact, theirs, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
@@ -142,16 +124,8 @@ def test_the_tokens_that_the_prompts_of_an_image_begin_with_are_read_once(settin
     assert read == [(1, start + rest)]
 
 
-def test_images_take_as_many_tokens_as_the_processor_gives_them(folders, images):
-    models = {name: load(folders, name) for name in TYPES}
-    counts = {name: [len(model.prepare_image(image).tokens) for image in images] for name, model in models.items()}
-    assert counts["llava"] == [16, 16, 16]
-    assert all(len(set(counts[name])) > 1 for name in TYPES if name != "llava")
-
-
-@pytest.mark.parametrize("name", ["llava_next", "qwen2_vl"])
-def test_images_may_be_prepared_in_threads(folders, images, name):
-    model = load(folders, name)
+def test_images_may_be_prepared_in_threads(folders, images):
+    model = load(folders, "qwen2_vl")
     with ThreadPoolExecutor(8) as threads:
         prepared = list(threads.map(model.prepare_image, [images[i % 3] for i in range(48)]))
         captions = list(threads.map(lambda text: model.prepare_captions([text])[0], CAPTIONS * 16))

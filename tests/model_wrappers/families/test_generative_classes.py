@@ -1,4 +1,4 @@
-"""Image-text-to-text classes of `transformers` that have no test of their own, by tiny checkpoints of each."""
+"""Image-text-to-text classes of `transformers`, by tiny checkpoints of each: the log-odds of "Yes" and the page."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ QUICK = {
     "gemma3": "continued",  # token types
     "git": "in batches",  # the image before the tokens
     "hunyuan_vl": "continued by image",  # two images of one shape change each other's logits
-    "idefics2": "continued",
+    "idefics3": "continued",  # an image in tiles
+    "llava": "continued",
     "mllama": "continued",  # cross-attention
     "ovis2": "continued",  # several outputs of the vision tower
     "paligemma": "in batches",  # a line break after the prompt
+    "qwen2_vl": "continued",  # as many tokens as the size of the image asks for
     "qwen3_vl": "continued",  # features for several layers
 }
 

@@ -1,4 +1,4 @@
-"""Generative models: likelihoods corrected for what is likely without the image, and models larger than a GPU."""
+"""Generative models: multiple choice, and models larger than a GPU."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ import pytest
 import torch
 import transformers
 from bare_forwards import score
-from scipy.special import logsumexp
 
-from vl_assay.hub_datasets import load_examples
-from vl_assay.hub_datasets.core.images import decode
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
-from vl_assay.model_wrappers import LoadOptions, load_model, predict
+from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.engine.protocol import abilities
 from vl_assay.model_wrappers.loading.prompts import spellings
-from vl_assay.model_wrappers.vqascore import noise_images
 
 CAPTIONS = ["a red cat", "a big dog near two red cats", "dog"]
 PAIRS = [(0, 0), (1, 0), (0, 1), (2, 2), (1, 1)]
@@ -31,21 +27,6 @@ PAIRS = [(0, 0), (1, 0), (0, 1), (2, 2), (1, 1)]
 
 def load(folder, **settings):
     return load_model(str(folder), LoadOptions(settings=settings))
-
-
-def test_alpha_subtracts_the_likelihood_over_images_of_noise(folders, images):
-    folder = folders["llava"]
-    plain, corrected = load(folder, score="caption"), load(folder, score="caption", alpha="0.5")
-    prompt = len(plain._caption.tokens(""))
-    counts = [len(ids) - prompt for ids in plain.prepare_captions(CAPTIONS)]
-    nulls = [(i, c) for i in range(3) for c in range(len(CAPTIONS))]
-    sums = score(plain, noise_images(), CAPTIONS, nulls).reshape(3, -1) * counts
-    priors = (logsumexp(sums, axis=0) - np.log(3)) / counts
-    expected = score(plain, images, CAPTIONS, PAIRS) - 0.5 * priors[[c for _, c in PAIRS]]
-    np.testing.assert_allclose(score(corrected, images, CAPTIONS, PAIRS), expected, atol=1e-6, rtol=0)
-    exact = score(corrected, images, CAPTIONS, PAIRS, exact=True)
-    np.testing.assert_allclose(exact, expected, atol=1e-5, rtol=0)
-    assert np.ptp(priors) > 0.01
 
 
 def bare_choice(folder, image, captions):
@@ -79,26 +60,6 @@ def test_multiple_choice_reads_both_orders_of_two_captions(folders, images):
     np.testing.assert_allclose(three, np.roll(rotated, 1), atol=1e-6, rtol=0)
     with pytest.raises(ModelError, match="score=choice needs 2 to 26 captions for an image, got 1"):
         model.prepare_choices(["a cat"])
-
-
-def test_a_run_asks_for_the_captions_of_an_example_at_once(folders, tmp_path):
-    model = load(folders["llava"], score="choice")
-    files = predict(model, "toy_scenes/itm", out=tmp_path, limit=6, progress=False)
-    [task] = load_examples("toy_scenes/itm", limit=6)
-    rows = read_predictions(files[0]).rows
-    for row, example in zip(rows, task.examples, strict=True):
-        image = decode(task.image_bytes(example.images[0]))
-        [expected] = model.choose(
-            model.encode_images([model.prepare_image(image)]), [0], [model.prepare_choices(example.captions)]
-        )
-        np.testing.assert_allclose(row.scores[0], expected, atol=1e-5, rtol=0)
-    assert len(rows) == 6
-
-
-@pytest.mark.parametrize("settings", [{"score": "caption", "alpha": "2"}, {"alpha": "0.5"}, {"alpha": "much"}])
-def test_alpha_out_of_range_or_without_a_likelihood_is_refused(folders, settings):
-    with pytest.raises(ModelError, match="a number from 0 to 1, and above 0 with score=caption"):
-        load(folders["llava"], **settings)
 
 
 def test_a_model_over_all_devices_scores_as_one_on_one(folders, images):

@@ -3,8 +3,6 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch, steps_per_epoch
 from vl_assay.model_wrappers.finetune.data.samples import FileImages
@@ -56,21 +54,6 @@ def test_an_epoch_resumes_at_any_batch():
     whole = drawn(training_set, neighbours=near)
     for start in range(11):
         assert drawn(training_set, neighbours=near, start=start) == whole[start:]
-
-
-@settings(max_examples=30)
-@given(st.integers(2, 30), st.integers(0, 29), st.integers(0, 50), st.integers(0, 50))
-def test_what_is_drawn_of_a_sample_depends_on_no_other(count, changed, epoch, seed):
-    training_set = made(count, negatives=3)
-    samples = list(training_set.samples)
-    samples[changed % count] = samples[changed % count]._replace(negatives=(), positives=())
-    other = TrainingSet("other", samples, FileImages())
-    before, after = (
-        {each.id: each for batch in drawn(each_set, epoch, seed, batch_size=count) for each in batch}
-        for each_set in (training_set, other)
-    )
-    assert {id for id in before if before[id] != after[id]} == {str(changed % count)}
-    assert after[str(changed % count)][2:4] == (None, None)
 
 
 def test_all_negatives_and_neighbours_come_equally_often():

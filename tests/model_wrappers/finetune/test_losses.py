@@ -78,7 +78,7 @@ def gradients(value, batch, scale):
     return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(batch=batches(), scale=scales, weights=weights_of_all)
 def test_values_and_gradients_are_those_of_the_definitions(batch, scale, weights):
     scale = torch.tensor(scale, dtype=torch.float64, requires_grad=True)
@@ -108,16 +108,6 @@ def test_values_by_arithmetic():
     assert losses.hard_negative(batch, 2.0).item() == pytest.approx(math.log(1 + math.exp(-2)))
     # Positives at right angles to all: each of two is as likely, for images and for captions.
     assert losses.hard_positive(batch, 9.0).item() == pytest.approx(math.log(2))
-
-
-@pytest.mark.parametrize("name", ["hard_negative", "hard_positive"])
-def test_where_no_example_has_one_the_loss_is_zero_with_a_graph(name):
-    batch = make_batch(3, 4, has_negative=[False] * 4, has_positive=[False] * 4)
-    value, parts = total(batch, 5.0, LossWeights(contrastive=0)._replace(**{name: 1.0}))
-    assert parts == {name: 0.0}
-    value.backward()
-    others = batch.negatives if name == "hard_negative" else batch.positives
-    assert all(not tensor.grad.any() for tensor in (batch.images, batch.captions, others))
 
 
 @pytest.mark.parametrize("kind", ["images", "captions", "negatives", "positives"])

@@ -76,14 +76,6 @@ def test_values_that_a_recipe_cannot_have_are_refused(settings, message):
         adapt(get_recipe("hn"), settings)
 
 
-def test_a_run_freezes_its_captions_by_the_recipe(tiny_clip, tmp_path):
-    train(tiny_clip, tmp_path / "by-recipe", short(frozen=True))
-    train(tiny_clip, tmp_path / "by-hand", short(frozen=False), make_training_set().frozen(0))
-    train(tiny_clip, tmp_path / "free", short(frozen=False))
-    assert same_bits(weights(tmp_path / "by-recipe"), weights(tmp_path / "by-hand"))
-    assert not same_bits(weights(tmp_path / "by-recipe"), weights(tmp_path / "free"))
-
-
 def test_a_random_start_depends_on_the_seed_and_resumes_with_the_same_bits(tiny_clip, tmp_path):
     recipe = short("sugarcrepe-negclip", random_start=True)
     train(tiny_clip, tmp_path / "whole", recipe)

@@ -75,12 +75,9 @@ def test_the_rows_of_a_caption_become_one_sample():
     ("reference", "options", "message"),
     [
         ("toy_scenes/groups", {}, "unknown part of toy_scenes to train on 'groups'; known: captions, itm"),
-        ("toy_scenes", {"split": "dev"}, "unknown split of toy_scenes 'dev'; known: train, validation, test"),
         ("toy_scenes", {"options": {"sead": 1}}, "unknown option of toy_scenes 'sead'"),
-        ("toy_scenes", {"options": {"seed": "x"}}, "option seed of toy_scenes is 'x'; give a whole number"),
         ("toy_scenes", {"options": {"train_scenes": 0}}, "toy_scenes has no captions: no rows came"),
         ("toy_scenes", {"negatives": ["swop"]}, "unknown kind of negatives 'swop'; known: negclip, swap"),
-        ("toy_scenes", {"positives": ["negclip"]}, "unknown kind of positives 'negclip'; known: swap, replace"),
         ("toy_scenes", {"columns": {"caption": "title"}}, "no column 'title'; it has image, captions"),
         ("no/such/thing", {}, "there is no benchmark, file or folder 'no/such/thing'"),
         ("no/such/thing", {"options": {"seed": 1}}, "is read as it is and has no options; leave out seed"),
@@ -92,7 +89,7 @@ def test_errors_say_what_is_allowed(reference, options, message):
         read_training_set(reference, **options)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6), st.integers(0, 5))
 def test_negatives_of_a_scene_are_false_of_it_and_positives_true(world, seed):
     kinds = (SWAP, REPLACE)
@@ -120,7 +117,7 @@ def words(caption):
 
 def test_swaps_of_a_scene_move_words_and_replacements_change_one():
     for kind, changed in ((SWAP, 0), (REPLACE, 1)):
-        for sample in read_training_set("toy_scenes", limit=100, negatives=[kind], positives=[kind]).samples:
+        for sample in read_training_set("toy_scenes", limit=40, negatives=[kind], positives=[kind]).samples:
             for text in (*sample.negatives, *sample.positives):
                 assert (words(sample.caption) - words(text)).total() == changed
                 assert (words(text) - words(sample.caption)).total() == changed
@@ -132,13 +129,6 @@ def test_swaps_of_a_scene_move_words_and_replacements_change_one():
                     words(sample.caption) - words(text), words(text) - words(sample.caption), strict=True
                 )
                 assert synonym(old) == new
-
-
-def test_what_is_made_depends_on_the_seed_and_on_nothing_else():
-    options = {"negatives": ["replace", REPLACE], "positives": ["replace"]}
-    first, again, other = (read_training_set("toy_scenes", limit=3, seed=s, **options) for s in (3, 3, 4))
-    assert first.samples == again.samples
-    assert first.fingerprint == again.fingerprint != other.fingerprint
 
 
 def test_scenes_are_read_from_pictures_of_a_built_dataset(toy, tmp_path):
@@ -229,13 +219,10 @@ def test_the_files_of_negclip_are_read_as_released(folder):
     ("row", "message"),
     [
         ({"caption": "a dog"}, "has the columns caption, and none is known to be the image; say which it is"),
-        ({"image": "a.png"}, "has the columns image, and none is known to be the caption; say which it is"),
         ({"caption": "a dog", "image": "gone.png"}, "row 0 names the image 'gone.png', and there is no such file in"),
-        ({"caption": "a dog", "image": "long" * 100}, "row 0 names the image 'longlong.*and there is no such file in"),
         ({"caption": "a dog", "image": {"bytes": "x"}}, "where the name of an image's file belongs.*--column image="),
         ({"caption": "a dog", "image": "a.png", "negatives": "['a', it's]"}, "row 0 has a list that cannot be read"),
         ({"caption": "\ud800 dog", "image": "a.png"}, "half a character"),
-        ({"caption": " ", "image": "a.png"}, "row 0 has ' ' in 'caption', where a caption belongs"),
         (
             {"caption": "a dog", "image": "a.png", "negatives": [3]},
             "row 0 has 3 in 'negatives', where a caption belongs",

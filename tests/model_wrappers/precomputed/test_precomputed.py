@@ -12,16 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from console import invoke
 from hypothesis import example as for_example
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import UNVERIFIED, run_quietly
 
 from vl_assay.hub_datasets import build, load_examples, report
 from vl_assay.hub_datasets.core.benchmarks import Task
 from vl_assay.hub_datasets.core.examples import MISSING, Example, Phrase, TaskData
-from vl_assay.metrics.common.errors import ModelError, VLAssayError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import file_hash, read_predictions
 from vl_assay.model_wrappers import LoadOptions, load_model, plan, predict
 from vl_assay.model_wrappers.engine.plan import ScoringPlan
@@ -135,7 +134,7 @@ def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tm
         predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
-@pytest.mark.parametrize("name", [None, True, 0.5, ["swap_obj/0"]])
+@pytest.mark.parametrize("name", [None, True])
 def test_an_id_is_text(name, run):
     with pytest.raises(ModelError, match=r"line 1: (it has no id|the id .* is not text)"):
         run(json.dumps({"id": name, "answer": 0}), "sugarcrepe/swap_obj", ending=".jsonl")
@@ -171,18 +170,6 @@ def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_pat
     assert report(path, resamples=100)[0].scores["n"] == 12
 
 
-def test_models_that_need_images_get_them_as_ever(coco, tmp_path):
-    folder = coco(rows=12, images=5)
-    [task] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED)
-    [text] = load_examples("sugarcrepe/swap_obj", data_dir=folder, options=UNVERIFIED, needs_images=False)
-    assert all(len(example.images[0]) == 32 for example in task.examples)
-    assert task.fingerprint == text.fingerprint
-    options = UNVERIFIED | {"with_images": False}
-    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
-    with pytest.raises(VLAssayError, match=r"no column 'image'.*Was it built without images\?"):
-        predict("mock:shuffled", str(repository), out=tmp_path / "out", progress=False)
-
-
 def test_the_model_says_which_file_it_is(tmp_path):
     path = tmp_path / "X-VLM 16M.csv"
     path.write_text("id,answer\na,0\n", encoding="utf-8")
@@ -196,24 +183,6 @@ def test_the_model_says_which_file_it_is(tmp_path):
         load_model(f"precomputed:{path}", LoadOptions(settings={"name": "a\nb"}))
 
 
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ('{"id": "1", "boxes": []}', ("detection",)),
-        ('{"id": "1", "answer": "A"}', ("matching", "vqa")),
-        ('{"id": "1", "scores": [1, 2]}', ("matching", "retrieval", "text_similarity", "vqa")),
-    ],
-)
-def test_the_first_record_decides_which_tasks_a_file_is_for(text, kinds, tmp_path):
-    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
-    assert load_model(f"precomputed:{tmp_path}/a.jsonl").task_types == kinds
-
-
-def test_a_file_is_not_given_what_it_cannot_answer(run):
-    with pytest.raises(ModelError, match="said does detection, but cola has no task of that type"):
-        run('{"id": 1, "boxes": []}', "cola", ending=".jsonl")
-
-
 def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("id,answer\na,0\n", encoding="utf-8")
     model = f"precomputed:{tmp_path}/a.csv"
@@ -222,23 +191,8 @@ def test_what_has_no_meaning_for_a_file_is_refused(tmp_path):
             load_model(model, options)
     with pytest.raises(ModelError, match="a has been computed elsewhere: there is nothing to predict"):
         plan(model, "toy_scenes/vqa")
-    with pytest.raises(ModelError, match="a is computed elsewhere: check_precision cannot"):
-        predict(model, "toy_scenes/vqa", check_precision=4, out=tmp_path)
     with pytest.raises(ModelError, match=r"no such file: nowhere\.csv"):
         load_model("precomputed:nowhere.csv")
-
-
-def test_the_command_line_judges_a_file(sources, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ids = swap_obj(sources)
-    (tmp_path / "people.csv").write_text(table([{"id": i, "answer": n % 2} for n, i in enumerate(ids)]))
-    arguments = ["run", "precomputed:people.csv", "sugarcrepe/swap_obj", "--data-dir", str(sources("sugarcrepe"))]
-    result = invoke(*arguments, "-o", "verify=false")
-    assert result.exit_code == 0, result.output
-    assert "people: main scores" in result.output
-    assert "50.0 %" in result.output
-    assert (tmp_path / "vl-assay-results" / "people" / "sugarcrepe.swap_obj.parquet").is_file()
-    assert not (tmp_path / "vl-assay-results" / "people" / ".unfinished").exists()
 
 
 def test_examples_without_an_answer_are_an_error_or_wrong_and_counted(run, sources):
@@ -279,8 +233,8 @@ def test_a_file_for_all_examples_is_read_with_a_limit(run, sources, tmp_path):
         predict(f"precomputed:{tmp_path}/said.csv", "sugarcrepe/swap_obj", out=tmp_path / "less", **options)
 
 
-UNPREDICTED = ("sugarcrepe/swap_obj", "cola", "aro/coco_order", "hard_positives/replace_relations", "sugarcrepe_pp/tot",
-              "sugarcrepe_pp/itt", "tricd/vqa", "imagecode", "retrieval/coco")  # fmt: skip
+UNPREDICTED = ("cola", "aro/coco_order", "hard_positives/replace_relations", "sugarcrepe_pp/tot", "tricd/vqa",
+              "retrieval/coco")  # fmt: skip
 
 
 @pytest.mark.parametrize("reference", UNPREDICTED)
@@ -434,12 +388,13 @@ def works(sources):
     )
 )
 @for_example(records=[{"id": "val/1", "boxes": [[]]}])
+@settings(max_examples=25)
 def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    settings = {"allow_unknown": "true", "allow_missing": "true"}
+    lenient = {"allow_unknown": "true", "allow_missing": "true"}
     try:
-        model = load_model(f"precomputed:{path}", LoadOptions(settings=settings))
+        model = load_model(f"precomputed:{path}", LoadOptions(settings=lenient))
     except ModelError:
         return
     for work in works:

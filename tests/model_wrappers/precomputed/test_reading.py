@@ -6,7 +6,7 @@ import contextlib
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vl_assay.hub_datasets.core.examples import Example, Phrase
@@ -70,6 +70,7 @@ def test_comments_line_breaks_and_blanks_around_names_are_read(tmp_path):
 
 
 @given(text=st.text(max_size=60), ending=st.sampled_from([".csv", ".jsonl", ".json", ".parquet"]))
+@settings(max_examples=25)
 def test_any_text_is_read_or_refused(text, ending, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"text{ending}"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -20,8 +20,9 @@ def fill(text, predict):
     return "\n".join([*(line for line in lines if line[0] == "#"), *(json.dumps(r | predict(r)) for r in records)])
 
 
-def score(path, reference, out):
-    return report(predict(f"precomputed:{path}", reference, out=out, progress=False), resamples=100)[0].scores
+def score(path, reference, out, limit=None):
+    files = predict(f"precomputed:{path}", reference, out=out, limit=limit, progress=False)
+    return report(files, resamples=100)[0].scores
 
 
 @pytest.fixture
@@ -39,7 +40,6 @@ def template(tmp_path):
 @pytest.mark.parametrize(
     ("part", "name", "predict"),
     [
-        ("itm", "accuracy", lambda r: {"scores": [1, 0]}),  # the positive caption is the first
         ("vqa", "accuracy", lambda r: {"scores": 1}),  # half of the questions are true of their image
         ("groups", "group_score", lambda r: {"scores": [[int(i == j) for j in range(2)] for i in range(2)]}),
     ],
@@ -47,7 +47,7 @@ def template(tmp_path):
 def test_filled_templates_of_other_tasks_are_scored(part, name, predict, template, tmp_path):
     path = template(part)
     path.write_text(fill(path.read_text(encoding="utf-8"), predict), encoding="utf-8")
-    scores = score(path, f"toy_scenes/{part}", tmp_path / "out")
+    scores = score(path, f"toy_scenes/{part}", tmp_path / "out", limit=40)
     assert scores[name] == pytest.approx(0.5 if part == "vqa" else 1), scores
 
 
@@ -66,7 +66,7 @@ def test_a_template_of_retrieval_lists_the_captions_in_the_order_of_the_scores(t
     assert scores["text_recall_at_1"] == 1, scores
 
 
-@pytest.mark.parametrize("part", ["itm", "vqa", "detection", "retrieval"])
+@pytest.mark.parametrize("part", ["itm", "detection"])
 def test_a_template_that_is_not_filled_is_refused(part, template, tmp_path):
     with pytest.raises(ModelError, match=r"line \d+: (None is not a|a record has an id and scores)"):
         score(template(part), f"toy_scenes/{part}", tmp_path / "out")

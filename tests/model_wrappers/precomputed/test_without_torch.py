@@ -22,4 +22,6 @@ def test_predictions_are_read_and_evaluated_without_torch(toy, tmp_path):
         env={**os.environ, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "scores: main scores" in done.stdout
+    assert "100.0 %" in done.stdout
     assert (tmp_path / "out" / "results.json").is_file()

@@ -1,31 +1,30 @@
-"""`reproduce --all`: a page for each paper, and figures and sums from printed values, released data and predictions."""
+"""`reproduce --all`: a page for each paper, and derived values from printed values, released data and predictions."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from console import invoke
 from huggingface_hub import constants
-from reproduce_support import CATEGORIES, matching, sugarcrepe_predictions, write
+from reproduce_support import matching, sugarcrepe_predictions, write
 
-from vl_assay.hub_datasets.published.inventory import paper_names, read_inventory
-from vl_assay.hub_datasets.published.tables import PublishedColumn
+from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory, summarise
 from vl_assay.hub_datasets.sources.network import without_network
-from vl_assay.metrics.common.errors import DataError, PredictionsError, UnknownNameError
+from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
+from vl_assay.metrics.common.errors import DataError, UnknownNameError
 from vl_assay.metrics.functional.hard_positives import augmented_accuracy, brittleness
 from vl_assay.model_wrappers.reproduce import analyses
 from vl_assay.model_wrappers.reproduce.analyses import AnalysisInput
 from vl_assay.model_wrappers.reproduce.comparison import examples_of
-from vl_assay.model_wrappers.reproduce.papers import inventory_page, reproduce_all
+from vl_assay.model_wrappers.reproduce.papers import reproduce_all
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce, scan_predictions
 
 
 @pytest.fixture(scope="module")
 def made(shared_data, tmp_path_factory):
-    """The folder of the pages made of TRICD and of predictions, and the entries of its document by paper and item."""
+    """The folder of the pages made of TRICD and of predictions, and the findings of the pages by paper and item."""
     folder = tmp_path_factory.mktemp("papers")
     (folder / "data").mkdir()
     (folder / "data" / "tricd").symlink_to(shared_data / "data" / "tricd")
@@ -36,53 +35,41 @@ def made(shared_data, tmp_path_factory):
     result = invoke("reproduce", "--all", "--offline", "--out", folder / "out", *inputs)
     assert result.exit_code == 0, result.output
     assert "made in this run, see" in result.output
-    items = json.loads((folder / "out" / "papers.json").read_text())["items"]
-    return folder / "out", {(item["paper"], item["item"]): item for item in items}
+    texts = {}
+    for item in read_inventory():
+        page = (folder / "out" / f"{item.paper}.md").read_text(encoding="utf-8")
+        start = f"| {item.item} | {item.what} | {item.state} | "
+        [line] = [line for line in page.splitlines() if line.startswith(start)]
+        texts[item.paper, item.item] = line.removeprefix(start).partition(" |")[0]
+    return folder / "out", texts
 
 
 def test_items_are_made_from_printed_values_released_data_and_predictions(made):
-    folder, items = made
-    assert {key for key, item in items.items() if item["is_made"]} >= {
-        *(("aro", item) for item in ("Table 1", "Figure 2", "Figure 3")),
-        *(("sugarcrepe", item) for item in ("Table 5", "Table 6", "Table 6, GPT-4V", "Figure 2", "Figure 4")),
-        *(("tricd", item) for item in ("Table 1", "Table 7", "Figure 5", "Figure 8")),
-        ("hard-positives", "Table 1"),
+    folder, texts = made
+    computed = {key for key, text in texts.items() if text.startswith("Computed below")}
+    assert computed == {("aro", "Table 1"), ("sugarcrepe", "Figure 2"), ("sugarcrepe", "Figure 4")} | {
+        *(("aro", f"Figure {number}") for number in (2, 3)),
+        *(("tricd", f"Figure {number}") for number in (5, 8)),
     }
-    assert items["tricd", "Table 7"]["text"] == "24 of 24 published values equal ours to the last printed digit."
-    assert items["tricd", "Table 1"]["text"].startswith("Not comparable")
-    assert items["sugarcrepe", "Table 6, GPT-4V"]["text"].endswith("answers to one order of the captions alone.")
-    figures = {path.name: path.read_bytes()[:4] for path in sorted(folder.glob("*.png"))}
-    assert set(figures.values()) == {b"\x89PNG"}
-    assert [*figures] == [
-        *("aro-figure-2-image.png", "aro-figure-2-text.png", "aro-figure-3.png", "hard-positives-ranks.png"),
-        *("sugarcrepe-figure-2.png", "tricd-figure-5.png", "tricd-figure-8.png"),
-    ]
+    assert texts["tricd", "Table 7"] == "24 of 24 published values equal ours to the last printed digit"
+    assert texts["tricd", "Table 1"].startswith("Not comparable")
+    assert texts["hard-positives", "Table 1"].endswith("What follows from its values is below")
+    assert texts["sugarcrepe", "Table 6, GPT-4V"].endswith("answers to one order of the captions alone")
     page = (folder / "sugarcrepe.md").read_text(encoding="utf-8")
     for table in ("sugarcrepe-5", "sugarcrepe-6"):
         assert f"[{table}]({table}/{table}.md): " in page
         assert (folder / table / f"{table}.md").is_file()
-
-
-def test_every_item_has_a_line_in_the_page_of_its_paper(made):
-    folder, items = made
-    assert [*items] == [(item.paper, item.item) for item in read_inventory()]
-    for (paper, name), item in items.items():
-        assert f"| {name} | {item['what']} | {item['state']} | " in (folder / f"{paper}.md").read_text()
     index = (folder / "index.md").read_text()
-    for paper, name in paper_names().items():
-        assert f"[{name}]({paper}.md)" in index
-    assert (folder / "inventory.md").read_text() == inventory_page()
+    assert all(f"[{name}]({paper}.md)" in index for paper, name in paper_names().items())
 
 
 def test_what_cannot_be_made_says_why(made):
-    folder, items = made
-    assert "no predictions of models that see no images" in items["sugarcrepe", "Figure 1"]["text"]
-    assert items["sugarcrepe", "Table 9"]["text"] == "as printed alone: a count of people's judgements."
+    folder, texts = made
+    assert "no predictions of models that see no images" in texts["sugarcrepe", "Figure 1"]
+    assert texts["sugarcrepe", "Table 9"] == "as printed alone: a count of people's judgements"
     assert "## As printed" in (folder / "sugarcrepe.md").read_text()
-    reason = "not in this run: neither predictions nor released answers of its models are given."
-    assert items["aro", "Table 2"]["text"] == reason
-    computable = [item for item in items.values() if item["state"] in ("command", "here")]
-    assert [item["item"] for item in computable if not item["text"] and item["item"].startswith("Table")] == []
+    reason = "not in this run: neither predictions nor released answers of its models are given"
+    assert texts["aro", "Table 2"] == reason
     with pytest.raises(UnknownNameError, match=r"unknown row of the papers' tables 'GPT-5'; known: .*GPT-4V"):
         reproduce_all(folder, use={"GPT-5": "demo-clip"})
     with pytest.raises(DataError, match=r"the data folder .*nowhere is not a folder"):
@@ -97,8 +84,15 @@ def test_without_the_network_nothing_is_downloaded_until_the_end():
     assert before == constants.HF_HUB_OFFLINE
 
 
-def test_the_document_of_the_papers_tables_and_figures_is_true():
-    assert (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8") == inventory_page()
+def test_the_document_of_the_papers_tables_and_figures_is_the_inventory():
+    states = bullets([f"{state}: {meaning}" for state, meaning in STATES.items()])
+    parts = [f"All tables and figures: {summarise(read_inventory())}.", *states]
+    for paper, name in paper_names().items():
+        rows = [[item.item, item.what, item.state, item.how] for item in read_inventory() if item.paper == paper]
+        parts.append(simple_table(["", "shows", "state", "how, or why not"], rows, title=name))
+    text = to_markdown(parts, "The papers' tables and figures", level=2)
+    document = (Path(__file__).parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
+    assert document == text, f"docs/papers.md should be:\n{text}"
 
 
 def lines(table):
@@ -131,22 +125,19 @@ def test_the_averages_of_hard_positives_follow_from_its_table_1_and_our_ranks_ar
     assert all(sum(map(float, row)) == pytest.approx(100, abs=0.11) for row in shares.values())
 
 
-def test_perturbed_captions_have_the_words_of_the_papers_caption():
+def test_values_that_follow_from_printed_ones():
     [table] = analyses.perturbations(AnalysisInput())
     texts = [text for [text] in lines(table).values()]
     assert texts[0] == analyses.CAPTION
     assert {tuple(sorted(text.split())) for text in texts} == {tuple(sorted(analyses.CAPTION.split()))}
     assert len({*texts}) == 5
-
-
-def test_figures_of_printed_values_come_with_their_numbers():
-    text, _, image, _ = analyses.retrieval_without_order(AnalysisInput())
+    text, image = analyses.retrieval_without_order(AnalysisInput())
     # .341 of .503 is 68 %
     assert lines(text)["COCO, CLIP, Text Recall@1"] == ["0.503", "Shuffle all words", "0.341", "68 %"]
     assert lines(image)["COCO, Flava, Text Recall@1"] == ["0.454", "Shuffle Patches (9)", "0.182", "40 %"]
-    table, _ = analyses.negclip_profile(AnalysisInput())
+    [table] = analyses.negclip_profile(AnalysisInput())
     assert lines(table)["COCO-PRC"] == ["0.46", "0.36", "0.86", "+0.40"]
-    table, _ = analyses.blind_against_clip(AnalysisInput())
+    [table] = analyses.blind_against_clip(AnalysisInput())
     assert [name for name, row in lines(table).items() if row[-1] == "CLIP"] == ["VL-Checklist Object"]
     assert table.note == "A blind model is the best on 9 of 10 tasks; the paper says 9 out of 10."
 
@@ -159,40 +150,20 @@ def test_gaps_of_blind_models_are_those_of_their_scores(tmp_path):
     write(tmp_path / "a.parquet", rows, "crepe/productivity_swap", **about, sees_images=False)
     write(tmp_path / "b.parquet", rows, "crepe/productivity_swap", **{**about, "name": "clip"})
     source = AnalysisInput(scan_predictions(tmp_path))
-    table, figure = analyses.score_gaps(source)
+    [table] = analyses.score_gaps(source)
     assert lines(table) == {"vera, crepe/productivity_swap": ["62.5", "0.375", "0.250", "4"]}
-    assert len(figure.axes) == 1
     audits, text = analyses.refinement_gaps(source)  # which shows the audits in any case
     assert "no predictions of models that see no images" in text
     assert [float(value) > 50 for value in lines(audits)["all"]] == [True, True]
 
 
-def test_accuracies_are_correlated_over_the_models_that_have_both(tmp_path):
-    """A task that is here stands for ImageNet: its accuracies rise with SugarCrepe's, but for swap_obj's."""
-    for right in range(5):
-        counts = {each: 4 - right if each == "swap_obj" else right for each in CATEGORIES}
-        sugarcrepe_predictions(tmp_path / f"{right}.parquet", counts, name=f"m{right}")
-        rows = [matching("coco_order", [float(n < right), 0.5, 0.5, 0.5, 0.5], str(n)) for n in range(4)]
-        write(tmp_path / f"{right}-order.parquet", rows, "aro/coco_order", name=f"m{right}")
-    sugarcrepe_predictions(tmp_path / "alone.parquet", name="alone")
-    axis = PublishedColumn("COCO-PRC", "aro/coco_order", "aro_itm", ("accuracy",), "micro")
-    table, figure = analyses.imagenet_correlation(AnalysisInput(scan_predictions(tmp_path)), axis)
-    values = {name: row[:2] for name, row in lines(table).items()}
-    assert (values["SWAP Object"], values["ADD Attribute"]) == (["0.78", "-1.00"], ["0.75", "1.00"])
-    assert values["REPLACE Object"] == ["> 0.8", "1.00"]
-    assert "over models and images: m0, m1, m2, m3, m4." in table.note
-    assert figure.axes
-    with pytest.raises(PredictionsError, match="0 models have predictions on both"):
-        analyses.imagenet_correlation(AnalysisInput(), axis)
-
-
 def test_boxes_and_words_of_tricd_are_counted(shared_data):
     source = AnalysisInput(data_dir=shared_data / "data")
-    table, _ = analyses.boxes(source)
+    [table] = analyses.boxes(source)
     examples = examples_of("tricd/val", source.data_dir, {})
     phrases = [phrase for example in examples for phrase in example.phrases]
     assert sum(int(cell) for row in lines(table).values() for cell in row) == sum(bool(each.boxes) for each in phrases)
     assert sum(map(int, lines(table)["1"])) == sum(len(each.boxes) == 1 for each in phrases)
-    _, text = analyses.phrase_words(source)
+    [text] = analyses.phrase_words(source)
     assert f"validation set's {len(phrases)} phrases: person (26), dog (16)" in text
     assert sum("dog" in each.text.lower().split() for each in phrases) == 16

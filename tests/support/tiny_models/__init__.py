@@ -105,10 +105,8 @@ CHECKPOINTS = {
     "cola": Tiny("cola_grammar", tiny_cola, MATCHES, "pre_classifier.weight", 24),
     "gpt2": Tiny("causal_lm", tiny_gpt2, MATCHES, "transformer.h.1.ln_1.weight", 48),
     "llava": Tiny("vqascore", tiny_llava, ANSWERS, _PROJECTOR),
-    "llava_next": Tiny("vqascore", partial(shrunken, model_type="llava_next"), ANSWERS, _PROJECTOR),
     "idefics3": Tiny("vqascore", partial(shrunken, model_type="idefics3"), ANSWERS, "modality_projection.proj.weight"),
     "qwen2_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_vl"), ANSWERS, _MERGER),
-    "qwen2_5_vl": Tiny("vqascore", partial(shrunken, model_type="qwen2_5_vl"), ANSWERS, _MERGER),
 }
 
 
