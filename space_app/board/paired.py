@@ -57,7 +57,6 @@ class PairedTests:
         values = {name: scores[column[3:]] for name, scores in scores_by_model.items() if column[3:] in scores}
         if not values:
             return frozenset()
-
         whole, by_category = column._replace(category=""), bool(column.category)
 
         def p(one: str, two: str) -> float:
