@@ -30,38 +30,9 @@ from vl_assay.model_wrappers.engine.commands import RunSettings
 from vl_assay.model_wrappers.finetune.commands import FinetuneConfig
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = (
-    *[
-        "audit",
-        "build",
-        "cache",
-        "check",
-        "compare",
-        "errors",
-        "export",
-        "finetune",
-        "generate",
-        "install",
-        "leaderboard",
-        "list",
-        "merge",
-        "moderate",
-    ],
-    *[
-        "new-benchmark",
-        "precomputed",
-        "predict",
-        "publish",
-        "refine",
-        "report",
-        "reproduce",
-        "review",
-        "run",
-        "skills",
-        "submit",
-    ],
-    *("leaderboard import", "corpus", "corpus generate", "corpus contamination"),
-)
+PLAIN = """audit build cache check compare errors export finetune generate install leaderboard list merge moderate
+new-benchmark precomputed predict publish refine report reproduce review run skills submit"""
+COMMANDS = (*PLAIN.split(), "leaderboard import", "corpus", "corpus generate", "corpus contamination")
 
 
 def commands(path):
