@@ -111,10 +111,10 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     monkeypatch.setattr(cards, "read_audit", lambda name: audits)
     html = cards.audit_html("sugarcrepe")
     assert cells(html)[1:] == [
-        ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
-        ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
-        ["itm: vera", "50.0", "–", "–", "blind model"],
-        ["unrefined: vera", "50.0", "–", "–", "blind model"],
+        ["itm: final stop", "66.2", "65.0 – 67.0", "rule"],
+        ["itm: words <b>", "51.0", "49.0 – 53.0", "probe"],
+        ["itm: vera", "50.0", "–", "blind model"],
+        ["unrefined: vera", "50.0", "–", "blind model"],
     ]
     # The unrefined pairs are not scored by default.
     assert "<p>swap_&lt;b&gt; (70.0 %) can be guessed without it more often than by chance.</p>" in html
