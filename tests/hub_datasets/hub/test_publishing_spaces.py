@@ -57,7 +57,7 @@ def test_a_space_is_planned_by_its_name_or_its_folder():
         card = yaml.safe_load(text(planned, "README.md").split("---\n")[1])
         assert (card["sdk"], card.get("hf_oauth", False)) == ("gradio", name == "leaderboard")
         assert card["app_file"] in planned.contents
-        assert len(card["short_description"]) <= 60
+        assert len(card.get("short_description", "")) <= 60
 
 
 def test_requirements_are_pinned_to_what_is_installed():
