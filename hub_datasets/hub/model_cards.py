@@ -382,7 +382,8 @@ def _revision(result: Result, dataset: str) -> str | None:
     hub_entry = result.benchmark.get("hub") or {}
     if hub_entry and not re.fullmatch("[0-9a-f]{40}", str(hub_entry.get("revision"))):
         raise DataError(
-            f"the predictions {result.predictions['file']} say the dataset {hub_entry!r:.99}; expected a 40-digit commit"
+            f"the predictions {result.predictions['file']} say the dataset {hub_entry!r:.99}; "
+            "expected a 40-digit commit"
         )
     return hub_entry["revision"] if hub_entry.get("repo") == dataset else None
 

@@ -63,13 +63,11 @@ def check_version(document: Any, schema: str, version: int, name: str, code: Any
         name: the file, for the message.
         code: the version of VL-Assay that wrote the file, if the file names it, unchecked.
     """
-    schema_and_version = (
-        (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
-    )
-    if schema_and_version != (schema, version):
+    stated = (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
+    if stated != (schema, version):
         writer = f" by vl-assay {code}" if isinstance(code, str) and code.isprintable() and len(code) < 50 else ""
         raise PredictionsError(
-            f"{name} was written{writer} with the schema {schema_and_version[0]!r:.50}, version {schema_and_version[1]!r:.50}; expected "
+            f"{name} was written{writer} with the schema {stated[0]!r:.50}, version {stated[1]!r:.50}; expected "
             f"{schema!r}, version {version}: run the command that wrote it again"
         )
 

@@ -156,7 +156,8 @@ def _read(
         if is_needed and not summary[f"with_{kind}"]:
             raise DataError(
                 f"none of the {len(training_set.samples)} captions of {training_set.reference} has a {kind}, which "
-                f"{recipe.name} needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"
+                f"{recipe.name} needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that "
+                "has them"
             )
     training_set = training_set.frozen(recipe.seed) if recipe.frozen else training_set
     return training_set.with_negatives() if recipe.needs_negative else training_set
