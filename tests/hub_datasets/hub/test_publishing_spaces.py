@@ -176,6 +176,8 @@ def started(python, tmp_path):
 @pytest.mark.slow
 def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_predictions(started, tmp_path):
     client = started("leaderboard")
+    with urlopen(f"{client.src}social.png") as picture:
+        assert picture.read().startswith(b"\x89PNG")
     predictions = ROOT / "space_app" / "launch" / "mock-constant.toy_scenes.vqa.parquet"
     for _ in range(600):  # the server prepares the data while its pages are there already
         receipt = client.predict([handle_file(predictions)], "", "mock", "", "", "", api_name="/submit")
