@@ -184,15 +184,15 @@ def verdict(profile: SkillProfile) -> str:
         return "No example of these predictions tests a skill that its benchmark declares."
     weakest, *_, strongest = sorted([*profile.scores, profile.scores[0]], key=lambda score: score.corrected)
     blind = [score.skill for score in profile.scores if not score.beats_text]
-    told = f" It is not told apart from text alone in {', '.join(blind)}." if blind else ""
+    below = f" It is not better than text alone in {', '.join(blind)}." if blind else ""
     if weakest.interval[1] >= strongest.interval[0]:
-        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap.{told}"
+        return f"No skill of {profile.model} stands out: the intervals of the strongest and the weakest overlap.{below}"
     low, high = (
         f"{score.skill} ({percent(score.corrected)} above chance"
         + (")" if score.text_alone is None else f", text alone {percent(score.text_alone)})")
         for score in (weakest, strongest)
     )
-    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap.{told}"
+    return f"{profile.model} is strongest in {high} and weakest in {low}; their intervals do not overlap.{below}"
 
 
 def _whole_of(predictions: Predictions) -> str | None:

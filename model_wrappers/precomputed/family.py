@@ -80,7 +80,7 @@ class PrecomputedPredictions:
             ModelError: invalid records, or examples without a prediction; the message names the first few.
         """
         orders = orders_of(self._path)
-        readings = [match_records(order, self.info.settings, plan, is_order=len(orders) > 1) for order in orders]
+        readings = [match_records(order, self.info.settings, plan) for order in orders]
         results, facts = readings[0]
         if len(orders) > 1:
             results = replace(results, pairs=np.mean([reading.pairs for reading, _ in readings], axis=0))

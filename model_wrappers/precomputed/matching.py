@@ -116,19 +116,17 @@ def _corners(box: Any) -> list[float]:
     raise ValueError(f"the box {shown(box)} is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2")
 
 
-def match_records(
-    path: Path, settings: Mapping[str, str], plan: ScoringPlan, *, is_order: bool = False
-) -> tuple[Results, dict[str, int]]:
+def match_records(path: Path, settings: Mapping[str, str], plan: ScoringPlan) -> tuple[Results, dict[str, int]]:
     """Match the records of a file with a plan; return the results in the plan's order, and counts for the metadata.
 
-    With `is_order` the file has the answers to one of several orders of the captions, and an answer that chooses no
-    caption is a vote for all wrong ones: so the mean over orders is a tie if one answer was right, and its accuracy
-    with ties as half is the mean of the orders' accuracies. An example without a prediction has such scores always.
+    An example without a prediction, or whose answer chooses nothing, has scores that are wrong under every tie policy.
+    So the mean over several orders of the captions is a tie if one of two answers was right, and its accuracy with ties
+    as half is the mean of the orders' accuracies.
 
     Raises:
         ModelError: missing, unknown or invalid records; the message shows a right line.
     """
-    reading = _Reading(plan, is_order)
+    reading = _Reading(plan)
     for record in read_records(path):
         reading.add(record)
     results, facts, missing = reading.results(), reading.facts, reading.missing
@@ -155,13 +153,13 @@ def match_records(
 class _Reading:
     """The records of a file by example, with counts, and with the records and examples that do not match."""
 
-    def __init__(self, plan: ScoringPlan, is_order: bool) -> None:
+    def __init__(self, plan: ScoringPlan) -> None:
         self.facts = Counter({"answers": 0})
         self.problems: list[str] = []
         self.unknown: list[str] = []
         self.missing: list[str] = []
         self.records: dict[tuple[str, str], AnswerRecord] = {}
-        self._plan, self._is_order = plan, is_order
+        self._plan = plan
         # The examples by id, which several benchmarks may share, and by benchmark and id.
         self._keys: dict[str, dict[tuple[str, str], None]] = {}
         for task in plan.tasks:
@@ -217,7 +215,7 @@ class _Reading:
             self.missing.append(example.id)
             if task_type == "detection":
                 return [Detections(np.empty((0, 4)), np.empty(0))] * len(example.phrases)
-            return _wrong_scores(task, shape) if task_type in ("matching", "text_similarity") else None
+            return None if task_type == "retrieval" else _wrong_scores(task, example, shape)
         try:
             column, fields = column_of(record.fields), record.fields
             if task_type not in COLUMNS[column]:
@@ -237,7 +235,7 @@ class _Reading:
             self.problems.append(f"{record.place}: {error}")
             return None
         self.facts["no_answer"] += not scores.any()
-        return scores if scores.any() or not self._is_order else _wrong_scores(task, shape)
+        return scores if scores.any() else _wrong_scores(task, example, shape)
 
     def _add_boxes(
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
@@ -248,8 +246,10 @@ class _Reading:
                 self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
 
 
-def _wrong_scores(task: TaskData, shape: tuple[int, int]) -> np.ndarray:
+def _wrong_scores(task: TaskData, example: Example, shape: tuple[int, int]) -> np.ndarray:
     """Return scores of that shape, (images, captions), that are wrong under every tie policy: 0 for what is right."""
+    if task.task.task_type == "vqa":
+        return np.array([[-1.0 if example.answer else 1.0]])
     scores = 1 - np.eye(*shape)
     if shape[0] == 1:  # captions to choose from, of which the first are right
         scores[0, : task.task.positives] = 0

@@ -141,7 +141,7 @@ def test_without_a_valid_level_text_alone_is_unknown(tmp_path, blind):
 def test_the_verdict_names_skills_that_text_alone_reaches(tmp_path):
     rows = pairs("add_obj", [RIGHT, RIGHT, WRONG] * 20)
     found = read_skill_profile([write(tmp_path / "itm.parquet", rows, options={"seed": 0, "train_scenes": 0})], **QUICK)
-    assert "not told apart from text alone in object" in verdict(found)
+    assert "not better than text alone in object" in verdict(found)
 
 
 def test_an_example_of_two_benchmarks_counts_once(tmp_path):

@@ -80,6 +80,12 @@ def test_a_letter_is_the_choice_at_its_place_in_the_log(file, task, exported, tm
     assert read.metadata["run"]["no_answer"] == 0
 
 
+def without_ties(scores):
+    """The scores without the rates of ties, at every level."""
+    parts = {name: without_ties(part) if isinstance(part, dict) else part for name, part in scores.items()}
+    return {name: part for name, part in parts.items() if name != "tie_rate"}
+
+
 @pytest.mark.parametrize(("task", "log"), [("groups", "a.json"), ("vqa", "a.json"), ("itm", "b.json")])
 def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, log, exported, tmp_path):
     def written(model, name):
@@ -93,7 +99,7 @@ def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, l
     rows, scores, first = written("mock:bag-of-words", "first")
     again, scores_again, second = written(f"precomputed:{first}", "again")
     assert [row.id for row in again] == [row.id for row in rows]
-    assert scores_again == scores
+    assert without_ties(scores_again) == without_ties(scores)  # a tie is no choice in a log, and wrong in both
     third, *_ = written(f"precomputed:{second}", "third")
     assert third == again
 

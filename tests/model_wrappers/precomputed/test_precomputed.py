@@ -269,11 +269,13 @@ def test_answers_of_neither_are_counted_and_wrong_whatever_is_right(run, sources
     )
     [result] = found = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (4 / 6, 2)
+    assert report(path, resamples=100, ties="half")[0].scores["accuracy"] == 4 / 6
     assert "said: 2 of 6 replies name no choice, and count as wrong." in found.to_markdown()
     questions = task_of("tricd/vqa", sources).examples
     path = run(lines([{"id": e.id, "answer": "I cannot tell."} for e in questions]), "tricd/vqa", ending=".jsonl")
     [result] = report(path, resamples=100)
     assert (result.scores["accuracy"], result.run["no_answer"]) == (0, len(questions))
+    assert report(path, resamples=100, ties="half")[0].scores["accuracy"] == 0
 
 
 def test_a_detector_may_abstain_by_empty_lists(run, sources):
