@@ -73,6 +73,9 @@ class RunOptions:
         int | None,
         speed_option(help="Images or texts in a batch; affects speed only. By default what suits the device.", min=1),
     ] = None
+    decode: Annotated[
+        str | None, speed_option(help="gpu: decode JPEG files on the GPU; pixels differ a little, which is recorded.")
+    ] = None
     limit: Annotated[
         int | None,
         typer.Option(

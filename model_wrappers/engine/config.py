@@ -9,6 +9,7 @@ from typing import Any
 
 from ...metrics.common.errors import ModelError, check_known
 from .distributed import configured_dtype
+from .gpu_decoding import GPU
 from .precision import AUTO
 from .protocol import DTYPES
 from .shards import Shard
@@ -27,6 +28,7 @@ class RunConfig:
     | `revision` | None | branch, tag or commit of the model's Hub repository |
     | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
     | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
+    | `decode` | None | ``"gpu"``: decode and resize JPEG files there, another preprocessing; see `gpu_decoding` |
     | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, for enough images |
     | `cache` | None | whether results are stored for later runs; None: only for models given by name |
     | `limit` | None | at most so many examples of each task, for a quick look; predictions are marked as partial |
@@ -41,7 +43,7 @@ class RunConfig:
     Raises:
         ModelError: a batch size or a limit below 1.
         VLAssayError: no shard.
-        UnknownNameError: a dtype that does not exist.
+        UnknownNameError: a dtype, or a place of decoding, that does not exist.
     """
 
     data_dir: str | Path | None = None
@@ -51,6 +53,7 @@ class RunConfig:
     revision: str | None = None
     settings: Mapping[str, str] | None = None
     compile: bool = False
+    decode: str | None = None
     workers: int | None = None
     cache: bool | None = None
     limit: int | None = None
@@ -64,6 +67,7 @@ class RunConfig:
         if self.batch_size is not None and self.batch_size < 1:
             raise ModelError(f"the batch size is {self.batch_size}; it must be 1 or more")
         check_known("dtype", [self.chosen_dtype], (*DTYPES, AUTO))
+        check_known("place of decoding", [self.decode] if self.decode else [], (GPU,))
         if self.shard is not None:
             Shard.parse(self.shard)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
+from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
 from .precision import EmbeddingLookups, TwoPrecisions, decide, dots
@@ -65,6 +66,7 @@ class Encoder:
     ) -> None:
         self.model, self._plan, self._stages = model, plan, stages
         self._prefix, self._derived = prefix, False
+        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
         text_numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
         tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in text_numbers])
         self.tokens = dict(zip(text_numbers.tolist(), tokens, strict=True))
@@ -105,13 +107,16 @@ class Encoder:
         return self._read(distinct, "float64-captions", exact=True)[inverse]
 
     def _see(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        model = self.model
+        model, decoder = self.model, self._decoder
 
         def load(item: Item) -> Loaded:
-            return load_image(model, self._plan, int(indices[item[0]]))
+            number = int(indices[item[0]])
+            file = self._plan.read_image(number, decoder.load) if decoder else None
+            return file or load_image(model, self._plan, number)
 
         def compute(batch: StageBatch) -> Any:
-            return model.encode_images(batch.images, exact=exact)
+            images = decoder.images(batch.images) if decoder else batch.images
+            return model.encode_images(images, exact=exact)
 
         keys = [item_key(self._plan.images[number]) for number in indices.tolist()]
         derived = self._derived or exact

@@ -21,6 +21,7 @@ from .arithmetic import full_float32
 from .config import RunConfig
 from .distributed import Processes, default_device, join
 from .families import load_model
+from .gpu_decoding import decode_on_gpu
 from .loader import Loader
 from .output import (
     default_folder,
@@ -205,6 +206,8 @@ def _load(model: str | AnyModel, processes: Processes, config: RunConfig) -> Any
         loaded = load_in_two(load_model, model, options) if is_auto else load_model(model, options)
     elif config.chosen_dtype == AUTO:
         raise ModelError("dtype auto loads the model in two precisions: name it by a text")
+    if config.decode:
+        decode_on_gpu(loaded)
     return loaded
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+import warnings
 
 import numpy as np
 import pytest
@@ -87,3 +89,33 @@ def test_a_model_of_a_local_class_runs_with_workers(coco, tmp_path):
     folder = coco(rows=40, images=20)
     ours = all_scores(run_quietly(Local(), folder, tmp_path / "a", workers=2))
     assert (ours == all_scores(run_quietly(Local(), folder, tmp_path / "b"))).all()
+
+
+def test_an_error_of_a_models_own_code_is_not_taken_for_a_broken_image(coco, tmp_path):
+    class Clumsy(Recorder):
+        def prepare_image(self, image):
+            raise ValueError("no such crop")
+
+    with pytest.raises(ValueError, match="no such crop") as caught:
+        run_quietly(Clumsy(), coco(rows=10, images=5), tmp_path / "out", workers=1)
+    assert not isinstance(caught.value, DataError)
+
+
+SCRIPT = """
+import sys
+from support import run_quietly
+run_quietly(sys.argv[1], sys.argv[2], "out", workers=2, cache=False)
+print("done")
+"""
+
+
+def test_a_script_without_a_guard_runs_with_workers(tiny_clip, coco, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["script.py", str(tiny_clip), str(coco(rows=10, images=5))])
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path("script.py", run_name="__main__")
+    out, err = capfd.readouterr()
+    assert out == "done\n"  # once, although workers that import the script would run it again
+    assert "arning" not in err
