@@ -170,6 +170,13 @@ def test_equal_models_leave_room_for_what_no_image_showed():
     assert result["standard_error"] is result["smallest_detectable_difference"] is None
 
 
+def test_a_win_everywhere_has_the_exact_bound():
+    # All of 10 images won: the share of others is at most b = 1 - 0.025 ** (1 / 10), and they may be lost: 1 - 2b.
+    low = 2 * binomtest(10, 10).proportion_ci(method="exact").low - 1
+    assert paired_difference([1] * 10, [0] * 10)["difference_interval"] == pytest.approx([low, 1.0])
+    assert paired_difference([0] * 10, [1] * 10)["difference_interval"] == pytest.approx([-1.0, -low])
+
+
 def test_the_same_difference_in_every_image_is_no_certainty():
     # One win of three examples in each of 8 images: d = 1/3 and b = 1 - 0.025 ** (1 / 8).
     clusters = np.repeat(np.arange(8), 3)
@@ -216,6 +223,7 @@ def test_memory_stays_flat():
         ([], [], {}, r"values1: the values have shape \(0,\); pass one value per example, at least one"),
         ([1, 0], [1, math.nan], {}, "values2: the value is nan in row 1 .*between 0 and 1, without NaN"),
         ([1, 0], [1], {}, "got 2 values of model 1 and 1 of model 2; pass those of the same examples, in the same"),
+        ([1, 0], [1, 0], {"permutations": 9}, "permutations is 9; it must be a whole number of at least 100"),
         ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
     ],
 )
@@ -228,8 +236,11 @@ def test_unusable_input_is_rejected_with_a_remedy(first, second, options, messag
     ("call", "message"),
     [
         (lambda: holm([0.1, math.nan]), "the p-value is nan in row 1 .*without NaN: leave out tests"),
+        (lambda: holm([1.5]), "the p-value is 1.5 in row 0 .*must lie between 0 and 1"),
         (lambda: holm([[0.1]]), r"the p-values have shape \(1, 1\); pass a flat list"),
+        (lambda: mcnemar(-1, 3), "wins is -1; it must be a whole number of at least 0"),
         (lambda: mcnemar(1, 2.5), r"losses is 2\.5; it must be a whole number"),
+        (lambda: cluster_permutation_test([]), r"the differences have shape \(0,\); pass one per example"),
         (lambda: cluster_permutation_test([0, math.inf]), "the difference is inf in row 1 .*leave these examples out"),
         (lambda: cluster_permutation_test([0, 1], ["a"]), "got 1 clusters for 2 examples"),
     ],
