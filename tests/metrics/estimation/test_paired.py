@@ -170,13 +170,6 @@ def test_equal_models_leave_room_for_what_no_image_showed():
     assert result["standard_error"] is result["smallest_detectable_difference"] is None
 
 
-def test_a_win_everywhere_has_the_exact_bound():
-    # All of 10 images won: the share of others is at most b = 1 - 0.025 ** (1 / 10), and they may be lost: 1 - 2b.
-    low = 2 * binomtest(10, 10).proportion_ci(method="exact").low - 1
-    assert paired_difference([1] * 10, [0] * 10)["difference_interval"] == pytest.approx([low, 1.0])
-    assert paired_difference([0] * 10, [1] * 10)["difference_interval"] == pytest.approx([-1.0, -low])
-
-
 def test_the_same_difference_in_every_image_is_no_certainty():
     # One win of three examples in each of 8 images: d = 1/3 and b = 1 - 0.025 ** (1 / 8).
     clusters = np.repeat(np.arange(8), 3)
