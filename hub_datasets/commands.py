@@ -148,8 +148,8 @@ def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
     messages = [
         str(error).removeprefix(f"{benchmark}/{config}: ") or type(error).__name__ for config, error in errors.items()
     ]
-    others = len(set(messages)) - 1
-    more = f" (and {others} other messages; `vl-assay build {benchmark}/CONFIG` shows each)" if others else ""
+    further = len(set(messages)) - 1
+    more = f" (and {further} other messages; `vl-assay build {benchmark}/CONFIG` shows each)" if further else ""
     return messages[0] + more
 
 
@@ -236,8 +236,8 @@ def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, pr
 
     files = prediction_files(predictions)
     call = preview if dry_run else partial(propose, predictions=files)
-    found = call(evaluate(files), repo, dataset_owner=dataset_owner, predictions_repo=predictions_repo)
-    typer.echo(found or "the model has these results: nothing to change")
+    proposal = call(evaluate(files), repo, dataset_owner=dataset_owner, predictions_repo=predictions_repo)
+    typer.echo(proposal or "the model has these results: nothing to change")
 
 
 @app.command(rich_help_panel=_DATASETS)
@@ -373,7 +373,7 @@ def errors(
 
     page = out or prediction_files(*predictions)[0].parent / "errors.html"
     check_writable(page.parent)
-    found = find_errors(
+    analysis = find_errors(
         *predictions,
         data_dir=data_dir,
         images=not no_images,
@@ -381,8 +381,8 @@ def errors(
         ties=ties,
         confidence=confidence,
     )
-    found.print()
-    found.write(page, limit=limit)
+    analysis.print()
+    analysis.write(page, limit=limit)
     typer.echo(f"written to {page} ({page.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 

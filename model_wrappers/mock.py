@@ -168,7 +168,7 @@ class Mock:
 
     def score_texts(self, text: str, others: Sequence[str]) -> list[float]:
         """Return the similarity of a text to each of the other texts."""
-        return [self._knowledge.similarity(text, other) for other in others]
+        return [self._knowledge.similarity(text, candidate) for candidate in others]
 
     def prepare_image(self, image: Image.Image) -> _Constant:
         """Return the mock's knowledge of the image."""

@@ -106,11 +106,11 @@ class SentenceEmbedder(DualEncoderMixin):
         cut = [cut_before(row, self.max_tokens, self._suffix) for row in captions]
         ids, mask = pad_right([row[:: self._step] for row in cut], self._pad, torch.device("cpu"))
         ids, mask = (rows.flip(1) if self._step < 0 else rows for rows in (ids, mask))
-        others = {
+        further = {
             name: torch.full_like(ids, int(value.flatten()[0])) if isinstance(value, torch.Tensor) else value
             for name, value in self._others.items()
         }
-        return {"input_ids": ids, "attention_mask": mask, **others}
+        return {"input_ids": ids, "attention_mask": mask, **further}
 
     def check(self, captions: Sequence[str]) -> None:
         """Raise `ModelError` if the library makes other features of captions than `batch`."""

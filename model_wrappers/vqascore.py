@@ -109,12 +109,14 @@ class VqaScore(GenerativeModel):
         """Return the captions' mean token log-probability (n,), float64; NaN for a caption without tokens."""
         prompt = self._caption.tokens("")
         rows = []
-        for own, ids in zip(features, texts, strict=True):
+        for image_features, ids in zip(features, texts, strict=True):
             # A token merged from the end of the prompt and the start of the caption counts to the caption.
             start = common_start(ids, prompt)
-            rows.append(self.row(own, ids[:start], ids[start : self.max_tokens]))
+            rows.append(self.row(image_features, ids[:start], ids[start : self.max_tokens]))
         logits = zip(self.logits(rows, exact), rows, strict=True)
-        return torch.stack([log_likelihoods(own[:-1], row.answer).mean() for own, row in logits]).numpy(force=True)
+        return torch.stack([log_likelihoods(row_logits[:-1], row.answer).mean() for row_logits, row in logits]).numpy(
+            force=True
+        )
 
 
 class ChoiceScore(GenerativeModel):
@@ -148,9 +150,9 @@ class ChoiceScore(GenerativeModel):
         questions = [ids for orders in choices for ids in orders]
         logits = self.first_logits(image_features, questions, self._caption.tail, exact)
         scores = []
-        for own in logits.split([len(orders) for orders in choices]):
-            count = len(own)
-            letters = torch.stack([own[:, ids].logsumexp(-1) for ids in self._letters[:count]], 1).log_softmax(1)
+        for row_logits in logits.split([len(orders) for orders in choices]):
+            count = len(row_logits)
+            letters = torch.stack([row_logits[:, ids].logsumexp(-1) for ids in self._letters[:count]], 1).log_softmax(1)
             # In rotation r caption c has letter (c - r) mod k.
             order = (torch.arange(count) - torch.arange(count)[:, None]) % count
             scores.append(letters.gather(1, order.to(letters.device)).mean(0).numpy(force=True))

@@ -17,7 +17,7 @@ from gradio.themes.utils.fonts import Font, LocalFont
 from starlette.middleware import Middleware
 
 from vl_assay.space_app.board.catalogue import Catalogue
-from vl_assay.space_app.pages.about import about_tab, footer_html
+from vl_assay.space_app.pages.about import PICTURE, about_tab, footer_html
 from vl_assay.space_app.pages.address import SCRIPT, follow_tabs
 from vl_assay.space_app.pages.cards import benchmarks_tab, grid_html
 from vl_assay.space_app.pages.common import CSS, QUIET
@@ -29,10 +29,11 @@ from vl_assay.space_app.pages.submit import submit_tab
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.protocol import Storage
 from vl_assay.space_app.submissions.submissions import finish
-from vl_assay.space_app.submissions.traffic import UploadLimit
+from vl_assay.space_app.submissions.traffic import PageHead, UploadLimit
 from vl_assay.space_app.submissions.uploads import most_bytes, prepare, upload_limit
 
 TITLE = "VL-Assay: compositional understanding of vision-language models"
+DESCRIPTION = "Vision-language models on benchmarks of composition, recomputed from raw predictions."
 INTRODUCTION = """# VL-Assay
 What vision-language models understand of composition: who does what to whom, and which colour belongs to which object.
 Every number is recomputed from raw predictions, names the table of the paper that prints it, or is the mean of such
@@ -85,7 +86,12 @@ def launch(blocks: gr.Blocks, **options: Any) -> Any:
     _raise_file_limit()
     limits = {
         "max_file_size": upload_limit(),
-        "app_kwargs": {"middleware": [Middleware(UploadLimit, size=most_bytes())]},
+        "app_kwargs": {
+            "middleware": [
+                Middleware(UploadLimit, size=most_bytes()),
+                Middleware(PageHead, title=TITLE, description=DESCRIPTION, picture=PICTURE),
+            ]
+        },
     }
     return blocks.launch(head=_HEAD, theme=Default(font=_FONTS), **limits, **options)
 

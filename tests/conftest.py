@@ -61,7 +61,7 @@ _LONGEST = (
     *("test_commands", "test_demo_results", "test_every_benchmark", "test_every_family", "test_new_benchmark"),
     "test_pages_in_a_browser",
     *("test_hostile_visitors", "test_space", "test_submissions", "test_metric_folders"),
-    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage", "test_space_killed"),
+    *("test_review_page", "test_pairs", "test_finetune", "test_runner", "test_hub_storage"),
     *("test_contributing", "test_audit", "test_login", "test_generate", "test_publishing_spaces", "test_every_metric"),
     *("test_finetune_resume", "test_storage", "test_released_data", "test_toy_scenes_blind", "test_refine"),
     *("test_launch_predictions", "test_uploads", "test_toy_scenes_baselines", "test_resume"),

@@ -106,21 +106,23 @@ class ARO(KarpathyBuilder, ReleasedRows):
 
     def _order_rows(self, entries: list[Row]) -> Iterator[Row]:
         """Yield one row per caption of each image (ARO, section 2.2); it depends only on the caption and options."""
-        for entry, made in perturb(entries, SHUFFLES, self.config):
-            for index, (text, caption) in enumerate(zip(entry["captions"], made.captions, strict=True)):
-                found = {name: texts[index] for name, texts in made.perturbed.items() if texts[index] is not None}
-                negatives = itertools.cycle(list(found.values()) or [caption])
+        for entry, shuffled in perturb(entries, SHUFFLES, self.config):
+            for index, (text, caption) in enumerate(zip(entry["captions"], shuffled.captions, strict=True)):
+                perturbed = {
+                    name: texts[index] for name, texts in shuffled.perturbed.items() if texts[index] is not None
+                }
+                negatives = itertools.cycle(list(perturbed.values()) or [caption])
                 yield {
                     "id": f"{entry['id']}-{index}",
                     "filename": entry["filename"],
                     "caption": caption,
                     "negative_captions": list(itertools.islice(negatives, _NEGATIVES)),
-                    "perturbations": list(found),
-                    "testable": any(negative != caption for negative in found.values()),
+                    "perturbations": list(perturbed),
+                    "testable": any(negative != caption for negative in perturbed.values()),
                     "text_index": index,
                     "released_text": text,
                     "seed": self.config.seed,
-                    "tagger": made.tagger,
+                    "tagger": shuffled.tagger,
                 }
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:

@@ -59,10 +59,10 @@ class AROCrepe(ReleasedRows):
         captions = list(dict.fromkeys(caption for _, caption in positives))
         negatives = dict(zip(captions, make_negatives(name, captions, seed), strict=True))
         rows = []
-        for place, (filename, caption) in enumerate(positives):
+        for index, (filename, caption) in enumerate(positives):
             if made := negatives[caption]:
                 text = {"caption": caption, "negative_caption": made[0], "rule": made[1]}
-                rows.append({"id": f"{name}/{place}", "category": name, "filename": filename, **text})
+                rows.append({"id": f"{name}/{index}", "category": name, "filename": filename, **text})
         return rows
 
 
@@ -74,19 +74,24 @@ def make_negatives(name: str, captions: Sequence[str], seed: int) -> _Made:
         captions: n different texts; foils of REPLACE are words of other captions.
         seed: any whole number.
     """
-    found = _shuffled(captions, seed) if name == "shuffle" else _by_rule(_KINDS[name], captions, seed)
+    negatives = _shuffled(captions, seed) if name == "shuffle" else _by_rule(_KINDS[name], captions, seed)
     return [
-        own[int(caption_rng(seed, name, caption).integers(len(own)))] if own else None
-        for caption, own in zip(captions, found, strict=True)
+        caption_negatives[int(caption_rng(seed, name, caption).integers(len(caption_negatives)))]
+        if caption_negatives
+        else None
+        for caption, caption_negatives in zip(captions, negatives, strict=True)
     ]
 
 
 def _by_rule(kinds: Sequence[str], captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
-    found: list[list[tuple[str, str]]] = [[] for _ in captions]
+    negatives: list[list[tuple[str, str]]] = [[] for _ in captions]
     for kind in kinds:
-        for own, made in zip(found, make_by_rule(kind, captions, seed), strict=True):
-            own += [(text, detail["rule"]) for text, detail in (each for each in made if isinstance(each, tuple))]
-    return found
+        for caption_negatives, outcomes in zip(negatives, make_by_rule(kind, captions, seed), strict=True):
+            caption_negatives += [
+                (text, detail["rule"])
+                for text, detail in (outcome for outcome in outcomes if isinstance(outcome, tuple))
+            ]
+    return negatives
 
 
 def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]:
@@ -95,8 +100,12 @@ def _shuffled(captions: Sequence[str], seed: int) -> list[list[tuple[str, str]]]
     ARO removes both from the caption as well. If only the caption kept them, negatives could be recognised without
     reading a word.
     """
-    made = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
+    shuffled = perturb(captions, SHUFFLES, seed, tagger="textblob", max_words=None)
     return [
-        [(conform(caption, text), name) for name, texts in made.perturbed.items() if (text := texts[place]) is not None]
-        for place, caption in enumerate(captions)
+        [
+            (conform(caption, text), name)
+            for name, texts in shuffled.perturbed.items()
+            if (text := texts[index]) is not None
+        ]
+        for index, caption in enumerate(captions)
     ]

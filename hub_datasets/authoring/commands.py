@@ -167,9 +167,11 @@ def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | Non
     _say_written(out, write_summary(outcomes, out, max_blind_accuracy), ", and a folder for each benchmark")
     problems = []
     if max_blind_accuracy is not None:
-        audited = [(each.part, each.record) for each in outcomes if each.record is not None]
-        problems = [f"{part}: {text}" for part, record in audited for text in failures(record, max_blind_accuracy)]
-    if _say_failures(problems) or any(each.is_damaged for each in outcomes):
+        audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
+        problems = [
+            f"{reference}: {text}" for reference, record in audited for text in failures(record, max_blind_accuracy)
+        ]
+    if _say_failures(problems) or any(outcome.is_damaged for outcome in outcomes):
         raise typer.Exit(1)
 
 

@@ -40,7 +40,7 @@ class ConMe(ReleasedRows):
         if record["correct"].strip() not in _LETTERS:
             return f"correct is {record['correct']!r}, not the letter of an option, A or B"
         options = record["text_options"]
-        is_pair = len(options) == 2 and all(0 < len(each.strip()) < _LONGEST_OPTIONS for each in options)
+        is_pair = len(options) == 2 and all(0 < len(option.strip()) < _LONGEST_OPTIONS for option in options)
         return None if is_pair else f"text_options is {options!r:.200}, not a list of two texts"
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:

@@ -204,8 +204,8 @@ class Benchmark:
 
     def select_built(self, built: Collection[str], task_types: Collection[str] = TASK_TYPES) -> Chosen:
         """Return the tasks that score some of the configurations `built`: the default ones, or else all of them."""
-        chosen = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
-        able = [(task, configs) for task, configs in chosen if configs and task.task_type in task_types]
+        tasks = [(task, tuple(config for config in task.configs if config in built)) for task in self.tasks]
+        able = [(task, configs) for task, configs in tasks if configs and task.task_type in task_types]
         return [(task, configs) for task, configs in able if task.by_default] or able
 
 
@@ -248,8 +248,8 @@ def adopt(reference: str) -> str:
 def benchmark_folder(name: str) -> Path:
     """Return the folder of a benchmark; `UnknownNameError` lists the known ones."""
     _check(name)
-    own = _BENCHMARKS / name
-    return _ADOPTED.get(name) or (own if own.is_dir() else plugins("benchmarks")[name])
+    folder = _BENCHMARKS / name
+    return _ADOPTED.get(name) or (folder if folder.is_dir() else plugins("benchmarks")[name])
 
 
 def _import(name: str, module: str) -> ModuleType:
@@ -303,7 +303,7 @@ def get_task(benchmark: str, task: str) -> Task:
 def parts_of(benchmark: str, task: str) -> list[Task]:
     """Return the tasks of a benchmark that are parts of a task; none for an unknown benchmark."""
     known = get_benchmark(benchmark).tasks if benchmark in benchmark_names() else ()
-    return [part for part in known if part.part_of == task]
+    return [candidate for candidate in known if candidate.part_of == task]
 
 
 def suites_of(benchmark: str) -> Mapping[str, tuple[str, ...]]:
@@ -357,6 +357,6 @@ def _check(name: str) -> None:
 
 def split_reference(reference: str) -> tuple[str, str | None]:
     """Split ``"sugarcrepe/swap_obj"`` into ``("sugarcrepe", "swap_obj")``; `UnknownNameError` for another benchmark."""
-    name, _, part = adopt(reference).partition("/")
+    name, _, task_name = adopt(reference).partition("/")
     _check(name)
-    return name, part or None
+    return name, task_name or None

@@ -95,14 +95,14 @@ def build(
     """
     out = Path(out)
     options = dict(sorted((options or {}).items()))
-    chosen = config_names(benchmark) if configs is None else list(configs)
-    check_known(f"configuration of {benchmark}", chosen, config_names(benchmark))
+    names = config_names(benchmark) if configs is None else list(configs)
+    check_known(f"configuration of {benchmark}", names, config_names(benchmark))
     check_known(f"option of {benchmark}", options, option_names(benchmark))
     data_dir, builder = sources_folder(benchmark, data_dir), get_builder(benchmark)
     _refuse_to_overwrite(out)
     with data_errors(f"the dataset {out}"), new_folder(out) as new:
         infos, counts, sources = {}, {}, {}
-        for config in chosen:
+        for config in names:
             try:
                 with builder_errors(f"{benchmark}/{config}"):
                     infos[config], counts[config], sources[config] = _build_config(
@@ -113,7 +113,7 @@ def build(
                     raise
                 shutil.rmtree(new / config, ignore_errors=True)
                 on_error(config, error)
-        if chosen and not infos:
+        if names and not infos:
             raise DataError(f"no configuration of {benchmark} could be built")
         sources = {config: addresses for config, addresses in sources.items() if addresses}
         default = getattr(builder, "DEFAULT_CONFIG_NAME", None)

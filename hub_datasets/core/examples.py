@@ -154,19 +154,19 @@ class TaskData:
 
     def select(self, part: Task) -> TaskData:
         """Return the examples of a task that is a part of this one."""
-        examples = [replace(each, config=part.configs[0]) for each in self.examples if each.id in part.ids]
+        examples = [replace(example, config=part.configs[0]) for example in self.examples if example.id in part.ids]
         return replace(self, task=part, configs=part.configs, examples=examples)
 
     def add_config(self, config: str, dataset: Any) -> None:
         """Add the rows of one configuration, with `limit` the first of them; its images stay on disk."""
         task = self.task
         # The columns with the names of the images' files, by the columns of the images.
-        named = {} if self.needs_images else {column: column.replace("image", "filename") for column in task.images}
-        named = {column: name for column, name in named.items() if name in dataset.features}
-        present = [column for column in task.images if column in dataset.features or column not in named]
+        renamed = {} if self.needs_images else {column: column.replace("image", "filename") for column in task.images}
+        renamed = {column: name for column, name in renamed.items() if name in dataset.features}
+        present = [column for column in task.images if column in dataset.features or column not in renamed]
         labels = [column for column in (task.category, task.tags, task.cluster) if column]
         asked = _TYPE_COLUMNS.get(task.task_type, ())
-        columns = list(dict.fromkeys(["id", *task.captions, *labels, *asked, *named.values()]))
+        columns = list(dict.fromkeys(["id", *task.captions, *labels, *asked, *renamed.values()]))
         classes = (task.label, "templates") if task.label else ()
         lacking = [column for column in (*columns, *present, *classes) if column not in dataset.features]
         if lacking:
@@ -185,19 +185,19 @@ class TaskData:
             kept = range(min(share, len(dataset)))
             if "pair_id" in asked:  # whole pairs: a caption is scored on all of its images together
                 pairs = dataset["pair_id"][:]
-                chosen = {pairs[row] for row in kept}
-                kept = [row for row, pair in enumerate(pairs) if pair in chosen]
+                kept_pairs = {pairs[row] for row in kept}
+                kept = [row for row, pair in enumerate(pairs) if pair in kept_pairs]
             self.is_partial |= len(kept) < len(dataset)
             dataset = dataset.select(kept)
         rows = dataset.select_columns(columns).to_list()
         images, found = _images(dataset, present)
         for number, (row, files) in enumerate(zip(rows, found, strict=True)):
             by_column = dict(zip(present, files, strict=True))
-            for column, name in named.items():
+            for column, name in renamed.items():
                 if by_column.get(column, NO_IMAGE) == NO_IMAGE:
                     by_column[column] = ImageKey(f"file:{row[name]}", Path(row[name]).name)
-            own = [by_column[column] for column in task.images]
-            keys, names = tuple(each.key for each in own), [each.name for each in own]
+            stored = [by_column[column] for column in task.images]
+            keys, names = tuple(image.key for image in stored), [image.name for image in stored]
             for column, key, name in zip(task.images, keys, names, strict=True):
                 if key != MISSING:
                     self._places.setdefault(key, (images, number, column))
@@ -260,8 +260,8 @@ def load_examples(
         folders = dict.fromkeys(record["configs"], folder)
         options = record["options"]
     else:
-        name, part = split_reference(reference)
-        chosen = get_benchmark(name).select(name, part, task_types)
+        name, task_name = split_reference(reference)
+        chosen = get_benchmark(name).select(name, task_name, task_types)
         needs_images = needs_images and any(task.images for task, _ in chosen)
         options = _build_options(name, options or {}, needs_images)
         sources = sources_folder(name, data_dir)
@@ -295,8 +295,8 @@ def check_reference(reference: str) -> None:
     """Raise `UnknownNameError` at once where `load_examples` would, before anything is downloaded or built."""
     reference = adopt(reference)
     if not _is_folder(reference):
-        name, part = split_reference(reference)
-        get_benchmark(name).select(name, part)
+        name, task_name = split_reference(reference)
+        get_benchmark(name).select(name, task_name)
 
 
 def _is_folder(reference: str) -> bool:
@@ -354,7 +354,9 @@ def build_folder(
     name: str, config: str, data_dir: str | Path | None, options: Mapping[str, Any], split: str | None
 ) -> Path:
     """Return the folder in which `cached_build` keeps a configuration, or of the build that comes with the package."""
-    [defaults] = [each for each in get_builder(name).BUILDER_CONFIGS if each.name == config]
+    [defaults] = [
+        builder_config for builder_config in get_builder(name).BUILDER_CONFIGS if builder_config.name == config
+    ]
     options = {key: value for key, value in sorted(options.items()) if getattr(defaults, key, None) != value}
     code = code_hash(name)
     shipped = shipped_build(name)
@@ -429,10 +431,10 @@ def _build_options(name: str, options: Mapping[str, Any], needs_images: bool) ->
 def _effective_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a builder's configuration that determine the rows, with their defaults, as JSON values."""
     fields = dataclasses.fields(get_builder(name).BUILDER_CONFIG_CLASS)
-    own = set(option_names(name)) - {"allow_missing", "with_images"}
-    found = {each.name: each.default for each in fields if each.name in own}
-    chosen = {**found, **{key: value for key, value in options.items() if key in own}}
-    return {key: value for key, value in sorted(chosen.items()) if isinstance(value, str | int | float | bool)}
+    known = set(option_names(name)) - {"allow_missing", "with_images"}
+    defaults = {field_.name: field_.default for field_ in fields if field_.name in known}
+    settings = {**defaults, **{key: value for key, value in options.items() if key in known}}
+    return {key: value for key, value in sorted(settings.items()) if isinstance(value, str | int | float | bool)}
 
 
 def _open(folder: Path, config: str, split: str) -> Any:
@@ -472,10 +474,10 @@ def _asked(row: Mapping[str, Any], task: Task) -> dict[str, Any]:
         return {}
     phrases = [
         Phrase(
-            *(each["text"], each["start"], each["end"]),
-            tuple((x, y, x + width, y + height) for x, y, width, height in each["boxes"]),
-            each.get("phrase_id"),
+            *(phrase["text"], phrase["start"], phrase["end"]),
+            tuple((x, y, x + width, y + height) for x, y, width, height in phrase["boxes"]),
+            phrase.get("phrase_id"),
         )
-        for each in row["phrases"]
+        for phrase in row["phrases"]
     ]
     return {"phrases": tuple(phrases), "positive": row["positive"], "pair": row["pair_id"]}

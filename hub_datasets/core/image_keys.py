@@ -76,17 +76,17 @@ def _read(path: Path, shape: tuple[int, int, int]) -> list[list[ImageKey]] | Non
 
 def _rows(dataset: Any, columns: Sequence[str]) -> Iterator[list[ImageKey]]:
     """Yield the keys of each row; hashing releases the interpreter's lock, so threads share the work."""
-    chosen = dataset.select_columns(list(columns)).with_format("arrow")
+    columns_only = dataset.select_columns(list(columns)).with_format("arrow")
     with ThreadPoolExecutor() as pool:
-        for table in chosen.iter(batch_size=_ROWS_AT_ONCE):
+        for table in columns_only.iter(batch_size=_ROWS_AT_ONCE):
             parts = [table.slice(start, _ROWS_OF_A_THREAD) for start in range(0, len(table), _ROWS_OF_A_THREAD)]
             yield from chain.from_iterable(pool.map(_keys, parts))
 
 
 def _keys(table: pa.Table) -> list[list[ImageKey]]:
     """Return the keys of the files in a table, without copying their bytes."""
-    found = []
+    keys = []
     for row in zip(*table.columns, strict=True):
         files = [(image["bytes"].as_buffer(), image["path"].as_py()) for image in row]
-        found.append([NO_IMAGE if f is None else ImageKey(content_key(f), Path(path or "").name) for f, path in files])
-    return found
+        keys.append([NO_IMAGE if f is None else ImageKey(content_key(f), Path(path or "").name) for f, path in files])
+    return keys

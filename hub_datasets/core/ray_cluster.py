@@ -60,7 +60,7 @@ def run_tasks(function: Callable[..., Any], items: Iterable[Any], *shared: Any, 
     with cluster(_STORE_BYTES) as ray:
         share = gpus if ray.cluster_resources().get("GPU") else 0.0
         task = ray.remote(function).options(num_cpus=1, num_gpus=share, max_retries=_RETRIES)
-        references = [ray.put(each) for each in shared]
+        references = [ray.put(value) for value in shared]
         pending = [task.remote(item, *references) for item in items]
         try:
             while pending:

@@ -88,5 +88,5 @@ def compare_with_card(folder: str | Path) -> tuple[list[str], list[str]]:
 def card_counts(benchmark: str) -> dict[tuple[str, str], tuple[int | None, int | None]]:
     """Return rows and images by configuration and split from the table of a benchmark's card; None for a dash."""
     lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d,]+|–) \| ([\d,]+|–)", get_card(benchmark), re.MULTILINE)
-    numbers = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
-    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, numbers, strict=True)}
+    counts = [[None if cell == "–" else int(cell.replace(",", "")) for cell in cells] for _, _, *cells in lines]
+    return {(line[0], line[1]): (rows, images) for line, (rows, images) in zip(lines, counts, strict=True)}

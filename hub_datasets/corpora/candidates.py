@@ -29,14 +29,14 @@ def _make(kinds: Sequence[str], rows: Iterator[Row], counts: Counter[str]) -> It
     from ..authoring.generate.rules import make_by_rule
 
     numbered = enumerate(rows)
-    while part := list(islice(numbered, _CAPTIONS_AT_ONCE)):
-        captions = {index: caption for index, (caption, _) in part if caption and caption.strip()}
+    while batch := list(islice(numbered, _CAPTIONS_AT_ONCE)):
+        captions = {index: caption for index, (caption, _) in batch if caption and caption.strip()}
         counts["captions"] += len(captions)
-        counts["without a caption"] += len(part) - len(captions)
+        counts["without a caption"] += len(batch) - len(captions)
         for kind in kinds if captions else ():
             counts[f"candidates, {kind}"] += 0
-            made = make_by_rule(kind, [*captions.values()])
-            for (index, caption), [result] in zip(captions.items(), made, strict=True):
+            outcomes = make_by_rule(kind, [*captions.values()])
+            for (index, caption), [result] in zip(captions.items(), outcomes, strict=True):
                 if isinstance(result, Rejected):
                     continue
                 counts[f"candidates, {kind}"] += 1

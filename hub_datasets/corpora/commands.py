@@ -73,7 +73,7 @@ def contamination(
     check_writable(out)
     columns = _columns(column, "caption", "image")
     options = {"data_dir": data_dir, "needs_images": not no_images}
-    data = [each for name in benchmark for each in load_examples(name, **options)]
+    data = [task_data for name in benchmark for task_data in load_examples(name, **options)]
     step = search_step(data, resemblance, columns["caption"], None if no_images else columns["image"])
     _run("contamination", shards, step, out, workers, engine, shard, lambda outcomes: summarise(data, outcomes))
 
@@ -138,9 +138,9 @@ def _run(
         counts = Counter()
         for outcome in good:
             counts.update(outcome.counts)
-        found = summarise(good) if summarise else {}
-        record = {"counts": counts, "settings": step.settings, "damaged": damaged, **found}
-        table = found.get("examples") or {what: {"number": number} for what, number in counts.items()}
+        summary = summarise(good) if summarise else {}
+        record = {"counts": counts, "settings": step.settings, "damaged": damaged, **summary}
+        table = summary.get("examples") or {kind: {"number": number} for kind, number in counts.items()}
         rows = [(label, *map("{:,}".format, numbers.values())) for label, numbers in table.items()]
         print_tables([simple_table(["", *next(iter(table.values()))], rows, numbers=True)])
         write_text(out / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -101,10 +101,10 @@ def _search(
 ) -> Iterator[dict[str, Any]]:
     similar = _index(texts, resemblance)
     for row, (caption, image) in enumerate(rows):
-        found = words(caption or "")
-        counts["captions" if found else "without a caption"] += 1
-        for text, similarity in similar.find(found):
-            kind = _SAME if text == " ".join(found) else _SIMILAR
+        caption_words = words(caption or "")
+        counts["captions" if caption_words else "without a caption"] += 1
+        for text, similarity in similar.find(caption_words):
+            kind = _SAME if text == " ".join(caption_words) else _SIMILAR
             yield {"kind": kind, "item": text, "text": caption, "row": row, "similarity": similarity}
         if images is not None:
             counts["images" if image else "without an image"] += 1
@@ -123,21 +123,23 @@ def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) 
 
     hits = set()
     for outcome in outcomes:
-        for part in pq.ParquetFile(outcome.file).iter_batches(columns=["kind", "item"]):
-            hits.update(zip(part["kind"].to_pylist(), part["item"].to_pylist(), strict=True))
+        for task in pq.ParquetFile(outcome.file).iter_batches(columns=["kind", "item"]):
+            hits.update(zip(task["kind"].to_pylist(), task["item"].to_pylist(), strict=True))
     table: dict[str, Counter[str]] = {}
-    found = []
+    rows = []
     for data in benchmarks:
-        part = f"{data.benchmark}/{data.task.name}"
-        numbers = table.setdefault(part, Counter())
+        task = f"{data.benchmark}/{data.task.name}"
+        counts = table.setdefault(task, Counter())
         for example in data.examples:
             images, positives, negatives = _items(data, example)
-            own = {kind: sorted({item for item in (*images, *positives) if (kind, item) in hits}) for kind in KINDS}
-            own["negative"] = sorted({item for item in negatives if hits & {(_SAME, item), (_SIMILAR, item)}})
-            image, caption = bool(own[_IMAGE]), bool(own[_SAME] or own[_SIMILAR])
-            flags = {"examples": True, "with images": images, "same image": image, "same caption": own[_SAME]}
+            matches = {kind: sorted({item for item in (*images, *positives) if (kind, item) in hits}) for kind in KINDS}
+            matches["negative"] = sorted({item for item in negatives if hits & {(_SAME, item), (_SIMILAR, item)}})
+            image, caption = bool(matches[_IMAGE]), bool(matches[_SAME] or matches[_SIMILAR])
+            flags = {"examples": True, "with images": images, "same image": image, "same caption": matches[_SAME]}
             flags |= {"similar caption": caption, "image and caption": image and caption, "any": image or caption}
-            numbers.update({name: bool(flag) for name, flag in (flags | {"negative caption": own["negative"]}).items()})
-            if any(own.values()):
-                found.append({"part": part, "example": example.id, **own})
-    return {"examples": table, "found": found}
+            counts.update(
+                {name: bool(flag) for name, flag in (flags | {"negative caption": matches["negative"]}).items()}
+            )
+            if any(matches.values()):
+                rows.append({"part": task, "example": example.id, **matches})
+    return {"examples": table, "found": rows}

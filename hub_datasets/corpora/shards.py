@@ -124,14 +124,14 @@ def _read_parquet(file: Any, caption: str, image: str | None) -> Iterator[Row]:
         columns, names = [caption, image] if image else [caption], parquet.schema_arrow.names
         if missing := [column for column in columns if column not in names]:
             raise DataError(f"it has no column {missing[0]!r}; it has {', '.join(names)}. Name it with --column")
-        for part in parquet.iter_batches(64 if image else 4096, columns=columns, use_threads=False):
-            images = part[image].to_pylist() if image else [None] * part.num_rows
-            for text, content in zip(part[caption].to_pylist(), images, strict=True):
+        for batch in parquet.iter_batches(64 if image else 4096, columns=columns, use_threads=False):
+            images = batch[image].to_pylist() if image else [None] * batch.num_rows
+            for text, content in zip(batch[caption].to_pylist(), images, strict=True):
                 content = content.get("bytes") if isinstance(content, dict) else content
                 for kind, cell, type_ in (("text", text, str), ("image", content, bytes)):
                     if not isinstance(cell, type_ | None):
-                        found = type(cell).__name__
-                        raise DataError(f"a cell holds {found}, not {kind}; name another column with --column")
+                        type_name = type(cell).__name__
+                        raise DataError(f"a cell holds {type_name}, not {kind}; name another column with --column")
                     _check_size(kind, len(cell or ""))
                 yield text, content
 
@@ -222,8 +222,8 @@ def process_shard(shard: tuple[str, str], step: Step, folder: Path) -> ShardOutc
     try:
         with replacing(file) as target, pq.ParquetWriter(target, step.schema, compression="zstd") as writer:
             rows = step.process(read_rows(path, step.caption, step.image), counts)
-            while part := list(islice(rows, 1 << 16)):
-                writer.write_table(pa.Table.from_pylist(part, step.schema))
+            while batch := list(islice(rows, 1 << 16)):
+                writer.write_table(pa.Table.from_pylist(batch, step.schema))
             writer.add_key_value_metadata({_METADATA_KEY: json.dumps({"identity": identity, "counts": counts})})
     except StorageError:
         raise

@@ -127,8 +127,8 @@ class CREPE(ReleasedRows):
 def _file(path: str) -> SourceFile:
     """Return a file below `data` of the repository, or of an archive unpacked near it."""
     folder, _, name = path.rpartition("/")
-    places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
-    return SourceFile(f"data/{path}", places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
+    file_places = (path, f"{folder.rpartition('/')[2]}/{name}", name)
+    return SourceFile(f"data/{path}", file_places, remedy=f"Download the archives from {_SOURCE} and unpack them there")
 
 
 def _number(text: str) -> float:
@@ -141,11 +141,11 @@ def _number(text: str) -> float:
 def _defects(caption: str, negatives: list[str]) -> list[str]:
     """Return the defects of a row; texts are compared without outer white space."""
     texts = [negative.strip() for negative in negatives]
-    found = {
+    files = {
         "blank_caption": not caption.strip(),
         "no_negatives": not negatives,
         "blank_negative": "" in texts,
         "same_text": caption.strip() in texts,
         "repeated_negative": len(set(texts)) < len(texts),
     }
-    return [name for name, is_there in found.items() if is_there]
+    return [name for name, is_there in files.items() if is_there]

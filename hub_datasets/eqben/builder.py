@@ -62,7 +62,7 @@ class EqBen(ReleasedRows):
     COLUMNS = f"id {GROUP}"
 
     def _parts(self) -> Mapping[str, Rows]:
-        name, remedy = (named[self.config.full] for named in (_NAMES, _GET))
+        name, remedy = (by_form[self.config.full] for by_form in (_NAMES, _GET))
         url = drive_address(_DRIVE[self.config.full][1])
         return {self.config.name: Rows(SourceFile(name, (f"annotation/{name}",), url, remedy=remedy), _SCHEMA)}
 

@@ -98,9 +98,9 @@ class HardPositives(ReleasedImages):
         return [f"{folder}/{_FILES[self._part]}" for folder in folders]
 
     def _read_rows(self, dl_manager: Any) -> list[Row]:
-        originals, *others = map(self._read_records, self._file_names())
-        if others:
-            [positives] = others
+        originals, *perturbed = map(self._read_records, self._file_names())
+        if perturbed:
+            [positives] = perturbed
             _check_aligned(originals, positives, self._part)
         else:
             positives = [_swapped(record, number) for number, record in enumerate(originals)]

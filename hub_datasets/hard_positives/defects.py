@@ -60,14 +60,14 @@ def find_defects(caption: str, positive: str, negative: str, origin: LexiconOrig
     ['substring replacement']
     """
     caption_text, positive_text, negative_text = caption.strip(), positive.strip(), negative.strip()
-    found = {
+    defects = {
         "caption equals negative": caption_text == negative_text,
         "positive equals negative": positive_text == negative_text,
         "positive equals caption": positive_text == caption_text,
         "substring replacement": origin is not None and _cuts_words(caption, origin),
         "broken phrase": origin is not None and _cuts_compounds(caption, origin),
     }
-    return [name for name, applies in found.items() if applies]
+    return [name for name, applies in defects.items() if applies]
 
 
 def _replaced_places(caption: str, positive: str, original: str, synonym: str) -> tuple[int, ...]:

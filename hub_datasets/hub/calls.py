@@ -134,12 +134,12 @@ def _asked_wait(error: BaseException) -> float:
 
 def _response(error: BaseException) -> Any:
     """Return the Hub's response in an error or its causes; None if there was no response."""
-    found = (getattr(each, "response", None) for each in _causes(error))
-    return next((response for response in found if response is not None), None)
+    responses = (getattr(cause, "response", None) for cause in _causes(error))
+    return next((response for response in responses if response is not None), None)
 
 
 def _is_caused_by(error: BaseException, *kinds: type[BaseException]) -> bool:
-    return any(isinstance(each, kinds) for each in _causes(error))
+    return any(isinstance(cause, kinds) for cause in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

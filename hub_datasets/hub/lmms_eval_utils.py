@@ -23,6 +23,6 @@ def results(doc: dict[str, Any], answers: list[str]) -> dict[str, Any]:
         `exact_match`, 1.0 if they are equal, else 0.0; and `vl_assay`, the reply as ``vl-assay run precomputed:LOG``
         reads it.
     """
-    found = re.search(r"\b[A-Z]\b", answers[0])
+    letter = re.search(r"\b[A-Z]\b", answers[0])
     logged = {"id": doc["id"], "choices": list(doc["choices"]), "answer": answers[0]}
-    return {"exact_match": float(bool(found) and found[0] == doc["target"]), "vl_assay": logged}
+    return {"exact_match": float(bool(letter) and letter[0] == doc["target"]), "vl_assay": logged}

@@ -253,7 +253,7 @@ def _with_model_index(
     try:
         if index:
             model_index_to_eval_results(index)
-            models = [(each["name"], list(each["results"])) for each in index]
+            models = [(entry["name"], list(entry["results"])) for entry in index]
         else:
             models = [(model, [])]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -379,12 +379,13 @@ def _date(result: Result) -> str | None:
 
 def _revision(result: Result, dataset: str) -> str | None:
     """Return the dataset's revision on the Hub if the predictions are of its download."""
-    found = result.benchmark.get("hub") or {}
-    if found and not re.fullmatch("[0-9a-f]{40}", str(found.get("revision"))):
+    hub_entry = result.benchmark.get("hub") or {}
+    if hub_entry and not re.fullmatch("[0-9a-f]{40}", str(hub_entry.get("revision"))):
         raise DataError(
-            f"the predictions {result.predictions['file']} say the dataset {found!r:.99}; expected a 40-digit commit"
+            f"the predictions {result.predictions['file']} say the dataset {hub_entry!r:.99}; "
+            "expected a 40-digit commit"
         )
-    return found["revision"] if found.get("repo") == dataset else None
+    return hub_entry["revision"] if hub_entry.get("repo") == dataset else None
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:

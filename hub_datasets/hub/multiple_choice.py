@@ -74,16 +74,16 @@ def export(
     tasks = [task for task in tasks if task.task.is_multiple_choice]
     if not tasks:
         raise DataError(f"{reference} has no task in which one caption is true of each image, and no questions")
-    missing = [each for task in tasks for each in task.missing]
+    missing = [missing_image for task in tasks for missing_image in task.missing]
     if missing:
         raise DataError(f"{len(missing)} examples lack their image, such as {missing[0]}; give all images")
     counts = {}
     with new_folder(Path(out)) as folder:
         for task in tasks:
             counts[task.task.name] = sum(_write_rows(task, config, folder) for config in task.configs)
-            for own, tool in product(task.task.hub_ids(task.configs), ("lm_eval", "lmms_eval")):
-                contents = _task_file(tool, task, own, repo or str(Path(out).resolve()))
-                write_text(folder / tool / f"{task.benchmark}_{own}.yaml", contents)
+            for hub_id, tool in product(task.task.hub_ids(task.configs), ("lm_eval", "lmms_eval")):
+                contents = _task_file(tool, task, hub_id, repo or str(Path(out).resolve()))
+                write_text(folder / tool / f"{task.benchmark}_{hub_id}.yaml", contents)
         shutil.copyfile(Path(__file__).with_name("lmms_eval_utils.py"), folder / "lmms_eval" / "utils.py")
         (folder / EVAL_FILE).write_text(_eval_yaml(tasks), encoding="utf-8")
         (folder / "README.md").write_text(_card(tasks, folder), encoding="utf-8")
@@ -124,9 +124,9 @@ def questions(task: TaskData) -> Iterator[ChoiceQuestion]:
                 question, texts, right = QUESTION, example.captions, example.correct[number]
             if len(texts) > len(ascii_uppercase):
                 raise DataError(f"{example.id} has {len(texts)} captions; letters are for {len(ascii_uppercase)}")
-            own = f"{example.id}#{number}" if len(example.images) > 1 else example.id
-            order = sorted(range(len(texts)), key=lambda i, own=own, texts=texts: _draw(own, texts[i], i))
-            row = {"id": own, "category": example.category, "question": question}
+            question_id = f"{example.id}#{number}" if len(example.images) > 1 else example.id
+            order = sorted(range(len(texts)), key=lambda i, own=question_id, texts=texts: _draw(own, texts[i], i))
+            row = {"id": question_id, "category": example.category, "question": question}
             row |= {"choices": [texts[i] for i in order], "target": ascii_uppercase[order.index(right)]}
             yield ChoiceQuestion(example, number, order, row)
 
@@ -147,9 +147,12 @@ def _write_rows(task: TaskData, config: str, folder: Path) -> int:
     schema = Features({**columns, "image": Image(), "image_uri": text}).arrow_schema
     path = folder / FOLDER / task.task.name / f"{config}-{task.split}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    count, found = 0, questions(replace(task, examples=[each for each in task.examples if each.config == config]))
+    count, asked = (
+        0,
+        questions(replace(task, examples=[example for example in task.examples if example.config == config])),
+    )
     with pq.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(found, _ROWS_AT_ONCE)):
+        while batch := list(islice(asked, _ROWS_AT_ONCE)):
             for example, image, _, row in batch:
                 try:
                     kind, content = portable(task.image_bytes(example.images[image]))
@@ -157,7 +160,7 @@ def _write_rows(task: TaskData, config: str, folder: Path) -> int:
                     raise DataError(f"the image of {row['id']} cannot be sent: {error}") from error
                 row["image"] = {"bytes": content, "path": None}
                 row["image_uri"] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
-            writer.write_table(pa.Table.from_pylist([each.row for each in batch], schema))
+            writer.write_table(pa.Table.from_pylist([question.row for question in batch], schema))
             count += len(batch)
     # `datasets` keeps what it read by the folder's name and the paths in the card: without a hash of the content it
     # would serve the rows of an earlier export.
@@ -178,15 +181,15 @@ def _eval_yaml(tasks: list[TaskData]) -> str:
         "evaluation_framework": _FRAMEWORK,
         "tasks": [
             {
-                "id": own,
-                "config": _CONFIG + own,
+                "id": hub_id,
+                "config": _CONFIG + hub_id,
                 "split": task.split,
                 "field_spec": {**fields, "metadata": ["id", "category"]},
                 "solvers": [{"name": "multiple_choice", "args": {"cot": False}}],
                 "scorers": [{"name": "choice"}],
             }
             for task in tasks
-            for own in task.task.hub_ids(task.configs)
+            for hub_id in task.task.hub_ids(task.configs)
         ],
     }
     return yaml.safe_dump(what, sort_keys=False, allow_unicode=True, width=120)
@@ -217,22 +220,22 @@ def _card(tasks: list[TaskData], folder: Path) -> str:
     known = DatasetCard(get_card(benchmark)).data.to_dict()
     data = {key: known[key] for key in ("license", "language") if key in known}
     data["configs"] = [
-        {"config_name": _CONFIG + own, "data_files": [{"split": task.split, "path": _files(folder, task, configs)}]}
+        {"config_name": _CONFIG + hub_id, "data_files": [{"split": task.split, "path": _files(folder, task, configs)}]}
         for task in tasks
-        for own, configs in task.task.hub_ids(task.configs).items()
+        for hub_id, configs in task.task.hub_ids(task.configs).items()
     ]
-    own = data["configs"][0]["config_name"].removeprefix(_CONFIG)
+    config_name = data["configs"][0]["config_name"].removeprefix(_CONFIG)
     title = known.get("pretty_name", benchmark)
     return (
         f"---\n{yaml.safe_dump(data, sort_keys=False)}---\n\n# {title}, multiple choice\n\n"
         f"Written by VL-Assay from its benchmark {benchmark}. The choices are in an order drawn by their content; what "
         "counts is the letter.\n\n"
-        f"```bash\ninspect eval hf/OWNER/NAME/{own}\n"
-        f"lm_eval run --model hf-multimodal --include_path lm_eval --tasks {benchmark}_{own} …\n```\n"
+        f"```bash\ninspect eval hf/OWNER/NAME/{config_name}\n"
+        f"lm_eval run --model hf-multimodal --include_path lm_eval --tasks {benchmark}_{config_name} …\n```\n"
     )
 
 
 def _files(folder: Path, task: TaskData, configs: tuple[str, ...]) -> list[str]:
     """Return the files of some configurations of a task, by their paths in the folder."""
-    found = (folder / FOLDER / task.task.name).glob("*.parquet")
-    return [path.relative_to(folder).as_posix() for path in sorted(found) if path.stem.rsplit("-", 2)[0] in configs]
+    tables = (folder / FOLDER / task.task.name).glob("*.parquet")
+    return [path.relative_to(folder).as_posix() for path in sorted(tables) if path.stem.rsplit("-", 2)[0] in configs]

@@ -130,16 +130,16 @@ def propose(
         prepare = partial(_prepare, results, repo, dataset_owner, source, api)
         if not (proposal := prepare()).changed:
             return ""
-        own, others = _open_pulls(repo, source.user, api)
-        if own is not None:
-            proposal = prepare(_branch(own))
+        own_pull, others = _open_pulls(repo, source.user, api)
+        if own_pull is not None:
+            proposal = prepare(_branch(own_pull))
         elif reported := _reported(others, prepare):
             return reported
         if predictions_repo:
             _upload(predictions, predictions_repo, api, sleep)
-        if own is not None and not proposal.changed:
-            return own.url
-        return _commit(proposal, repo, own, api)
+        if own_pull is not None and not proposal.changed:
+            return own_pull.url
+        return _commit(proposal, repo, own_pull, api)
 
     return call_hub(attempt, f"open a pull request at {repo}", repo, sleep=sleep)
 
@@ -155,11 +155,11 @@ def _prepare(
     """Return the change to the newest commit of a model, or of a branch of it."""
     commit = _head(repo, branch, api)
     names = api.list_repo_files(repo, revision=commit)
-    wanted = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]
+    result_files = [name for name in names if name == "README.md" or name.startswith(f"{FOLDER}/vl-assay-")]
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         before = {}
-        for name in wanted:
+        for name in result_files:
             before[name] = Path(api.hf_hub_download(repo, name, revision=commit)).read_bytes()
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(before[name])
@@ -183,10 +183,10 @@ def _head(repo: str, branch: str | None, api: Any) -> str:
 
 def _open_pulls(repo: str, user: str, api: Any) -> tuple[Any, list[Any]]:
     """Return the user's open pull request with our title, or None, and the other users' ones."""
-    found = api.get_repo_discussions(repo, discussion_type="pull_request", discussion_status="open")
-    ours = [pull for pull in found if pull.title == TITLE]
-    own = next((pull for pull in ours if pull.author == user), None)
-    return own, [pull for pull in ours if pull.author != user]
+    discussions = api.get_repo_discussions(repo, discussion_type="pull_request", discussion_status="open")
+    ours = [pull for pull in discussions if pull.title == TITLE]
+    own_pull = next((pull for pull in ours if pull.author == user), None)
+    return own_pull, [pull for pull in ours if pull.author != user]
 
 
 def _reported(pulls: Sequence[Any], prepare: Callable[[str], PullRequest]) -> str:

@@ -28,7 +28,7 @@ def files_in(folder: Path) -> dict[str, Path]:
     return {
         inside.as_posix(): path
         for path, inside in paths
-        if not any(part.startswith(".") or part == "__pycache__" for part in inside.parts)
+        if not any(name.startswith(".") or name == "__pycache__" for name in inside.parts)
     }
 
 
@@ -46,20 +46,26 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
     Raises:
         DataError: a requirement of the Space is not installed, so that its version was not tested.
     """
-    own = files_in(folder)
-    if "__init__.py" in own:
-        own = {name: path for name, path in own.items() if name in ("README.md", "app.py", "requirements.txt")}
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in own.values() if path.suffix == ".py")
+    space_files = files_in(folder)
+    if "__init__.py" in space_files:
+        space_files = {
+            name: path for name, path in space_files.items() if name in ("README.md", "app.py", "requirements.txt")
+        }
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in space_files.values() if path.suffix == ".py")
     imported = [number for number, name in enumerate(_FOLDERS, 1) if re.search(rf"\bvl_assay\.{name}\b", sources)]
     if not imported:
-        return {**own}
+        return {**space_files}
     package = {
         f"vl_assay/{name}/{inside}": path
         for name in _FOLDERS[: max(imported)]
         for inside, path in files_in(PACKAGE / name).items()
     }
-    requirements = own["requirements.txt"].read_text(encoding="utf-8") if "requirements.txt" in own else _REQUIREMENTS
-    card = own["README.md"].read_text(encoding="utf-8")
+    requirements = (
+        space_files["requirements.txt"].read_text(encoding="utf-8")
+        if "requirements.txt" in space_files
+        else _REQUIREMENTS
+    )
+    card = space_files["README.md"].read_text(encoding="utf-8")
     python = f'"{sys.version_info.major}.{sys.version_info.minor}"'
     try:
         for key, value in (("sdk_version", version("gradio")), ("python_version", python)):
@@ -76,7 +82,7 @@ def space_files(folder: Path) -> dict[str, Path | bytes]:
             f"a Space is pinned to the versions that are installed here, and {error.name} is not; "
             "pip install 'vl-assay[space]', and try the page before it is published"
         ) from error
-    return {**own, **package, **{path: text.encode() for path, text in written.items()}}
+    return {**space_files, **package, **{path: text.encode() for path, text in written.items()}}
 
 
 def pinned(requirements: str) -> str:
@@ -92,10 +98,10 @@ def _pins(line: str) -> Iterator[str]:
 
     asked = Requirement(line)
     for text in distribution(asked.name).requires or ():
-        each = Requirement(text)
-        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in asked.extras):
-            extras = f"[{','.join(sorted(each.extras))}]" if each.extras else ""
-            if each.name == asked.name:
-                yield from _pins(each.name + extras)
+        requirement = Requirement(text)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in asked.extras):
+            extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+            if requirement.name == asked.name:
+                yield from _pins(requirement.name + extras)
             else:
-                yield f"{each.name}{extras}=={version(each.name)}"
+                yield f"{requirement.name}{extras}=={version(requirement.name)}"

@@ -53,7 +53,7 @@ def write_log(predictions: str | Path, out: str | Path, *, data_dir: str | Path 
     if out.exists() and (not out.is_file() or out.read_bytes() != log.encode()):
         raise StorageError(f"{out} is there, and is not this log: remove it or name another file")
     write_text(out, log)
-    return sum(each.scores is not None for each in answers)
+    return sum(answer.scores is not None for answer in answers)
 
 
 def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[_LoggedAnswer]:
@@ -61,13 +61,13 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
     if not all(task.task.is_multiple_choice for task in tasks):
         raise DataError(f"{predictions.benchmark} ({predictions.task}) is no task of which each image has one choice")
     predicted = {row.id: row for row in predictions.rows}
-    for question in (each for task in tasks for each in questions(task)):
+    for question in (question_ for task in tasks for question_ in questions(task)):
         row: Any = predicted[question.example.id]
         if not row.is_scored:
             yield _LoggedAnswer(question.row, None, "")
             continue
         values = [row.score, -row.score] if row.task_type == "vqa" else row.scores[question.image]
-        scores = [float(values[place]) for place in question.order]
+        scores = [float(values[index]) for index in question.order]
         best = max(scores)
         yield _LoggedAnswer(
             question.row, scores, ascii_uppercase[scores.index(best)] if scores.count(best) == 1 else ""
@@ -76,28 +76,31 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
 
 def _inspect_log(answers: list[_LoggedAnswer], predictions: Predictions, sha256: str) -> str:
     """Return the log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
-    name, scored = f"{predictions.benchmark}_{predictions.task}", [each for each in answers if each.scores is not None]
+    name, scored = (
+        f"{predictions.benchmark}_{predictions.task}",
+        [answer for answer in answers if answer.scores is not None],
+    )
     lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}
     samples = [
         {
-            **{key: each.row[key] for key in ("id", "choices", "target")},
+            **{key: answer.row[key] for key in ("id", "choices", "target")},
             "epoch": 1,
-            "input": each.row["question"],
-            "metadata": {"id": each.row["id"], "category": each.row["category"], "scores": each.scores},
+            "input": answer.row["question"],
+            "metadata": {"id": answer.row["id"], "category": answer.row["category"], "scores": answer.scores},
         }
         | (
             {"error": lost}
-            if each.scores is None
-            else {"scores": {"choice": {"value": "CI"[each.letter != each.row["target"]], "answer": each.letter}}}
+            if answer.scores is None
+            else {"scores": {"choice": {"value": "CI"[answer.letter != answer.row["target"]], "answer": answer.letter}}}
         )
-        for each in answers
+        for answer in answers
     ]
-    rights = sum(each.letter == each.row["target"] for each in scored)
+    rights = sum(answer.letter == answer.row["target"] for answer in scored)
     metrics = {"mean": {"name": "mean", "value": rights / max(len(scored), 1)}}
     about = {
         "created": predictions.metadata.get("run", {}).get("date") or datetime.now(UTC).isoformat(timespec="seconds"),
         "task": name,
-        "dataset": {"name": name, "samples": len(answers), "sample_ids": [each.row["id"] for each in answers]},
+        "dataset": {"name": name, "samples": len(answers), "sample_ids": [answer.row["id"] for answer in answers]},
         "model": predictions.model,
         "config": {},
         "packages": {"vl-assay": code_version()},

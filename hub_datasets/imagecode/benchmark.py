@@ -6,7 +6,7 @@ from .. import Benchmark, Task
 def _task(config: str, *, by_default: bool) -> Task:
     return Task(
         name=config,
-        images=tuple(f"image_{place}" for place in range(10)),
+        images=tuple(f"image_{index}" for index in range(10)),
         captions=("caption",),
         category="category",
         cluster="set",

@@ -55,16 +55,16 @@ class ImageCoDe(ReleasedRows):
 
     def _read_files(self, part: Rows, dl_manager: Any) -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
         for origin, sets in super()._read_files(part, dl_manager):
-            named: list[tuple[str, str, Any]] = []
+            addresses: list[tuple[str, str, Any]] = []
             for label, name, texts in sets:
                 if isinstance(texts, dict):
                     records = [{"set": name, "index": index, "text": text} for index, text in texts.items()]
-                    named += [
+                    addresses += [
                         (f"{label}, {record['index']!r}", f"{name}/{record['index']}", record) for record in records
                     ]
                 else:  # such as the list of texts that the unlabelled test set has: `check_rows` refuses it
-                    named.append((label, name, texts))
-            yield origin, named
+                    addresses.append((label, name, texts))
+            yield origin, addresses
 
     def _problem(self, record: Row) -> str | None:
         if not is_file_name(record["set"]):
@@ -85,21 +85,21 @@ class ImageCoDe(ReleasedRows):
         } | {f"filename_{number}": _image_name(name, position) for number, position in enumerate(positions)}
 
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        names, places = dict.fromkeys(row["set"] for row in rows), (*self.IMAGES.folders, ".")
+        names, subfolders = dict.fromkeys(row["set"] for row in rows), (*self.IMAGES.folders, ".")
         folder, where = self._folder, str(self._folder)
         if not folder or not any(
-            (folder / each / name).is_dir() for each in (*self.IMAGES.folders, ".") for name in names
+            (folder / subfolder / name).is_dir() for subfolder in (*self.IMAGES.folders, ".") for name in names
         ):
-            with looked_in(folder, [f"{each}/{min(names)}" for each in self.IMAGES.folders]):
+            with looked_in(folder, [f"{subfolder}/{min(names)}" for subfolder in self.IMAGES.folders]):
                 folder, where = Path(download(dl_manager, _SETS, _GET, extract=True)), _SETS
             self._note("images", where, folder)
-        found: ImagePaths = {}
+        paths: ImagePaths = {}
         for name in names:
-            files = images_of([folder / each / name for each in places])
-            found |= {
+            files = images_of([folder / subfolder / name for subfolder in subfolders])
+            paths |= {
                 _image_name(name, position): first_file(files[position : position + 1]) for position in range(SIZE)
             }
-        return self._require_images(rows, found, where, self.IMAGES.remedy)
+        return self._require_images(rows, paths, where, self.IMAGES.remedy)
 
 
 def _image_name(name: str, position: int) -> str:
@@ -112,7 +112,7 @@ def images_of(folders: list[Path]) -> list[Path]:
 
     None if there are more or fewer: the positions count the sorted files, so that nobody knows which is which.
     """
-    folder = next((each for each in folders if each.is_dir()), None)
+    folder = next((candidate for candidate in folders if candidate.is_dir()), None)
     matches = {} if folder is None else {path: _NAME.fullmatch(path.name) for path in folder.iterdir()}
     files = sorted((int(match[1]), path) for path, match in matches.items() if match)
     return [path for _, path in files] if len(files) == SIZE else []

@@ -73,14 +73,14 @@ class MMVPVLM(ReleasedRows):
         both = [by_number.get(number) for number in (first, first + 1)]
         patterns = [row and row["category"] for row in both]
         if None in patterns or patterns[0] != patterns[1]:
-            found = " and ".join(repr(pattern) for pattern in patterns)
+            listed = " and ".join(repr(pattern) for pattern in patterns)
             raise DataError(
-                f"Questions.csv: Question ID {first} and {first + 1} have Type {found} (None where there is no row). "
+                f"Questions.csv: Question ID {first} and {first + 1} have Type {listed} (None where there is no row). "
                 "Expected pairs of one Type, as released."
             )
         row: Row = {"id": f"{self.config.name}/{first}-{first + 1}", "category": patterns[0]}
-        for side, each in enumerate(filter(None, both)):
-            row[f"filename_{side}"] = each["filename"]
-            row[f"caption_{side}"] = self.config.prefix + each["statement"]
-            row[f"statement_{side}"] = each["statement"]
+        for side, statement in enumerate(filter(None, both)):
+            row[f"filename_{side}"] = statement["filename"]
+            row[f"caption_{side}"] = self.config.prefix + statement["statement"]
+            row[f"statement_{side}"] = statement["statement"]
         return row

@@ -70,8 +70,8 @@ def _question_row(key: str, record: Row) -> Row:
     """Return the row of two questions, each with its right answer for the image of the same number, and the other."""
     row: Row = {"id": f"vqa/{key}", "category": record["Question_Type"], "source": record["Source"]}
     undecided = []
-    for number, other in ("01", "10"):
-        own_answer, other_answer = (record[f"Image_{image}_Question_{number}"] for image in (number, other))
+    for number, opposite in ("01", "10"):
+        own_answer, other_answer = (record[f"Image_{image}_Question_{number}"] for image in (number, opposite))
         row[f"filename_{number}"] = record[f"Image_{number}"]
         row[f"caption_{number}"] = PROMPT.format(record[f"Question_{number}"], own_answer)
         row[f"other_caption_{number}"] = PROMPT.format(record[f"Question_{number}"], other_answer)

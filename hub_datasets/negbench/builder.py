@@ -65,7 +65,7 @@ class NegBench(ReleasedRows):
 
     def _problem(self, record: Row) -> str | None:
         if "captions" in record:
-            if not record["captions"] or not all(each.strip() for each in record["captions"]):
+            if not record["captions"] or not all(caption.strip() for caption in record["captions"]):
                 return f"captions is {record['captions']!r:.80}, not a list of texts"
         elif record["correct_answer"] not in "0123" or len(record["correct_answer"]) != 1:
             return f"correct_answer is {record['correct_answer']!r}, which is not 0, 1, 2 or 3"

@@ -42,8 +42,8 @@ def report(predictions: str | Path | Iterable[str | Path], *, parts: bool = True
         UnknownNameError, ScoresError: an option or its value does not exist.
     """
     paths = [predictions] if isinstance(predictions, str | Path) else predictions
-    found = parts_in if parts else no_parts
-    return _report(prediction_files(*paths), captions=captions_of, parts=found, suites=suites_of, **options)
+    find_parts = parts_in if parts else no_parts
+    return _report(prediction_files(*paths), captions=captions_of, parts=find_parts, suites=suites_of, **options)
 
 
 def compare(*predictions: str | Path, **options: Any) -> Comparison:
@@ -107,9 +107,9 @@ def task_in(predictions: Predictions, task: str) -> Predictions:
     Raises:
         PredictionsError: the task is neither theirs nor a part of it, or they lack rows of it.
     """
-    for found in chain((predictions,), parts_in(predictions)):
-        if found.task == task:
-            return found
+    for part_or_whole in chain((predictions,), parts_in(predictions)):
+        if part_or_whole.task == task:
+            return part_or_whole
     raise PredictionsError(
         f"the predictions of {predictions.model} on {predictions.benchmark}/{predictions.task} have no examples of "
         f"{predictions.benchmark}/{task}, or not all; choose a task that they have"
@@ -130,23 +130,23 @@ def parts_in(predictions: Predictions) -> Iterator[Predictions]:
     about = predictions.metadata["benchmark"]
     for part in parts_of(predictions.benchmark, predictions.task):
         configs = set(about.get("configs") or ())
-        wanted = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
-        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in wanted]
+        part_ids = {id for id in part.ids if not configs or id.partition("/")[0] in configs}
+        rows = [replace(row, config=part.configs[0]) for row in predictions.rows if row.id in part_ids]
         if not rows:
             continue
-        if len(rows) < len(wanted) and not about.get("limit"):
-            lacking = sorted(wanted.difference(row.id for row in rows))
+        if len(rows) < len(part_ids) and not about.get("limit"):
+            lacking = sorted(part_ids.difference(row.id for row in rows))
             warnings.warn(
                 f"{predictions.benchmark}/{part.name} is not reported: the predictions of {predictions.model} lack "
-                f"{len(lacking):,} of its {len(wanted):,} examples, such as {lacking[0]!r}, as those of another "
+                f"{len(lacking):,} of its {len(part_ids):,} examples, such as {lacking[0]!r}, as those of another "
                 "release do",
                 UserWarning,
                 stacklevel=2,
             )
             continue
         kept = {row.id for row in rows}
-        own = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
-        own["missing"] = [id for id in about["missing"] if id in kept]
-        own["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
+        about_part = {"task": part.name, "configs": list(part.configs), "rows": len(rows)}
+        about_part["missing"] = [id for id in about["missing"] if id in kept]
+        about_part["blind"] = (about.get("blind_parts") or {}).get(part.name, {})
         run = {name: value for name, value in predictions.metadata.get("run", {}).items() if name != _OF_WHOLE}
-        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **own}, "run": run})
+        yield Predictions(rows, {**predictions.metadata, "benchmark": {**about, **about_part}, "run": run})

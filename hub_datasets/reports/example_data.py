@@ -84,32 +84,32 @@ def load_predicted(predictions: Predictions, data_dir: str | Path | None, *, nee
     built = data_dir is not None and (Path(data_dir).expanduser() / BUILD_FILE).is_file()
     parts = [task.name] if list(configs) == list(task.configs) else configs
     references = (
-        [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{each}" for each in parts]
+        [str(Path(str(data_dir)).absolute())] if built else [f"{predictions.benchmark}/{config}" for config in parts]
     )
     about = predictions.metadata["benchmark"]
     options: dict[str, Any] = {"options": _options(predictions), "data_dir": data_dir, "needs_images": needs_images}
     how = {"limit": about.get("limit")} | ({} if built else options)
-    loaded = [each for name in references for each in load_examples(name, **how)]
-    found = [each for each in loaded if each.task.name == task.name or not built]
-    if not found:
+    loaded = [data for name in references for data in load_examples(name, **how)]
+    matching = [data for data in loaded if data.task.name == task.name or not built]
+    if not matching:
         raise DataError(f"{data_dir} does not hold the task {task.name} of {predictions.benchmark}")
     theirs = about.get("fingerprint")
-    if theirs is not None and len(found) == 1 and theirs != found[0].fingerprint:
+    if theirs is not None and len(matching) == 1 and theirs != matching[0].fingerprint:
         raise DataError("the benchmark's data here are others than those of the predictions (fingerprints differ)")
-    return found
+    return matching
 
 
 def _configs(predictions: Predictions, known: Collection[str]) -> list[str]:
     configs = predictions.metadata["benchmark"].get("configs")
-    return [str(each) for each in configs] if isinstance(configs, list) and configs else list(known)
+    return [str(config) for config in configs] if isinstance(configs, list) and configs else list(known)
 
 
 def _options(predictions: Predictions) -> Mapping[str, Any]:
     """Return the options with which the data were built."""
     about = predictions.metadata["benchmark"]
     options = about.get("options")
-    found = options if isinstance(options, dict) else {}
-    return found | ({"allow_missing": True} if about["missing"] else {})
+    recorded = options if isinstance(options, dict) else {}
+    return recorded | ({"allow_missing": True} if about["missing"] else {})
 
 
 def _picture(task: TaskData, key: str) -> Thumbnail | None:

@@ -111,30 +111,32 @@ def skill_profile(
     Raises:
         PredictionsError: several models, or two files for one task.
     """
-    models = {each.model for each in predictions}
+    models = {file.model for file in predictions}
     if len(models) != 1:
         raise PredictionsError(f"a skill profile is of one model; these are of {', '.join(sorted(models)) or 'none'}")
-    tasks = Counter(f"{each.benchmark}/{each.task}" for each in predictions)
+    tasks = Counter(f"{file.benchmark}/{file.task}" for file in predictions)
     if twice := [name for name, count in tasks.items() if count > 1]:
         raise PredictionsError(f"more than one file of predictions for {', '.join(twice)}; give one for each task")
     rows: list[Row] = []
     scored: list[_Scored] = []
     left_out: Counter[str] = Counter()
-    for each in predictions:
-        if (whole := _whole_of(each)) in tasks:
-            left_out[f"{each.benchmark}/{each.task}: counted in {whole}"] += len(each.rows)
+    for file in predictions:
+        if (whole := _whole_of(file)) in tasks:
+            left_out[f"{file.benchmark}/{file.task}: counted in {whole}"] += len(file.rows)
             continue
-        found = _of_task(each, len(rows), ties, left_out)
-        scored += found
+        task_scores = _of_task(file, len(rows), ties, left_out)
+        scored += task_scores
         # Two benchmarks may use the same names for configurations and crops.
-        rows += [replace(row, config=f"{each.benchmark}/{row.config}") for row in each.rows]
+        rows += [replace(row, config=f"{file.benchmark}/{row.config}") for row in file.rows]
     clusters = np.array(cluster_numbers(rows), dtype=np.intp)
     scores = []
     duplicates: Counter[tuple[str, str]] = Counter()
     for skill in SKILLS:
-        own = _without_duplicates([each for each in scored if each.skill == skill], rows, duplicates)
-        if own:
-            scores.append(_score(skill, own, rows, clusters, confidence, resamples, seed))
+        skill_scores = _without_duplicates(
+            [task_scores for task_scores in scored if task_scores.skill == skill], rows, duplicates
+        )
+        if skill_scores:
+            scores.append(_score(skill, skill_scores, rows, clusters, confidence, resamples, seed))
     return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates))
 
 
@@ -211,31 +213,31 @@ def _of_task(predictions: Predictions, start: int, ties: str | None, left_out: C
     metric, settings = next(iter(declared_metrics(predictions).items()))
     usable = {id(row) for row in scored_rows(predictions.rows)}
     places: dict[str, list[int]] = {}
-    for place, row in enumerate(predictions.rows):
+    for number, row in enumerate(predictions.rows):
         skill = task.skill_of(row.category)
         if skill is None:
             left_out[f"{part}: no skill declared for {row.category}"] += 1
         elif id(row) not in usable:
             left_out[f"{part}: image missing"] += 1
         else:
-            places.setdefault(skill, []).append(place)
-    found = []
-    for skill, own in places.items():
-        examples = examples_of([predictions.rows[place] for place in own], metric, settings, ties=ties)
+            places.setdefault(skill, []).append(number)
+    scored = []
+    for skill, row_numbers in places.items():
+        examples = examples_of([predictions.rows[number] for number in row_numbers], metric, settings, ties=ties)
         spec = get_spec(metric)
         name = spec.main_score if spec.main_score in examples.values else next(iter(examples.values), None)
         chance = None if name is None else examples.chance.get(name, getattr(spec.score(name), "chance", None))
         if name is None or chance is None:
-            left_out[f"{part}: {metric} has no chance level of single examples"] += len(own)
+            left_out[f"{part}: {metric} has no chance level of single examples"] += len(row_numbers)
             continue
         for reason in examples.left_out.values():
             left_out[f"{part}: {reason}"] += 1
         counts = ~np.isnan(examples.values[name])
         if counts.any():
-            rows = start + np.array(own, dtype=np.intp)[examples.rows[counts]]
+            rows = start + np.array(row_numbers, dtype=np.intp)[examples.rows[counts]]
             levels = _text_levels(predictions, metric, name)
-            found.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance), levels))
-    return found
+            scored.append(_Scored(skill, part, examples.values[name][counts], rows, float(chance), levels))
+    return scored
 
 
 def _text_levels(predictions: Predictions, metric: str, score: str) -> Levels:
@@ -247,8 +249,12 @@ def _text_levels(predictions: Predictions, metric: str, score: str) -> Levels:
     for key in (metric, "per_category"):
         levels = levels.get(key) if isinstance(levels, dict) else None
     parts = levels.items() if isinstance(levels, dict) else ()
-    found = {name: part.get(score) for name, part in parts if isinstance(part, dict)}
-    return {name: value for name, value in found.items() if isinstance(value, int | float) and 0 <= value <= 1}
+    levels_by_category = {
+        name: category_levels.get(score) for name, category_levels in parts if isinstance(category_levels, dict)
+    }
+    return {
+        name: value for name, value in levels_by_category.items() if isinstance(value, int | float) and 0 <= value <= 1
+    }
 
 
 def _without_duplicates(
@@ -256,27 +262,29 @@ def _without_duplicates(
 ) -> list[_Scored]:
     """Drop and count the examples of one skill whose image and caption are in an earlier benchmark."""
     first: dict[tuple[str, str], str] = {}
-    found = []
-    for each in own:
-        benchmark = each.part.partition("/")[0]
-        keys = [(rows[row].images[0], rows[row].caption_key) for row in each.rows.tolist()]
-        homes = [first.setdefault(key, each.part) for key in keys]
+    kept_scores = []
+    for scored in own:
+        benchmark = scored.part.partition("/")[0]
+        keys = [(rows[row].images[0], rows[row].caption_key) for row in scored.rows.tolist()]
+        homes = [first.setdefault(key, scored.part) for key in keys]
         kept = np.array([home.partition("/")[0] == benchmark for home in homes])
-        duplicates.update((each.part, home) for home in np.array(homes)[~kept].tolist())
+        duplicates.update((scored.part, home) for home in np.array(homes)[~kept].tolist())
         if kept.any():
-            found.append(replace(each, values=each.values[kept], rows=each.rows[kept]))
-    return found
+            kept_scores.append(replace(scored, values=scored.values[kept], rows=scored.rows[kept]))
+    return kept_scores
 
 
 def _text_alone(own: Sequence[_Scored], rows: Sequence[Row]) -> float | None:
     """Return the blind level above chance, averaged over the tasks; a task without one counts as chance."""
-    if not any(each.text_levels for each in own):
+    if not any(scored.text_levels for scored in own):
         return None
     reached = []
-    for each in own:
-        counts = Counter(rows[row].category for row in each.rows.tolist())
-        mean = sum(count * each.text_levels.get(name, each.chance) for name, count in counts.items()) / len(each.rows)
-        reached.append((mean - each.chance) / (1 - each.chance))
+    for scored in own:
+        counts = Counter(rows[row].category for row in scored.rows.tolist())
+        mean = sum(count * scored.text_levels.get(name, scored.chance) for name, count in counts.items()) / len(
+            scored.rows
+        )
+        reached.append((mean - scored.chance) / (1 - scored.chance))
     return float(np.mean(reached))
 
 
@@ -289,16 +297,16 @@ def _score(
     resamples: int,
     seed: int,
 ) -> SkillScore:
-    values = np.concatenate([each.values for each in own])
-    cluster = clusters[np.concatenate([each.rows for each in own])]
-    task = np.repeat(np.arange(len(own)), [len(each.values) for each in own])
-    chance = np.array([each.chance for each in own])
+    values = np.concatenate([scored.values for scored in own])
+    cluster = clusters[np.concatenate([scored.rows for scored in own])]
+    task = np.repeat(np.arange(len(own)), [len(scored.values) for scored in own])
+    chance = np.array([scored.chance for scored in own])
     belongs = np.eye(len(own))[task]
 
     def corrected(accuracy: Any) -> Any:
         return np.nanmean((accuracy - chance) / (1 - chance), axis=-1)
 
-    accuracy = np.array([each.values.mean() for each in own])
+    accuracy = np.array([scored.values.mean() for scored in own])
     totals = resampled_totals(np.hstack([belongs * values[:, None], belongs]), cluster, resamples, seed)
     with np.errstate(invalid="ignore"):
         resampled = totals[:, : len(own)] / totals[:, len(own) :]  # NaN where a resample lacks the task
@@ -308,7 +316,7 @@ def _score(
         low, high = float(corrected((1 - unseen) * accuracy)), float(corrected((1 - unseen) * accuracy + unseen))
     return SkillScore(
         skill,
-        tuple(each.part for each in own),
+        tuple(scored.part for scored in own),
         float(values.sum()),
         len(values),
         float(corrected(accuracy)),

@@ -95,7 +95,7 @@ class Retrieval(KarpathyBuilder):
         if units == "tokens":  # the authors clean and cut captions first, and permute the remaining tokens
             options = {"max_words": None}
             entries = [
-                {**each, "captions": [clean_caption(text, units) for text in each["captions"]]} for each in entries
+                {**entry, "captions": [clean_caption(text, units) for text in entry["captions"]]} for entry in entries
             ]
         for entry, made in perturb(entries, [] if condition == CLEANED else [condition], self.config, **options):
             shuffled = made.perturbed.get(condition, made.captions)

@@ -152,14 +152,16 @@ class KarpathyBuilder(SourceBuilder):
             shuffling.perturb([], self._text_shuffles, tagger=config.tagger, units=config.units)
         entries, origin = _read_entries(self._source, self._folder, dl_manager, verify=config.verify)
         self._note("captions", origin, self._folder)
-        return [{"id": f"{config.name}/{place}", **entry} for place, entry in enumerate(entries)]
+        return [{"id": f"{config.name}/{index}", **entry} for index, entry in enumerate(entries)]
 
     def _find_images(self, dl_manager: Any, rows: list[Entry]) -> ImagePaths:
         """Return the path of each photograph by its file name."""
         folder, source = self._folder, self._source
-        images = {row["filename"]: folder and first_file(folder / place for place in _places(row)) for row in rows}
+        images = {row["filename"]: folder and first_file(folder / inside for inside in _places(row)) for row in rows}
         roots = {PurePosixPath(row["path"]).parts[0] for row in rows}
-        has_folder = folder and any((place / root).is_dir() for place in (folder, folder / "images") for root in roots)
+        has_folder = folder and any(
+            (parent / root).is_dir() for parent in (folder, folder / "images") for root in roots
+        )
         where = f"{folder} (photographs of {source.photographs})"
         if (source.archives or source.mirror) and not has_folder and not any(images.values()):
             remedy = f"put {min(roots)}/ into data_dir, or pass with_images=False"
@@ -187,12 +189,12 @@ def perturb(
     for start in range(0, len(entries), _IMAGES_AT_A_TIME):
         batch = entries[start : start + _IMAGES_AT_A_TIME]
         texts = [text for entry in batch for text in entry["captions"]]
-        made = shuffling.perturb(texts, shuffles, config.seed, **options)
+        shuffled = shuffling.perturb(texts, shuffles, config.seed, **options)
         end = 0
         for entry in batch:
-            own = slice(end, end := end + len(entry["captions"]))
-            perturbed = {name: results[own] for name, results in made.perturbed.items()}
-            yield entry, made._replace(captions=made.captions[own], perturbed=perturbed)
+            captions_of_image = slice(end, end := end + len(entry["captions"]))
+            perturbed = {name: results[captions_of_image] for name, results in shuffled.perturbed.items()}
+            yield entry, shuffled._replace(captions=shuffled.captions[captions_of_image], perturbed=perturbed)
 
 
 def _read_entries(
@@ -236,8 +238,8 @@ def _mirrored(
         for row in check_rows(((label, record) for label, _, record in records), schema, str(path)):
             available[row["images"]].append(_cleaned(row["correct_caption"]))
     matched = match_by_texts({name: list(map(_cleaned, texts)) for name, texts in captions.items()}, available)
-    found = find_stored({name: addresses[other] for name, other in matched.items()})
-    return dict.fromkeys(captions) | found
+    paths = find_stored({name: addresses[address_name] for name, address_name in matched.items()})
+    return dict.fromkeys(captions) | paths
 
 
 def match_by_texts(wanted: Mapping[str, Collection[str]], available: Mapping[str, Collection[str]]) -> dict[str, str]:

@@ -100,12 +100,14 @@ def benchmark_lines(*, data_dir: str | Path | None = None) -> Iterator[Benchmark
             ready = ready or (is_downloaded(name) and all(counts.values()))
             state = READY if ready else TO_DOWNLOAD if is_downloaded(name) else MISSING
             released = card_counts(name)
-            rows = [(counts[each] or released.get((each, benchmark.split_of(each)), (None,)))[0] for each in configs]
+            rows = [
+                (counts[config] or released.get((config, benchmark.split_of(config)), (None,)))[0] for config in configs
+            ]
         else:
-            [found] = list_benchmarks([name], data_dir=data_dir)
-            chosen = [config for config in found.configs if config.name in configs]
-            state = max((config.state for config in chosen), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
-            rows = [config.rows for config in chosen]
+            [listed] = list_benchmarks([name], data_dir=data_dir)
+            entries = [config for config in listed.configs if config.name in configs]
+            state = max((config.state for config in entries), key=(READY, TO_DOWNLOAD, MISSING, DAMAGED).index)
+            rows = [config.rows for config in entries]
         known = [count for count in rows if count is not None]
         total = sum(known) if len(known) == len(rows) else None
         yield BenchmarkLine(name, benchmark.summary, total, state, benchmark.caution)
@@ -162,18 +164,22 @@ def source_problems(
     errors: dict[str, DataError] = {}
     entries: dict[str, BenchmarkEntry] = {}
     for reference in references:
-        name, _, part = reference.partition("/")
+        name, _, task_name = reference.partition("/")
         if name not in benchmark_names() or not get_benchmark(name).source:
             continue
         benchmark = get_benchmark(name)
-        chosen = {config for _, configs in benchmark.select(name, part or None) for config in configs}
-        if any(newest_build(name, config, benchmark.split_of(config)) for config in chosen):
+        wanted_configs = {config for _, configs in benchmark.select(name, task_name or None) for config in configs}
+        if any(newest_build(name, config, benchmark.split_of(config)) for config in wanted_configs):
             continue
         if name not in entries:
             without_images = {**(options or {}), "with_images": False}
             [entries[name]] = list_benchmarks([name], data_dir=data_dir, options=without_images)
-        problems = {each.name: each for each in entries[name].configs if each.name in chosen and each.state != READY}
-        if len(problems) < len(chosen) or not problems:
+        problems = {
+            entry.name: entry
+            for entry in entries[name].configs
+            if entry.name in wanted_configs and entry.state != READY
+        }
+        if len(problems) < len(wanted_configs) or not problems:
             continue
         first = next(iter(problems.values()))
         message = f"{name}/{first.name}: {first.problem}"

@@ -280,8 +280,8 @@ class ReleasedImages(SourceBuilder):
         more = len(files) - _FILES_DRAWN
         lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
         if images:
-            first, *others = images.folders
-            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(others)}" if others else "")]
+            first, *further = images.folders
+            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(further)}" if further else "")]
         branches = ["├── "] * (len(lines) - 1) + ["└── "]
         return "\n".join(["DATA_DIR", *(branch + line for branch, line in zip(branches, lines, strict=True))])
 
@@ -351,7 +351,7 @@ class ReleasedRows(ReleasedImages):
         return None
 
     def _file_names(self) -> list[str]:
-        files = [part.file for part in self._parts().values()]
+        files = [rows.file for rows in self._parts().values()]
         return [file.name if isinstance(file, SourceFile) else file.files for file in files]
 
     def _parts(self) -> Mapping[str, Rows]:
@@ -379,9 +379,9 @@ class ReleasedRows(ReleasedImages):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         self._stored, self._fetched = {}, None
         parts = self._parts()
-        own = [part.file for part in parts.values() if isinstance(part.file, SourceFile)]
-        if self.RELEASE and own and not any(file.find(self._folder) for file in own):
-            with looked_in(self._folder, [own[0].name, *own[0].places]):
+        source_files = [rows.file for rows in parts.values() if isinstance(rows.file, SourceFile)]
+        if self.RELEASE and source_files and not any(file.find(self._folder) for file in source_files):
+            with looked_in(self._folder, [source_files[0].name, *source_files[0].places]):
                 release = replace(self.RELEASE, revision=self._revision or self.RELEASE.revision)
                 folder = self._folder
                 has_images = folder is not None and any((folder / name).is_dir() for name in self._images().folders)
@@ -389,14 +389,14 @@ class ReleasedRows(ReleasedImages):
                 rows, images, origin = release.fetch(dl_manager, with_images=with_images)
             self._fetched = rows, folder if has_images else images
             self.sources.append(f"rows{' and images' if with_images else ''}: {origin}")
-        files = [part.file for part in parts.values() if isinstance(part.file, SourceFile) and not part.table]
+        files = [rows.file for rows in parts.values() if isinstance(rows.file, SourceFile) and not rows.table]
         missing = [file for file in files if not file.url and not file.find(self._folder)]
         if missing and len(parts) > 1:
             raise MissingSourceError(
                 f"{self.config.name}: {len(missing)} of {len(parts)} files are missing from {self._folder}, or empty: "
                 f"{shortened_list([file.name for file in missing])}. {missing[0].remedy}."
             )
-        return [row for name, part in parts.items() for row in self._read_part(name, part, dl_manager)]
+        return [row for name, rows in parts.items() for row in self._read_part(name, rows, dl_manager)]
 
     def _read_part(self, name: str, part: Rows, dl_manager: Any) -> list[Row]:
         origin, rows, count = "", list[Row](), 0

@@ -64,8 +64,8 @@ COCO_VAL2014, COCO_VAL2017 = (
 _STANFORD = "https://cs.stanford.edu/people/rak248"
 # Their names are numbers that are unique over both.
 VISUAL_GENOME = tuple(
-    ImageArchive(f"visual_genome/{part}", f"{_STANFORD}/VG_100K_2/{file}", f"{part}/")
-    for part, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
+    ImageArchive(f"visual_genome/{folder}", f"{_STANFORD}/VG_100K_2/{file}", f"{folder}/")
+    for folder, file in (("VG_100K", "images.zip"), ("VG_100K_2", "images2.zip"))
 )
 
 
@@ -89,29 +89,29 @@ def fetch_images(names: Iterable[str], archives: Sequence[ImageArchive], remedy:
         DownloadError: an archive cannot be reached, was moved, or differs from its directory; files that have arrived
             are kept, and the next call continues.
     """
-    found = _kept(names, archives)
+    paths = _kept(names, archives)
     for archive in archives:
-        missing = [name for name, path in found.items() if path is None]
+        missing = [name for name, path in paths.items() if path is None]
         if missing:
             try:
-                found |= _fetch(archive, missing)
+                paths |= _fetch(archive, missing)
             except Exception as error:  # the HTTP libraries have no common class of errors, and some are OSErrors
                 if isinstance(error, OSError) and error.filename:  # an error of the local disk
                     raise
                 raise DownloadError(archive.url, error, remedy) from error
-    return found
+    return paths
 
 
 def _kept(names: Iterable[str], archives: Sequence[ImageArchive]) -> ImagePaths:
     """Return the paths of images that were fetched before and are whole; None for the others."""
-    found: ImagePaths = dict.fromkeys(names)
+    paths: ImagePaths = dict.fromkeys(names)
     for archive in archives:
         for path in archive.folder.glob("[!.]*"):
             checksum, _, name = path.name.partition(".")
             with suppress(OSError):
-                if found.get(name, "") is None and f"{zlib.crc32(path.read_bytes()):08x}" == checksum:
-                    found[name] = str(path)
-    return found
+                if paths.get(name, "") is None and f"{zlib.crc32(path.read_bytes()):08x}" == checksum:
+                    paths[name] = str(path)
+    return paths
 
 
 def _keep(archive: ImageArchive, name: str, content: bytes) -> str:

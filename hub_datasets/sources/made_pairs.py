@@ -49,12 +49,12 @@ class MadePairs(SourceBuilder):
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         folder, archive = self._folder or self.FOLDER.parent / "captions", self.FOLDER / "images.zip"
         names = dict.fromkeys(row["filename"] for row in rows)
-        found = find_images(names, [folder, folder / "images"] if folder.is_dir() else [])
+        paths = find_images(names, [folder, folder / "images"] if folder.is_dir() else [])
         if archive.is_file():
             with zipfile.ZipFile(archive) as opened:
                 inside = names.keys() & opened.namelist()
-            found |= {name: str(archive) for name in inside if found[name] is None}
-        return self._require_images(rows, found, self._folder or archive, "Pass data_dir, a folder that holds them")
+            paths |= {name: str(archive) for name in inside if paths[name] is None}
+        return self._require_images(rows, paths, self._folder or archive, "Pass data_dir, a folder that holds them")
 
     def _image_file(self, row: Row, column: str, path: str) -> dict[str, Any]:
         if Path(path) != self.FOLDER / "images.zip":

@@ -58,7 +58,7 @@ class SourceFile:
 
     def find(self, folder: Path | None) -> Path | None:
         """Return the user's copy in `folder`, or None; an empty file counts as missing: a copy was interrupted."""
-        path = folder and first_file(folder / place for place in (self.name, *self.places))
+        path = folder and first_file(folder / inside for inside in (self.name, *self.places))
         return Path(path) if path else None
 
     def read(self, folder: Path | None, dl_manager: Any = None, *, verify: bool = True) -> tuple[bytes, str]:

@@ -69,12 +69,12 @@ class SPEC(ReleasedRows):
         return None if empty is None else f"{empty!r} among the query and keys is empty"
 
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
-        others = list(record["keys"])
-        true = others.pop(record["label"])
+        keys = list(record["keys"])
+        true = keys.pop(record["label"])
         row: Row = {"id": f"{part}/{key}"}
         if self._is_over_captions:
-            row |= {"filename": record["query"], "caption": true, "negative_captions": others}
+            row |= {"filename": record["query"], "caption": true, "negative_captions": keys}
         else:
-            row |= {f"filename_{number}": name for number, name in enumerate((true, *others))}
+            row |= {f"filename_{number}": name for number, name in enumerate((true, *keys))}
             row["caption"] = record["query"]
         yield row

@@ -39,12 +39,12 @@ class SugarCrepe(ReleasedRows):
         """Return the rows of `v2`, which must be those of its source release; ``verify=False`` allows deviations."""
         kept = [row for row in rows if row["id"] in IDS]
         lacking = sorted(IDS.difference(row["id"] for row in kept))
-        found = f"lacks {len(lacking):,} of {len(IDS):,} rows ({shortened_list(lacking)})" if lacking else ""
-        if not found and texts_hash((row["id"], row["caption"], row["negative_caption"]) for row in kept) != TEXTS:
-            found = f"has other captions in the {len(IDS):,} rows"
-        if not found:
+        difference = f"lacks {len(lacking):,} of {len(IDS):,} rows ({shortened_list(lacking)})" if lacking else ""
+        if not difference and texts_hash((row["id"], row["caption"], row["negative_caption"]) for row in kept) != TEXTS:
+            difference = f"has other captions in the {len(IDS):,} rows"
+        if not difference:
             return kept
-        problem = f"{NAME} was made from another release of SugarCrepe: this one {found} of {NAME}"
+        problem = f"{NAME} was made from another release of SugarCrepe: this one {difference} of {NAME}"
         if self.config.verify or not kept:
             raise DataError(f"{problem}. Use the release at {ANNOTATIONS_URL}.")
         warnings.warn(problem, UserWarning, stacklevel=2)

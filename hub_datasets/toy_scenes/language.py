@@ -116,7 +116,7 @@ def parse(text: str) -> Statement | None:
     head, *tail = " ".join(text.split()).split(" and ")
     first, *rest = _RELATION.split(head)
     texts = [first, *rest[1:], *tail]
-    matches = [match for part in texts if (match := _PHRASE.fullmatch(part))]
+    matches = [match for phrase in texts if (match := _PHRASE.fullmatch(phrase))]
     if len(rest) not in (0, 2) or not 2 <= len(texts) == len(matches):
         return None
     phrases = tuple(NounPhrase(tuple(filter(None, match.groups()[:-1])), match.groups()[-1]) for match in matches)

@@ -37,7 +37,7 @@ def retrieval_rows(episode: Episode, rng: Rng) -> Iterator[Row]:
         statement = _statement(episode.scene, draws <= _BRIEF_DRAWS, rng)
         # Most scenes lack a shape of the caption; this test first is many times as fast.
         shapes = {MEANING[phrase.noun] for phrase in statement.phrases}
-        if not any(shapes <= other.shapes and statement.is_true_of(other.scene) for other in others):
+        if not any(shapes <= distractor.shapes and statement.is_true_of(distractor.scene) for distractor in others):
             captions[statement.text] = None
     yield {"image": episode.scene, "captions": list(captions), "condition": "none"}
 
@@ -57,9 +57,11 @@ def _others(episode: Episode) -> list[_Known]:
 def _is_distinct(scene: Scene, others: list[_Known]) -> bool:
     """Return whether some caption, one that describes all objects in full, is true of the scene and of no other."""
     full = {_looks(thing) for thing in scene.things}
-    alike = [{thing.shape: thing for thing in other.scene.things} for other in others if full <= other.looks]
+    alike = [
+        {thing.shape: thing for thing in distractor.scene.things} for distractor in others if full <= distractor.looks
+    ]
     return any(
-        not any(holds(relation, other[a.shape], other[b.shape]) for other in alike)
+        not any(holds(relation, shapes_of_scene[a.shape], shapes_of_scene[b.shape]) for shapes_of_scene in alike)
         for a, b in itertools.permutations(scene.things, 2)
         for relation in _true_relations(a, b)
     )
@@ -79,10 +81,10 @@ def _statement(scene: Scene, brief: bool, rng: Rng) -> Statement:
     if not brief:
         phrases = [describe(rng, thing, tuple(ATTRIBUTES)) for thing in things]
         return Statement(tuple(phrases), _say_relation(things, rng))
-    named = things[: int(rng.integers(2, min(len(things), _MOST_THINGS) + 1))]
+    mentioned = things[: int(rng.integers(2, min(len(things), _MOST_THINGS) + 1))]
     kinds = tuple(kind for kind in ATTRIBUTES if rng.integers(2))
-    phrases = [describe(rng, thing, kinds) for thing in named]
-    return Statement(tuple(phrases), _say_relation(named, rng) if rng.integers(2) else None)
+    phrases = [describe(rng, thing, kinds) for thing in mentioned]
+    return Statement(tuple(phrases), _say_relation(mentioned, rng) if rng.integers(2) else None)
 
 
 def _say_relation(things: list[Thing], rng: Rng) -> str | None:

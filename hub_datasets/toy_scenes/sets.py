@@ -50,10 +50,10 @@ def _statement(episode: Episode, rng: Rng) -> Statement:
     atoms = pick(rng, [n for n in COMPLEXITIES if n <= most])
     objects = pick(rng, [m for m in range(2, len(things) + 1) if m < atoms <= 1 + m * (1 + len(kinds))])
     slots = list(itertools.product(range(objects), kinds))
-    named = [slots[int(i)] for i in rng.permutation(len(slots))[: atoms - 1 - objects]]
+    mentioned = [slots[int(i)] for i in rng.permutation(len(slots))[: atoms - 1 - objects]]
     phrases = tuple(
-        describe(rng, thing, tuple(kind for kind in kinds if (place, kind) in named))
-        for place, thing in enumerate(things[:objects])
+        describe(rng, thing, tuple(kind for kind in kinds if (index, kind) in mentioned))
+        for index, thing in enumerate(things[:objects])
     )
     return Statement(phrases, say(rng, episode.plan.relation))
 

@@ -169,8 +169,8 @@ def distractor(kind: str, episode: Episode, rng: Rng) -> Scene:
     if kind == "replace_obj":
         change = {"shape": pick(rng, absent(scene, "shape"))}
     elif kind == "replace_att":
-        named = [k for k in ATTRIBUTES if statement.phrases[position].word(k) and absent(scene, k)]
-        attribute = pick(rng, named)
+        attributes = [k for k in ATTRIBUTES if statement.phrases[position].word(k) and absent(scene, k)]
+        attribute = pick(rng, attributes)
         change = {attribute: pick(rng, absent(scene, attribute))}
     else:
         raise ValueError(f"unknown distractor {kind!r}; known: {', '.join(DISTRACTORS)}")

@@ -111,14 +111,14 @@ def sample_plan(rng: np.random.Generator) -> ScenePlan:
 def sample_scene(rng: np.random.Generator, plan: ScenePlan) -> Scene:
     """Return a scene of two to four objects that satisfies `plan`, by rejection sampling."""
     while True:
-        first, second, *others = _sample_things(rng, int(rng.integers(2, 5)))
+        first, second, *rest = _sample_things(rng, int(rng.integers(2, 5)))
         if plan.relation == "inside":
             dx, dy = rng.integers(-1, 2, size=2)
             first = replace(first, x=second.x + int(dx), y=second.y + int(dy))
         if getattr(first, plan.contrast) == getattr(second, plan.contrast) or first.colour == second.colour:
             continue
         if holds(plan.relation, first, second) and not holds(plan.false_relation, first, second):
-            return Scene((first, second, *others))
+            return Scene((first, second, *rest))
 
 
 def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
@@ -144,15 +144,15 @@ def _sample_things(rng: np.random.Generator, count: int) -> list[Thing]:
 
 def exchange_values(scene: Scene, kind: str) -> Scene:
     """Return the scene with the values of one attribute kind exchanged between the first two objects."""
-    first, second, *others = scene.things
+    first, second, *rest = scene.things
     exchanged = (replace(a, **{kind: getattr(b, kind)}) for a, b in ((first, second), (second, first)))
-    return Scene((*exchanged, *others))
+    return Scene((*exchanged, *rest))
 
 
 def exchange_places(scene: Scene, relation: str) -> Scene:
     """Return the scene with the roles of the first two objects exchanged, so that `relation` holds in reverse."""
-    first, second, *others = scene.things
+    first, second, *rest = scene.things
     if relation in SIZE_RELATIONS:
         first, second = replace(first, size=second.size), replace(second, size=first.size)
     swapped = (replace(first, x=second.x, y=second.y), replace(second, x=first.x, y=first.y))
-    return Scene((*swapped, *others))
+    return Scene((*swapped, *rest))

@@ -37,11 +37,11 @@ def _val_rows(data: dict[str, Any], source: str) -> list[_Row]:
     boxes = _boxes(data, source)
     rows, seen = [], set()
     for entry in _entries(data, "images", _IMAGE_FIELDS, source):
-        place = f"{source}, image {entry['id']}"
-        phrases = [_phrase(entry, key, spans, boxes, place) for key, spans in entry["phrases"].items()]
+        origin = f"{source}, image {entry['id']}"
+        phrases = [_phrase(entry, key, spans, boxes, origin) for key, spans in entry["phrases"].items()]
         repeated = seen & {phrase["phrase_id"] for phrase in phrases}
         if repeated:
-            raise DataError(f"{place}: phrase id {min(repeated)} occurs twice. Expected ids of the whole file.")
+            raise DataError(f"{origin}: phrase id {min(repeated)} occurs twice. Expected ids of the whole file.")
         seen |= {phrase["phrase_id"] for phrase in phrases}
         rows.append(_val_row(entry, phrases))
     if boxes:
@@ -77,12 +77,12 @@ def _phrase(entry: _Row, key: str, spans: object, boxes: dict[tuple[int, int], l
         raise DataError(
             f"{where}: found {spans!r}. Expected a number as key and one span [[start, end]] in the caption."
         )
-    found = boxes.pop((entry["id"], int(key)), [])
-    if bool(found) != entry["positive"]:
+    phrase_boxes = boxes.pop((entry["id"], int(key)), [])
+    if bool(phrase_boxes) != entry["positive"]:
         expected = "at least one, as the caption is true" if entry["positive"] else "none, as the caption is false"
-        raise DataError(f"{where}: found {len(found)} boxes. Expected {expected} of the image.")
+        raise DataError(f"{where}: found {len(phrase_boxes)} boxes. Expected {expected} of the image.")
     text = entry["caption"][start:end]
-    return {"text": text, "start": start, "end": end, "phrase_id": int(key), "boxes": found}
+    return {"text": text, "start": start, "end": end, "phrase_id": int(key), "boxes": phrase_boxes}
 
 
 def _boxes(data: dict[str, Any], source: str) -> dict[tuple[int, int], list[Any]]:
@@ -111,8 +111,8 @@ def _vqa_rows(data: dict[str, Any], source: str) -> list[_Row]:
     for question in questions:
         answer = answers.get(question["image_id"])
         if answer is None or answer["answer_id"] != question["question_id"] or answer["answer"] not in (0, 1):
-            found = f"Found {answer!r}. Expected the answer of the same number, 0 or 1."
-            raise DataError(f"{source}, question {question['question_id']}: no usable answer. {found}")
+            problem = f"Found {answer!r}. Expected the answer of the same number, 0 or 1."
+            raise DataError(f"{source}, question {question['question_id']}: no usable answer. {problem}")
         rows.append(
             {
                 "id": f"vqa/{question['question_id']}",

@@ -69,7 +69,7 @@ class Valse(ReleasedRows):
         name = self.config.name
         folder = _PIECES[name][3]
         archives = (_ARCHIVES[name],) if name in _ARCHIVES else ()
-        coco = tuple(each.inside.rstrip("/") for each in archives)
+        coco = tuple(archive.inside.rstrip("/") for archive in archives)
         return Images((f"data/{folder}", folder, *coco), f"{_GET}, here data/{folder}", archives)
 
     def _problem(self, record: Row) -> str | None:

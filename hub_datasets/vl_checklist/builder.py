@@ -66,7 +66,7 @@ def annotation_files(config_name: str) -> list[AnnotationFile]:
         folder = f"Object/{kind.capitalize()}/{source}_{kind}"
         for role in roles:
             inner = f"{folder}/{role}" if source == "swig" else folder
-            files += [AnnotationFile(f"{inner}/{role}_{part}.json", source, part) for part in _OBJECT_PARTS[kind]]
+            files += [AnnotationFile(f"{inner}/{role}_{topic}.json", source, topic) for topic in _OBJECT_PARTS[kind]]
     return files
 
 
@@ -157,10 +157,10 @@ def _flag_defects(rows: list[Row]) -> None:
     seen = set()
     for row in rows:
         image, caption, negative = _image_path(row), row["caption"], row["negative_caption"]
-        found = {
+        files = {
             "duplicate": (image, caption, negative) in seen,
             "same_text": caption == negative,
             "negative_is_caption": caption != negative and (image, negative) in described,
         }
-        row["defects"] = [name for name, applies in found.items() if applies]
+        row["defects"] = [name for name, applies in files.items() if applies]
         seen.add((image, caption, negative))

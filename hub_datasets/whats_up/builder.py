@@ -85,9 +85,9 @@ class WhatsUp(ReleasedRows):
         name = _filename(part, record)
         if "id" in record:
             objects, captions = None, [record["caption"], record["negative_caption"]]
-            other = captions[1].split()
+            negative_words = captions[1].split()
             # These files do not name the relation, which is the part in which the captions differ.
-            category = " ".join(word for word in captions[0].split() if word not in other) or "other"
+            category = " ".join(word for word in captions[0].split() if word not in negative_words) or "other"
         else:
             captions = record["caption_options"]
             # The first relation in the name; the texts before and after it are the two objects.

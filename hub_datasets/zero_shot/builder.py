@@ -64,10 +64,10 @@ class ZeroShot(SourceBuilder):
             self._labelled = draw_shapes()
         else:
             self._labelled = (read_dataset if self.config.dataset else read_folder)(folder, self.config)
-        self._places = {file: place for place, (file, _) in enumerate(self._labelled.images)}
+        self._places = {file: number for number, (file, _) in enumerate(self._labelled.images)}
         rows = []
-        for place in by_turns(self._labelled.images):
-            file, label = self._labelled.images[place]
+        for number in by_turns(self._labelled.images):
+            file, label = self._labelled.images[number]
             row = {"id": f"{name}/{file}", "filename": file, "caption": self._labelled.names[label], "label": label}
             rows.append(row | {"templates": list(range(len(self._templates)))})
         return rows

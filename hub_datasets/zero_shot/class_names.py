@@ -39,10 +39,10 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
             are meaningless in a prompt.
         MissingSourceError: synsets without names.
     """
-    named = _user_names(labels, folders)
-    if named is None:
-        named = _listed_synsets(folders)
-        if named is None:
+    names = _user_names(labels, folders)
+    if names is None:
+        names = _listed_synsets(folders)
+        if names is None:
             if labels and all(map(_SYNSET.fullmatch, labels)):
                 raise MissingSourceError(
                     f"the labels are {len(labels)} synsets such as {labels[0]}, whose names are not there. Put {NAMES} "
@@ -51,25 +51,25 @@ def class_names(labels: Sequence[str], folders: Sequence[Path], kind: LabelledSe
                     f"ImageNet's own list, {SYNSETS} "
                     "(https://www.kaggle.com/c/imagenet-object-localization-challenge/data)."
                 )
-            named = {label: kind.names.get(label, label) for label in labels}
-        first = {label: name.partition(",")[0].strip() for label, name in named.items()}
+            names = {label: kind.names.get(label, label) for label in labels}
+        first = {label: name.partition(",")[0].strip() for label, name in names.items()}
         often = Counter(first.values())
-        named = {label: first[label] if often[first[label]] == 1 else name for label, name in named.items()}
-    strange = next((label for label in labels if label not in named), None)
+        names = {label: first[label] if often[first[label]] == 1 else name for label, name in names.items()}
+    strange = next((label for label in labels if label not in names), None)
     if strange is not None:
         raise DataError(f"{origin} has images of the label {strange!r}, which its list of classes does not have.")
-    named = {label: " ".join(name.replace("_", " ").split()) for label, name in named.items()}
-    _check(list(named.values()), kind, origin)
-    return named
+    names = {label: " ".join(name.replace("_", " ").split()) for label, name in names.items()}
+    _check(list(names.values()), kind, origin)
+    return names
 
 
 def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str] | None:
     """The content of `NAMES`: a label, a tab and a name in each line, or a name for each label as `in_order`."""
-    found = _first_lines(NAMES, folders)
-    if found is None:
+    first_lines = _first_lines(NAMES, folders)
+    if first_lines is None:
         return None
-    path, lines = found
-    pairs = [[part.strip() for part in line.split("\t")] for line in lines]
+    path, lines = first_lines
+    pairs = [[field.strip() for field in line.split("\t")] for line in lines]
     if all(len(pair) == 2 and all(pair) for pair in pairs) and len({label for label, _ in pairs}) == len(pairs):
         return dict(pairs)
     # Names without labels are ambiguous if sort orders differ: some people sort b10 before b2, and others after it.
@@ -86,10 +86,10 @@ def _user_names(labels: Sequence[str], folders: Sequence[Path]) -> dict[str, str
 
 def _listed_synsets(folders: Sequence[Path]) -> dict[str, str] | None:
     """Return the content of `SYNSETS`: a synset, a space, and its synonyms in each line."""
-    found = _first_lines(SYNSETS, folders)
-    if found is None:
+    first_lines = _first_lines(SYNSETS, folders)
+    if first_lines is None:
         return None
-    path, lines = found
+    path, lines = first_lines
     pairs = {label: name for label, _, name in (line.partition(" ") for line in lines)}
     if not all(_SYNSET.fullmatch(label) and name for label, name in pairs.items()):
         raise DataError(f"{path} is not ImageNet's list. Expected a synset such as n01440764, a space and synonyms.")

@@ -76,7 +76,7 @@ def read_folder(folder: Path, config: ZeroShotConfig) -> Labelled:
     if list_files(root, "*.parquet") or list_files(root, "*/*.parquet"):
         return _read_columns(str(root), root, config)
     wanted = (config.split,) if config.split else SPLITS
-    place = next((root / each for each in wanted if (root / each).is_dir()), root)
+    place = next((root / subfolder for subfolder in wanted if (root / subfolder).is_dir()), root)
     if config.split and place == root:
         raise MissingSourceError(f"{root} has no folder {config.split!r}, the split that was asked for.")
     files = _table(place / TABLE) if first_file([place / TABLE]) else _label_folders(place)
@@ -119,8 +119,8 @@ def _read_columns(
     """Read the split asked for, or the first of test, validation and others that shows its labels."""
     try:
         builder = datasets.load_dataset_builder(place, part, revision=revision)
-        found = builder.config.data_files or datasets.get_dataset_split_names(place, part, revision=revision)
-        splits = list(map(str, found))
+        split_names = builder.config.data_files or datasets.get_dataset_split_names(place, part, revision=revision)
+        splits = list(map(str, split_names))
     except ValueError as error:  # several configurations
         raise DataError(
             f"{place} cannot be opened: {error}. Name a configuration of it, or the folder of one."
@@ -145,8 +145,8 @@ def _read_columns(
             f"{place} shows the labels of no split ({', '.join(splits)}); zero-shot classification needs them."
         )
     named = class_names(labels, [] if folder is None else [folder], SETS[config.name], place)
-    number = {each: index for index, each in enumerate(named)}
-    images = [(f"{split}-{row:06d}", number[labels[each]]) for row, each in enumerate(numbers)]
+    number = {label: index for index, label in enumerate(named)}
+    images = [(f"{split}-{row:06d}", number[labels[label_number]]) for row, label_number in enumerate(numbers)]
     files = rows.cast_column(image, datasets.Image(decode=False)).select_columns([image])
     return Labelled(list(named.values()), images, read=lambda row: _content(files[row][image], f"{place}, row {row}"))
 
@@ -155,20 +155,20 @@ def _load_split(builder: Any, split: str) -> Any:
     """Load one split; of Parquet files, which most datasets of the Hub are, no other one is downloaded."""
     files = builder.config.data_files
     if files and all(str(path).endswith(".parquet") for path in files[split]):
-        chosen = {split: [str(path) for path in files[split]]}
-        return datasets.load_dataset("parquet", data_files=chosen, features=builder.info.features, split=split)
+        data_files = {split: [str(path) for path in files[split]]}
+        return datasets.load_dataset("parquet", data_files=data_files, features=builder.info.features, split=split)
     builder.download_and_prepare()
     return builder.as_dataset(split=split)
 
 
 def _column(features: Any, place: str, option: str, named: str, kind: Any) -> str:
     """Return the column that an option names, or the first of a type."""
-    name = named or next((key for key, each in features.items() if isinstance(each, kind)), "")
+    name = named or next((key for key, feature in features.items() if isinstance(feature, kind)), "")
     if name not in features:
-        what = "images" if option == "image_column" else "class labels"
+        content = "images" if option == "image_column" else "class labels"
         raise DataError(
-            f"{place} has the columns {', '.join(features)}, and {name or f'none of {what}'} is not among "
-            f"them. Name the column of {what} with the option {option}."
+            f"{place} has the columns {', '.join(features)}, and {name or f'none of {content}'} is not among "
+            f"them. Name the column of {content} with the option {option}."
         )
     return name
 

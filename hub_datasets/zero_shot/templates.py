@@ -35,16 +35,18 @@ def choose_templates(default: str, chosen: str, folder: Path | None) -> list[str
     """
     path = None if folder is None else folder / FILE
     if chosen:
-        found, origin = TEMPLATES.get(chosen) or chosen.split("|"), f"the option templates={chosen!r}"
+        templates, origin = TEMPLATES.get(chosen) or chosen.split("|"), f"the option templates={chosen!r}"
     elif path is not None and path.is_file():
-        found, origin = read_lines(path), str(path)
+        templates, origin = read_lines(path), str(path)
     else:
         return TEMPLATES[default]
-    if not found or any("{}" not in each for each in found):
+    if not templates or any("{}" not in template for template in templates):
         raise DataError(
             f"{origin} has a template without {{}}, where the name of the class goes. Expected for example "
             f"'a photo of a {{}}.', several in an option separated by |; or one of {', '.join(TEMPLATES)}."
         )
-    if len(set(found)) < len(found):
-        raise DataError(f"{origin} has the template {max(found, key=found.count)!r} twice; give each of them once.")
-    return found
+    if len(set(templates)) < len(templates):
+        raise DataError(
+            f"{origin} has the template {max(templates, key=templates.count)!r} twice; give each of them once."
+        )
+    return templates

@@ -61,17 +61,17 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    found = {entry_point.name: entry_point for entry_point in entry_points(group="vl_assay.commands")}
-    for name in sorted(found, key=lambda name: ([*_PANELS, name].index(name), name)):
-        part = found[name].load()
-        for each in [*part.registered_commands, *part.registered_groups]:
-            each.rich_help_panel = each.rich_help_panel or _PANELS.get(name)
-        groups = [group.typer_instance for group in part.registered_groups]
-        for each in (command for typer_ in [part, *groups] for command in typer_.registered_commands):
-            each.help = _with_examples_listed(each.callback)
-        for each in (group.registered_callback for group in groups):
-            each.help = _with_examples_listed(each.callback)
-        app.add_typer(part)
+    by_name = {entry_point.name: entry_point for entry_point in entry_points(group="vl_assay.commands")}
+    for name in sorted(by_name, key=lambda name: ([*_PANELS, name].index(name), name)):
+        typer_app = by_name[name].load()
+        for callback in [*typer_app.registered_commands, *typer_app.registered_groups]:
+            callback.rich_help_panel = callback.rich_help_panel or _PANELS.get(name)
+        groups = [group.typer_instance for group in typer_app.registered_groups]
+        for callback in (command for typer_ in [typer_app, *groups] for command in typer_.registered_commands):
+            callback.help = _with_examples_listed(callback.callback)
+        for callback in (group.registered_callback for group in groups):
+            callback.help = _with_examples_listed(callback.callback)
+        app.add_typer(typer_app)
     return app
 
 

@@ -291,19 +291,19 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 def _latex_headers(table: Table, columns: Sequence[_Text]) -> list[str]:
     """Return the line of headers; if columns have groups, a line of groups with rules comes before it."""
-    found = []
+    lines = []
     if any(column.group for column in columns):
-        cells, rules, place = [""], [], 2
+        cells, rules, first_column = [""], [], 2
         for group, members in groupby(column.group for column in columns):
             count = len(list(members))
             cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_for_latex(group)}}}")
-            rules += [rf"\cmidrule(lr){{{place}-{place + count - 1}}}"] * bool(group)
-            place += count
-        found = [" & ".join(cells) + r" \\", "".join(rules)]
+            rules += [rf"\cmidrule(lr){{{first_column}-{first_column + count - 1}}}"] * bool(group)
+            first_column += count
+        lines = [" & ".join(cells) + r" \\", "".join(rules)]
     # Words below each other, so that numbers decide how wide a column is.
     headers = [r"\\".join(map(_for_latex, column.header.split())) for column in columns]
     stacked = [rf"\shortstack[r]{{{header}}}" if r"\\" in header else header for header in headers]
-    return [*found, " & ".join([_for_latex(table.corner), *stacked]) + r" \\"]
+    return [*lines, " & ".join([_for_latex(table.corner), *stacked]) + r" \\"]
 
 
 def _latex_lines(row: TableRow, columns: Sequence[_Text], index: int) -> list[str]:
@@ -360,21 +360,21 @@ class _Text(NamedTuple):
 def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
     """Return the columns as text, with details below the values or as further columns; by default the table decides."""
     stacked = table.has_details_below if stacked is None else stacked
-    found = []
+    lines = []
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
         texts = [(cell.value, "\n".join(_labelled(column, cell)) if stacked else "", cell.mark) for cell in cells]
-        found.append(_Text(column.header, texts, column.repeated, column.is_text, column.group))
+        lines.append(_Text(column.header, texts, column.repeated, column.is_text, column.group))
         for number, detail in enumerate(() if stacked else column.details):
             texts = [(cell.details[number] if cell.details else "", "", "") for cell in cells]
-            found.append(_Text(detail, texts, column.repeated, column.is_text))
-    return found
+            lines.append(_Text(detail, texts, column.repeated, column.is_text))
+    return lines
 
 
 def _labelled(column: Column, cell: Cell) -> list[str]:
     """Return the details of a cell with their names; intervals need no name."""
-    named = [(name, text) for name, text in zip(column.details, cell.details, strict=False) if text]
-    return [text if name == INTERVAL else f"{name} {text.removesuffix(' %')}" for name, text in named]
+    details = [(name, text) for name, text in zip(column.details, cell.details, strict=False) if text]
+    return [text if name == INTERVAL else f"{name} {text.removesuffix(' %')}" for name, text in details]
 
 
 def _fitting(table: Table, width: int) -> list[list[_Text]]:
@@ -398,7 +398,7 @@ def _fitting(table: Table, width: int) -> list[list[_Text]]:
             left = room
         parts[-1].append(column)
         left -= column.width
-    return [[*part, *repeated] for part in parts] or [repeated]
+    return [[*split, *repeated] for split in parts] or [repeated]
 
 
 def _split_header(column: _Text) -> _Text:
@@ -409,21 +409,21 @@ def _for_terminal(columns: Sequence[_Text], table: Table) -> Any:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    found = RichTable()
-    found.add_column(Text(table.corner), overflow="fold")
+    rich_table = RichTable()
+    rich_table.add_column(Text(table.corner), overflow="fold")
     for column in columns:
         options: dict[str, Any] = {"overflow": "fold"} if column.is_text else {"justify": "right", "no_wrap": True}
-        found.add_column(Text(column.header), **options)
+        rich_table.add_column(Text(column.header), **options)
     for index, (row, starts_group) in enumerate(zip(table.rows, _breaks(table), strict=True)):
         if starts_group:
-            found.add_section()
+            rich_table.add_section()
         cells = [Text(row.name)]
         for column in columns:
             value, details, mark = column.cells[index]
             text = Text(value + _DAGGER * (mark == EQUAL), "bold" if mark == BEST else "")
             cells.append(text + Text(f"\n{details}" if details else "", "dim"))
-        found.add_row(*cells, style="bold" if row.is_average else None)
-    return found
+        rich_table.add_row(*cells, style="bold" if row.is_average else None)
+    return rich_table
 
 
 def _breaks(table: Table) -> list[bool]:
@@ -470,13 +470,13 @@ _LATIN = re.compile(r"[À-ÖØ-öø-ž]")
 
 def _for_latex(text: str) -> str:
     """Escape text for LaTeX: hyphens form no dash, and a character that pdflatex rejects becomes its code point."""
-    found = []
+    lines = []
     for before, character in pairwise(f" {text}"):
         if character == before == "-":
-            found.append("{}")
+            lines.append("{}")
         is_known = character.isascii() or _LATIN.match(character)
-        found.append(_LATEX.get(character, character if is_known else f"U+{ord(character):04X}"))
-    return "".join(found)
+        lines.append(_LATEX.get(character, character if is_known else f"U+{ord(character):04X}"))
+    return "".join(lines)
 
 
 @cache
@@ -493,8 +493,8 @@ def _marked(text: str) -> Any:
     """Escape text for HTML; text between backticks becomes code and each newline a line break."""
     from markupsafe import Markup, escape
 
-    found = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(found.replace("\n", "<br>"))
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(html.replace("\n", "<br>"))
 
 
 def _for_html(part: Part) -> dict[str, Any]:
@@ -505,7 +505,7 @@ def _for_html(part: Part) -> dict[str, Any]:
     if isinstance(part, Verdict):
         return {**empty, "verdict": part.text, "is_warning": part.is_warning}
     if isinstance(part, Fold):
-        return {**empty, "summary": part.title, "parts": [_for_html(each) for each in part.parts]}
+        return {**empty, "summary": part.title, "parts": [_for_html(child) for child in part.parts]}
     if isinstance(part, HtmlFigure):
         return {**empty, **vars(part)}
     columns = _columns(part)

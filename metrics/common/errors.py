@@ -47,8 +47,8 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches
 
     plain: dict[str, str] = {}
-    for each in known:
-        plain.setdefault(_plain(each), each)
+    for candidate in known:
+        plain.setdefault(_plain(candidate), candidate)
     return [plain[match] for match in get_close_matches(_plain(name), plain)]
 
 

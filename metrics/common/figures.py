@@ -25,14 +25,14 @@ _GOLDEN = 0.618034
 
 def colours(names: Sequence[str]) -> dict[str, str]:
     """Assign a colour to each distinct name, in the order of first appearance."""
-    found = {}
+    by_name = {}
     for number, name in enumerate(dict.fromkeys(names)):
         if number < len(COLOURS):
-            found[name] = COLOURS[number]
+            by_name[name] = COLOURS[number]
         else:
             rgb = colorsys.hls_to_rgb(number * _GOLDEN % 1, 0.45, 0.7)
-            found[name] = "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
-    return found
+            by_name[name] = "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)
+    return by_name
 
 
 def as_file(figure: Figure, kind: str = "png") -> bytes:
@@ -85,8 +85,10 @@ def bars_html(
     rows = []
     for name, bars in lines.items():
         lanes = []
-        own = levels.get(name, {}).items()
-        marks = "".join(f'<i class="level {escape(level)}" style="left:{place(at)}%"></i>' for level, at in own)
+        model_levels = levels.get(name, {}).items()
+        marks = "".join(
+            f'<i class="level {escape(level)}" style="left:{place(at)}%"></i>' for level, at in model_levels
+        )
         for bar in bars:
             drawn = ""
             if bar.value == bar.value:
@@ -105,9 +107,11 @@ def bars_html(
 
 def legend_html(colour: Mapping[str, str], levels: Iterable[str] = ()) -> str:
     """Return the legend: the colours of bars and the lines of levels."""
-    found = [f'<span><i style="background:{escape(value)}"></i>{escape(name)}</span>' for name, value in colour.items()]
-    found += [f'<span><i class="level {escape(name)}"></i>{escape(name)}</span>' for name in levels]
-    return f'<p class="legend">{"".join(found)}</p>'
+    entries = [
+        f'<span><i style="background:{escape(value)}"></i>{escape(name)}</span>' for name, value in colour.items()
+    ]
+    entries += [f'<span><i class="level {escape(name)}"></i>{escape(name)}</span>' for name in levels]
+    return f'<p class="legend">{"".join(entries)}</p>'
 
 
 class HistogramSample(NamedTuple):
@@ -129,8 +133,8 @@ def histogram_html(
         edges: equidistant, ascending, of shape (bins + 1,).
         mirrored: whether a line shows the mirror image of the first sample.
     """
-    counts = [np.histogram(np.clip(each.values, edges[0], edges[-1]), edges)[0] for each in samples]
-    top = max(int(each.max()) for each in counts) or 1
+    counts = [np.histogram(np.clip(sample.values, edges[0], edges[-1]), edges)[0] for sample in samples]
+    top = max(int(count.max()) for count in counts) or 1
     bins = len(edges) - 1
     shapes = []
     for sample, heights in zip(samples, counts, strict=True):

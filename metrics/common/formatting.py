@@ -61,11 +61,11 @@ def distinguished(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> distinguished([{"seed": 1}, {"seed": 2}, {"seed": 2}]), distinguished([{"seed": 1}])
     (['seed 1', 'seed 2 #2', 'seed 2 #3'], [''])
     """
-    keys = dict.fromkeys(key for each in facts for key in each)
-    differ = [key for key in keys if any(each.get(key) != facts[0].get(key) for each in facts)]
-    found = [", ".join(f"{key} {each[key]}" for key in differ if key in each) for each in facts]
+    keys = dict.fromkeys(key for fact in facts for key in fact)
+    differ = [key for key in keys if any(fact.get(key) != facts[0].get(key) for fact in facts)]
+    labels = [", ".join(f"{key} {fact[key]}" for key in differ if key in fact) for fact in facts]
     return [
-        text if found.count(text) == 1 else f"{text} #{number}".strip() for number, text in enumerate(found, start=1)
+        text if labels.count(text) == 1 else f"{text} #{number}".strip() for number, text in enumerate(labels, start=1)
     ]
 
 
@@ -83,7 +83,7 @@ def distinct_labels(models: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     labels = []
     for number, model in enumerate(models):
-        alike = [other for other in models if other["name"] == model["name"]]
+        alike = [candidate for candidate in models if candidate["name"] == model["name"]]
         differ = [
             key
             for key in model

@@ -32,8 +32,8 @@ def extra_with(module: str) -> str:
     for requirement in requires("vl-assay") or ():
         distribution, _, condition = requirement.partition(";")
         extra = re.search(r"extra == ['\"]([\w-]+)", condition)
-        found = _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0])
-        if extra and (found == name or found.startswith(f"{name}-")):
+        library = _normal(re.split(r"[^\w.-]", distribution, maxsplit=1)[0])
+        if extra and (library == name or library.startswith(f"{name}-")):
             return extra[1]
     return ""
 

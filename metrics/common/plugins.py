@@ -36,13 +36,13 @@ def plugins(kind: str) -> dict[str, Path]:
             taken; a folder that does not exist.
     """
     package = _PACKAGES[kind]
-    found: dict[str, Path] = {}
-    if own := os.environ.get(VARIABLE):
-        root = Path(own).expanduser().absolute()
+    folders: dict[str, Path] = {}
+    if user_folder := os.environ.get(VARIABLE):
+        root = Path(user_folder).expanduser().absolute()
         if not root.is_dir():
-            raise VLAssayError(f"{VARIABLE} names {own}, which is no folder; correct it or unset it")
+            raise VLAssayError(f"{VARIABLE} names {user_folder}, which is no folder; correct it or unset it")
         paths = sorted((root / package).glob("[!._]*"))
-        found = {
+        folders = {
             path.stem: path for path in paths if path.stem.isidentifier() and (path.is_dir() or path.suffix == ".py")
         }
     for point in entry_points(group=f"vl_assay.{kind}"):
@@ -55,13 +55,13 @@ def plugins(kind: str) -> dict[str, Path]:
                 f"the entry point {point.name} = {point.value} of vl_assay.{kind} does not name a folder or module "
                 f"{point.name} that can be imported; a folder needs __init__.py"
             )
-        if point.name in found:
-            raise VLAssayError(f"{point.value} and {found[point.name]} have one name; rename one of them")
+        if point.name in folders:
+            raise VLAssayError(f"{point.value} and {folders[point.name]} have one name; rename one of them")
         origin = Path(spec.origin)
-        found[point.name] = origin.parent if spec.submodule_search_locations else origin
+        folders[point.name] = origin.parent if spec.submodule_search_locations else origin
     built_in = {path.stem for path in (Path(__file__).parents[2] / package).iterdir()}
-    for name in built_in & found.keys():
-        raise VLAssayError(f"{found[name]} has the name of a part of {_ROOT}.{package}; rename it, as in my_{name}")
+    for name in built_in & folders.keys():
+        raise VLAssayError(f"{folders[name]} has the name of a part of {_ROOT}.{package}; rename it, as in my_{name}")
     searched = importlib.import_module(f"{_ROOT}.{package}").__path__
-    searched.extend(dict.fromkeys(str(path.parent) for path in found.values()))
-    return found
+    searched.extend(dict.fromkeys(str(path.parent) for path in folders.values()))
+    return folders

@@ -59,7 +59,7 @@ class TokenGuard:
         if "origin" in headers and urlsplit(headers["origin"]).netloc != host:
             return await _refuse(scope, send, 403, "this page takes nothing from other pages")
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        cookies = dict(part.strip().partition("=")[::2] for part in headers.get("cookie", "").split(";"))
+        cookies = dict(cookie.strip().partition("=")[::2] for cookie in headers.get("cookie", "").split(";"))
         is_opened = self._is_token(given)
         if not is_opened and not self._is_token(cookies.get(self._cookie, "")):
             return await _refuse(
@@ -69,8 +69,8 @@ class TokenGuard:
         async def send_cookie(message: Message) -> None:
             if is_opened and message["type"] == "http.response.start":
                 cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-                own = [(b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
-                message["headers"] = [*message.get("headers", ()), *own]
+                cookie_headers = [(b"set-cookie", cookie.encode()), (b"referrer-policy", b"no-referrer")]
+                message["headers"] = [*message.get("headers", ()), *cookie_headers]
             await send(message)
 
         await self._app(scope, receive, send_cookie)

@@ -63,11 +63,11 @@ def check_version(document: Any, schema: str, version: int, name: str, code: Any
         name: the file, for the message.
         code: the version of VL-Assay that wrote the file, if the file names it, unchecked.
     """
-    found = (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
-    if found != (schema, version):
+    stated = (document.get("schema"), document.get("version")) if isinstance(document, dict) else (None, None)
+    if stated != (schema, version):
         writer = f" by vl-assay {code}" if isinstance(code, str) and code.isprintable() and len(code) < 50 else ""
         raise PredictionsError(
-            f"{name} was written{writer} with the schema {found[0]!r:.50}, version {found[1]!r:.50}; expected "
+            f"{name} was written{writer} with the schema {stated[0]!r:.50}, version {stated[1]!r:.50}; expected "
             f"{schema!r}, version {version}: run the command that wrote it again"
         )
 
@@ -106,8 +106,8 @@ def read_error(error: PermissionError) -> DataError:
 
 def nearest(folder: Path) -> Path:
     """Return the folder, or its nearest ancestor that exists."""
-    place = with_home(folder).absolute()
-    return next(each for each in (place, *place.parents) if os.path.lexists(each))
+    path = with_home(folder).absolute()
+    return next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
 
 
 def with_home(path: str | Path) -> Path:

@@ -55,7 +55,7 @@ def list_files(folder: Path, pattern: str = "*") -> list[Path]:
 
 def is_left_behind(path: PurePath) -> bool:
     """Return whether a path, relative to the user's folder or archive, has a part that `list_files` leaves out."""
-    return any(part.startswith(".") or part.casefold() in _LEFT_BEHIND for part in path.parts)
+    return any(name.startswith(".") or name.casefold() in _LEFT_BEHIND for name in path.parts)
 
 
 def encoding_of(start: bytes) -> str:
@@ -152,9 +152,9 @@ def table_rows(lines: Iterable[str], separator: str = ",") -> Iterator[tuple[int
         if header is None:
             return
         names = [name.strip() for name in header]
-        others = [name for other, name in _SEPARATORS.items() if len(names) == 1 and other in names[0]]
-        if others:
-            raise ValueError(f"its columns are separated by {others[0]}; save it with {_SEPARATORS[separator]}")
+        separators = [name for separator, name in _SEPARATORS.items() if len(names) == 1 and separator in names[0]]
+        if separators:
+            raise ValueError(f"its columns are separated by {separators[0]}; save it with {_SEPARATORS[separator]}")
         if not names or len(set(names)) < len(names):
             raise ValueError(f"its first line must name the columns, each once; it is {str(names)[:60]}")
         for cells in filter(any, reader):

@@ -47,7 +47,7 @@ def mark_changes(caption: str, other: str) -> tuple[Segments, Segments]:
 
 def _shared(one: Sequence[str], two: Sequence[str]) -> int:
     """Return the number of equal pieces with which both sequences begin."""
-    return next((place for place, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+    return next((index for index, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 
 def _add(segments: Segments, pieces: Sequence[str], *, differs: bool) -> None:

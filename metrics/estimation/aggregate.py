@@ -299,7 +299,11 @@ def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, 
     if not len(examples):
         return
     values, clusters = examples.values[score], examples.clusters
-    groups = {(name, label): members for name, part in examples.parts.items() for label, members in part.items()}
+    groups = {
+        (name, label): members
+        for name, named_members in examples.parts.items()
+        for label, members in named_members.items()
+    }
     indices, labels = examples.membership or (np.arange(len(examples)), None)
     by_category = cluster_bootstrap(values[indices], clusters[indices], labels, *options, groups)
     # An example with several labels counts once in each, but only once in the mean over all.

@@ -162,5 +162,5 @@ def _log_choices(n: Indices, k: Indices) -> Floats:
 def _firsts(codes: Indices, chosen: Flags) -> Indices:
     """Return the first chosen example of each cluster, for sorted `codes`."""
     rows = np.flatnonzero(chosen)
-    own = codes[rows]
-    return rows[np.diff(own, prepend=-1) > 0]
+    row_codes = codes[rows]
+    return rows[np.diff(row_codes, prepend=-1) > 0]

@@ -55,11 +55,11 @@ class _Totals(NamedTuple):
 
     def select(self, columns: list[int]) -> _Totals:
         """Return the totals of some categories."""
-        return _Totals(*(each[..., columns] for each in self))
+        return _Totals(*(total[..., columns] for total in self))
 
     def pooled(self) -> _Totals:
         """Return the totals over the examples of all categories, as of a single category."""
-        return _Totals(*(each.sum(axis=-1, keepdims=True) for each in self))
+        return _Totals(*(total.sum(axis=-1, keepdims=True) for total in self))
 
 
 def cluster_bootstrap(
@@ -137,15 +137,15 @@ def cluster_bootstrap(
     drawn = np.hsplit(_draw(np.hstack([sums, counts]), resamples, seed), 2)
     every = _Totals(sums, counts, np.bincount(category, values**2).astype(np.float64), drawn[0], drawn[1])
     columns, macro = _intervals(every, confidence)
-    found: dict[Any, tuple[Interval, Interval]] = {}
+    intervals: dict[Any, tuple[Interval, Interval]] = {}
     for group, members in (groups or {}).items():
         some = every.select(sorted(column_of[name] for name in members))
-        found[group] = _intervals(some.pooled(), confidence)[1], _intervals(some, confidence)[1]
+        intervals[group] = _intervals(some.pooled(), confidence)[1], _intervals(some, confidence)[1]
     return Intervals(
         micro=_intervals(every.pooled(), confidence)[1],
         macro=macro,
         categories={} if categories is None else {name: columns[column_of[name]] for name in names},
-        groups=found,
+        groups=intervals,
     )
 
 
@@ -395,7 +395,7 @@ def _intervals(totals: _Totals, confidence: float) -> tuple[list[Interval], Inte
     """Return the interval of each category, and of their unweighted mean."""
     with np.errstate(invalid="ignore"):
         means = totals.drawn_sums / totals.drawn_counts  # NaN where a resample lacks the category
-    edges = [_edge_interval(*own, confidence) for own in zip(totals.sums.T, totals.counts.T, strict=True)]
+    edges = [_edge_interval(*column, confidence) for column in zip(totals.sums.T, totals.counts.T, strict=True)]
     columns = [
         edge
         or _few_clusters_interval(totals.select([number]), confidence)
@@ -404,8 +404,10 @@ def _intervals(totals: _Totals, confidence: float) -> tuple[list[Interval], Inte
     ]
     low, high = (math.fsum(bounds) / len(bounds) for bounds in zip(*columns, strict=True))
     if not all(edges):
-        own = _few_clusters_interval(totals, confidence) or percentile_interval(np.nanmean(means, axis=1), confidence)
-        low, high = max(low, own[0]), min(high, own[1])
+        own_interval = _few_clusters_interval(totals, confidence) or percentile_interval(
+            np.nanmean(means, axis=1), confidence
+        )
+        low, high = max(low, own_interval[0]), min(high, own_interval[1])
     return columns, (low, high)
 
 
@@ -420,7 +422,7 @@ def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | Non
     changes = (totals.sums - means * totals.counts) / np.maximum(n - totals.counts, 1) * np.sqrt((having - 1) / having)
     variances = (changes**2).sum(axis=0)
     # The variance of examples, with two more clusters of 1 and of 0 (Agresti and Coull), so that it is never nothing.
-    square, mean = ((each / n * clusters + 2) / (clusters + 4) for each in (totals.squares, means * n))
+    square, mean = ((mean_square / n * clusters + 2) / (clusters + 4) for mean_square in (totals.squares, means * n))
     missing = np.maximum((square - mean**2) / clusters - variances, 0) / clusters
     spread = variances + missing
     effective = 1 + float(spread.sum() ** 2 / (spread**2 / np.maximum(clusters - 1, 1)).sum())

@@ -73,14 +73,14 @@ def label_codes(labels: Labels, n: int, what: str) -> tuple[list[str], NDArray[n
     if any(issubclass(kind, list | tuple | np.ndarray) for kind in kinds):
         raise ScoresError(f"{what} hold lists; pass one label per example, such as text or a number")
     if values.shape != (n,):
-        found = f"{len(values)} {what}" if values.ndim == 1 else f"{what} of shape {values.shape}"
-        raise ScoresError(f"got {found} for {n} examples; pass a list with one label per example")
+        shape = f"{len(values)} {what}" if values.ndim == 1 else f"{what} of shape {values.shape}"
+        raise ScoresError(f"got {shape} for {n} examples; pass a list with one label per example")
     texts = values.tolist()
     if kinds != {str} or "" in texts:
         missing = [_is_missing(value) for value in texts]
         refuse(missing, "{what} are missing in {rows}; give every example a label", what=what)
         texts = list(map(str, texts))
-    position = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    position = {text: index for index, text in enumerate(dict.fromkeys(texts))}
     return list(position), np.array([position[text] for text in texts], dtype=np.intp)
 
 
@@ -99,9 +99,9 @@ def component_codes(keys: Iterable[Iterable[Hashable]]) -> NDArray[np.intp]:
     from scipy.sparse.csgraph import connected_components
 
     places: dict[Hashable, int] = {}
-    own = [[places.setdefault(key, len(places)) for key in each] for each in keys]
-    n = len(own)
-    rows, columns = np.repeat(np.arange(n), [len(each) for each in own]), np.array([*chain(*own)], dtype=np.intp)
+    indices = [[places.setdefault(key, len(places)) for key in row] for row in keys]
+    n = len(indices)
+    rows, columns = np.repeat(np.arange(n), [len(row) for row in indices]), np.array([*chain(*indices)], dtype=np.intp)
     links = coo_array((np.ones(len(rows)), (rows, n + columns)), shape=(n + len(places),) * 2)
     return connected_components(links, directed=False)[1][:n].astype(np.intp)
 
@@ -121,8 +121,8 @@ def name_rows(bad: ArrayLike) -> str:
     """
     mask = np.asarray(bad, dtype=bool)
     rows = np.flatnonzero(mask).tolist()
-    named = ", ".join(map(str, rows[:_ROWS_NAMED])) + (", …" if len(rows) > _ROWS_NAMED else "")
-    return f"row{'s' * (len(rows) > 1)} {named} ({len(rows)} of {mask.size} rows, counted from 0)"
+    listed = ", ".join(map(str, rows[:_ROWS_NAMED])) + (", …" if len(rows) > _ROWS_NAMED else "")
+    return f"row{'s' * (len(rows) > 1)} {listed} ({len(rows)} of {mask.size} rows, counted from 0)"
 
 
 def refuse(bad: ArrayLike, message: str, values: Any = None, **facts: Any) -> None:
@@ -185,16 +185,16 @@ def check_real(values: Any, what: str) -> None:
     vl_assay.metrics.common.errors.ScoresError: the scores cannot be read as numbers: they hold text, such as '0.9'; ...
     """
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # of unequal length, or a tensor that needs .detach()
         for row in values if isinstance(values, list | tuple) else ():
             check_real(row, what)
         return
-    kind, first = found.dtype.kind, next(iter(found.flat), None)
+    kind, first = array.dtype.kind, next(iter(array.flat), None)
     if kind == "O":
-        first = next((value for value in found.flat if isinstance(value, str | bytes | complex)), None)
+        first = next((value for value in array.flat if isinstance(value, str | bytes | complex)), None)
         kind = "c" if isinstance(first, complex) else "U" if first is not None else "O"
-        for value in found.flat if kind == "O" else ():
+        for value in array.flat if kind == "O" else ():
             if isinstance(value, list | tuple | np.ndarray):
                 check_real(value, what)
     if kind in "USc":

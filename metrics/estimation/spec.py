@@ -122,7 +122,7 @@ class MetricSpec:
         """Return whether the higher value of a score, by its key in results, is better; ValueError for other keys."""
         score = self.score(name)
         if score is None:
-            raise ValueError(f"{name!r} is not a score; there are {', '.join(each.name for each in self.scores)}")
+            raise ValueError(f"{name!r} is not a score; there are {', '.join(score.name for score in self.scores)}")
         return score.higher_is_better
 
     def table_scores(self, names: Sequence[str]) -> list[str]:

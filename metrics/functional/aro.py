@@ -111,8 +111,12 @@ def aro_accuracy(
         facts=lambda numbers: {} if numbers is not None else {"n_symmetric": int((~kept).sum()), "rare": rare},
     )
     groups = {} if task != "relation" or counted is None else {"spatial": SPATIAL, "verb": VERBS}
-    members = {name: [each for each in examples.categories if each in group] for name, group in groups.items()}
-    return replace(examples, parts={"per_group": {name: each for name, each in members.items() if each}})
+    members = {
+        name: [category for category in examples.categories if category in group] for name, group in groups.items()
+    }
+    return replace(
+        examples, parts={"per_group": {name: categories for name, categories in members.items() if categories}}
+    )
 
 
 def _category_names(categories: Labels, n: int) -> list[str]:
@@ -126,5 +130,5 @@ def _category_names(categories: Labels, n: int) -> list[str]:
 
 def _joined(parts: Labels) -> str | None:
     """Join several names into one; None, a missing label, if one of them is missing."""
-    names = ["" if part is None or (isinstance(part, float) and math.isnan(part)) else str(part) for part in parts]
+    names = ["" if label is None or (isinstance(label, float) and math.isnan(label)) else str(label) for label in parts]
     return " & ".join(names) if all(names) else None

@@ -91,13 +91,13 @@ def read_boxes(
         if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
             raise ScoresError(f"the {side} are one {type(rows).__name__}; pass a list with one mapping per row")
     tables = {side: list(rows) for side, rows in sides.items()}
-    found, given = map(len, tables.values())
-    if found != given:
+    n_predicted, n_true = map(len, tables.values())
+    if n_predicted != n_true:
         raise ScoresError(
-            f"got {found} rows of predictions for {given} rows of references; pass one of each per "
+            f"got {n_predicted} rows of predictions for {n_true} rows of references; pass one of each per "
             "image-caption pair, in one order, with empty lists where there is no box"
         )
-    if not found:
+    if not n_predicted:
         raise ScoresError("there are no rows; pass at least one image-caption pair")
     read = {side: _read_side(table, side, formats[side]) for side, table in tables.items()}
     return PredictedBoxes(**read["predictions"]), Truths(**read["references"])
@@ -243,8 +243,8 @@ class _Flat(NamedTuple):
         if turned.any():
             bad = turned.any(axis=1)
             rule = "width and height must not be negative" if as_sizes else "x2 must not be below x1, nor y2 below y1"
-            other = "'xyxy' for [x1, y1, x2, y2]" if as_sizes else "'xywh' for [x1, y1, width, height]"
-            self.fail(bad, f"with box_format {box_format!r} {rule} (pass {other})", corners[bad][0].tolist())
+            alternative = "'xyxy' for [x1, y1, x2, y2]" if as_sizes else "'xywh' for [x1, y1, width, height]"
+            self.fail(bad, f"with box_format {box_format!r} {rule} (pass {alternative})", corners[bad][0].tolist())
         if as_sizes:
             corners[:, 2:] += corners[:, :2]
         return corners
@@ -277,11 +277,11 @@ class _Flat(NamedTuple):
         flags = np.asarray(bad, dtype=bool)
         first = int(flags.argmax())
         row = int(self.rows[first])
-        place = first - int(np.searchsorted(self.rows, row))
+        offset = first - int(np.searchsorted(self.rows, row))
         mask = np.zeros(self.n_rows, dtype=bool)
         mask[self.rows[flags]] = True
         text = f"{value:g}" if isinstance(value, np.floating) else str(value)
         raise ScoresError(
-            f"{rule}; the {self.side} break this in {name_rows(mask)}, first in box {place} of row {row}: "
+            f"{rule}; the {self.side} break this in {name_rows(mask)}, first in box {offset} of row {row}: "
             f"{text if len(text) <= 80 else text[:79] + '…'}"
         )

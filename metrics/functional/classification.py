@@ -60,9 +60,9 @@ def zero_shot_accuracy(
     depths = [k for k in check_depths(ks) if k < classes]
     if not depths:
         raise ScoresError(f"ks is {ks!r}, and there are {classes} classes; pass a k below their number, such as 1")
-    chosen = matrix[np.arange(n), columns][:, np.newaxis]
-    tied_wrong = (matrix == chosen).sum(axis=1) - 1
-    ranks = HitRanks((matrix > chosen).sum(axis=1), tied_wrong, np.ones_like(tied_wrong), np.ones(n, dtype=bool))
+    right_scores = matrix[np.arange(n), columns][:, np.newaxis]
+    tied_wrong = (matrix == right_scores).sum(axis=1) - 1
+    ranks = HitRanks((matrix > right_scores).sum(axis=1), tied_wrong, np.ones_like(tied_wrong), np.ones(n, dtype=bool))
     values = {f"acc_at_{k}": recall_at(ranks, k, ties) for k in depths}
     names = tuple(f"macro_{name}" for name in values)
     return make_examples(
@@ -94,4 +94,4 @@ class OverClasses(OfRows):
         if not there.any():
             return np.full(len(self.names), np.nan)
         sums = [np.bincount(classes.astype(np.intp), weights * column) for column in columns]
-        return np.array([(each[there] / counts[there]).mean() for each in sums])
+        return np.array([(sums_of_class[there] / counts[there]).mean() for sums_of_class in sums])

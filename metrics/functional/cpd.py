@@ -86,11 +86,13 @@ def cpd_ap(
     examples = make_examples(
         {}, np.zeros(n), estimators=(everything, positives), facts=facts, with_tie_rate=False, has_ties=False, **labels
     )
-    places = {"the set": np.arange(n)} | {f"the category {name!r}": each for name, each in examples.categories.items()}
-    for what, numbers in places.items():
-        if not n_boxes[numbers].sum():
+    subsets = {"the set": np.arange(n)} | {
+        f"the category {name!r}": members for name, members in examples.categories.items()
+    }
+    for subset, row_numbers in subsets.items():
+        if not n_boxes[row_numbers].sum():
             raise ScoresError(
-                f"no row of {what} has a ground-truth box; average precision needs one. Add the positive rows, or "
+                f"no row of {subset} has a ground-truth box; average precision needs one. Add the positive rows, or "
                 "leave the rest out"
             )
     return examples

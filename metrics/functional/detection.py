@@ -95,16 +95,16 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
     check_known("tie policy", [str(ties)], TIES)
     if ties == "wrong" and _has_ties(detections):
         order = _worst_first(detections, truths)
-        parts: list[Any] = [part[order] for part in detections[:4]]
+        parts: list[Any] = [column[order] for column in detections[:4]]
         moved = PredictedBoxes(*parts, n_rows=detections.n_rows)
         return match(moved, truths, max_boxes, "coco")
     kept = _descending(detections.scores)
     kept = kept[_ranks(detections.rows[kept]) < max_boxes]
     scores = detections.scores[kept]
-    place = np.full(len(detections.rows), -1)
-    place[kept] = np.arange(len(kept))
-    pairs = _overlapping(detections, truths, place >= 0)
-    pairs = pairs._replace(boxes=place[pairs.boxes])
+    position = np.full(len(detections.rows), -1)
+    position[kept] = np.arange(len(kept))
+    pairs = _overlapping(detections, truths, position >= 0)
+    pairs = pairs._replace(boxes=position[pairs.boxes])
     return Matched(
         rows=detections.rows[kept],
         scores=scores,
@@ -116,23 +116,23 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
 
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
     """Keep the boxes and ground truth of the rows selected by a bool array of shape (n_rows,); empty the other rows."""
-    wanted = np.asarray(rows, dtype=bool)
-    found = _taken(matched, np.flatnonzero(wanted[matched.rows]))
-    return found._replace(truths_per_row=matched.truths_per_row * wanted)
+    asked_rows = np.asarray(rows, dtype=bool)
+    hits = _taken(matched, np.flatnonzero(asked_rows[matched.rows]))
+    return hits._replace(truths_per_row=matched.truths_per_row * asked_rows)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:
     """Keep the boxes and ground truth of the rows with these indices, and renumber the rows in this order."""
-    place = np.full(len(matched.truths_per_row), -1)
-    place[rows] = np.arange(len(rows))
-    chosen = select_rows(matched, place >= 0)
-    return chosen._replace(rows=place[chosen.rows], truths_per_row=matched.truths_per_row[rows])
+    position = np.full(len(matched.truths_per_row), -1)
+    position[rows] = np.arange(len(rows))
+    kept_rows = select_rows(matched, position >= 0)
+    return kept_rows._replace(rows=position[kept_rows.rows], truths_per_row=matched.truths_per_row[rows])
 
 
 def stacked(first: Matched, second: Matched) -> Matched:
     """Concatenate the rows of two matched sets of boxes, as if they had been matched together."""
     second = second._replace(rows=second.rows + len(first.truths_per_row))
-    parts: list[Any] = [np.concatenate(each, axis=-1) for each in zip(first, second, strict=True)]
+    parts: list[Any] = [np.concatenate(columns, axis=-1) for columns in zip(first, second, strict=True)]
     both = Matched(*parts)
     return _taken(both, _descending(both.scores))
 
@@ -147,8 +147,8 @@ def hits_of(matched: Matched, ties: str = "wrong") -> list[Hits]:
     """Return the matches at each IoU threshold for `average_precisions`; an unknown policy is an `UnknownNameError`."""
     check_known("tie policy", [ties], TIES)
     ends = matched.block_ends if ties == "wrong" else np.arange(len(matched.rows))
-    places = map(np.flatnonzero, matched.matched)
-    return [Hits(matched.rows[hits], ends[hits]) for hits in places]
+    positions = map(np.flatnonzero, matched.matched)
+    return [Hits(matched.rows[hits], ends[hits]) for hits in positions]
 
 
 def average_precisions(
@@ -294,17 +294,17 @@ def _overlapping(detections: PredictedBoxes, truths: Truths, eligible: NDArray[n
     counts = np.searchsorted(truth_groups, groups, side="right") - first
 
     nothing = np.empty(0, dtype=np.intp)
-    found = [_Pairs(nothing, nothing, nothing, np.empty(0))]
+    pairs = [_Pairs(nothing, nothing, nothing, np.empty(0))]
     chunks = counts.cumsum() // _PAIRS_PER_CHUNK
-    for part in np.split(np.arange(len(boxes)), np.flatnonzero(np.diff(chunks)) + 1):
-        spread = np.repeat(part, counts[part])
-        skipped = counts[part].cumsum() - counts[part]
-        truth = order[np.arange(len(spread)) + np.repeat(first[part] - skipped, counts[part])]
+    for chunk in np.split(np.arange(len(boxes)), np.flatnonzero(np.diff(chunks)) + 1):
+        spread = np.repeat(chunk, counts[chunk])
+        skipped = counts[chunk].cumsum() - counts[chunk]
+        truth = order[np.arange(len(spread)) + np.repeat(first[chunk] - skipped, counts[chunk])]
         ious = box_iou(detections.boxes[boxes[spread]], truths.boxes[truth])
         enough = ious >= IOU_THRESHOLDS[0]
         spread = spread[enough]
-        found.append(_Pairs(boxes[spread], truth[enough], first[spread], ious[enough]))
-    return _Pairs(*map(np.concatenate, zip(*found, strict=True)))
+        pairs.append(_Pairs(boxes[spread], truth[enough], first[spread], ious[enough]))
+    return _Pairs(*map(np.concatenate, zip(*pairs, strict=True)))
 
 
 def _match_greedily(pairs: _Pairs, n_boxes: int, n_truths: int) -> NDArray[np.bool_]:
@@ -326,8 +326,8 @@ def _match_greedily(pairs: _Pairs, n_boxes: int, n_truths: int) -> NDArray[np.bo
     for step in np.split(np.arange(len(order)), np.bincount(steps).cumsum()[:-1]):
         free = (ious[step] >= thresholds) & ~taken[:, wanted[step]]
         starts = np.flatnonzero(np.diff(boxes[step], prepend=-1))
-        chosen = np.maximum.reduceat(np.where(free, step, -1), starts, axis=1)
-        matched[:, boxes[step][starts]] = chosen >= 0
-        level, place = np.nonzero(chosen >= 0)
-        taken[level, wanted[chosen[level, place]]] = True
+        best = np.maximum.reduceat(np.where(free, step, -1), starts, axis=1)
+        matched[:, boxes[step][starts]] = best >= 0
+        level, index = np.nonzero(best >= 0)
+        taken[level, wanted[best[level, index]]] = True
     return matched

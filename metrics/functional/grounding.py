@@ -161,13 +161,13 @@ class _Phrases:
     def recalls(self, ks: Sequence[int] | int, ties: str, labels: Described, counts: Mapping[str, int]) -> Examples:
         """Compute recall at each k; the labels are given per row."""
         depths = check_depths(ks)
-        chosen: dict[str, Any] = {"clusters": np.arange(self.n_rows)}
-        chosen |= {name: found for name, found in labels.items() if found is not None}
-        for name, found in chosen.items():
-            each = as_list(found)
-            if len(each) != self.n_rows:
-                raise ScoresError(f"got {len(each)} {name} for {self.n_rows} rows; pass one label per row")
-            chosen[name] = [each[row] for row in self.rows]
+        row_labels: dict[str, Any] = {"clusters": np.arange(self.n_rows)}
+        row_labels |= {name: values for name, values in labels.items() if values is not None}
+        for name, values in row_labels.items():
+            as_listed = as_list(values)
+            if len(as_listed) != self.n_rows:
+                raise ScoresError(f"got {len(as_listed)} {name} for {self.n_rows} rows; pass one label per row")
+            row_labels[name] = [as_listed[row] for row in self.rows]
         facts = {**counts, "n_abstained": self.abstained}
         return make_examples(
             {f"recall_at_{k}": recall_at(self.ranks, k, ties) for k in depths},
@@ -175,7 +175,7 @@ class _Phrases:
             rows=self.rows,
             names=self.names,
             facts=lambda numbers: facts if numbers is None else {},
-            **chosen,
+            **row_labels,
         )
 
 
@@ -184,9 +184,9 @@ def _check_pairs(pairs: NDArray[np.intp], positive: NDArray[np.bool_]) -> None:
         "belong to a pair without exactly one positive row": np.bincount(pairs, positive) != 1,
         "belong to a pair without a distractor": np.bincount(pairs) < 2,
     }
-    for what, bad in problems.items():
+    for problem, bad in problems.items():
         message = "{rows} {what}; give the positive row of a caption and its distractors one pair id"
-        refuse(bad[pairs], message, what=what)
+        refuse(bad[pairs], message, what=problem)
 
 
 def _keys(detections: PredictedBoxes, truths: Truths, table: list[dict[int, str]] | None) -> _Sides:
@@ -194,17 +194,19 @@ def _keys(detections: PredictedBoxes, truths: Truths, table: list[dict[int, str]
     if table is None:
         codes = np.unique(np.concatenate([detections.phrase_ids, truths.phrase_ids]), return_inverse=True)[1]
         return codes[: len(detections.rows)], codes[len(detections.rows) :]
-    numbers = {key: place for place, key in enumerate(dict.fromkeys(key for row in table for key in row.values()))}
-    return _look_up(detections, table, numbers), _look_up(truths, table, numbers)
+    phrase_numbers = {
+        key: index for index, key in enumerate(dict.fromkeys(key for row in table for key in row.values()))
+    }
+    return _look_up(detections, table, phrase_numbers), _look_up(truths, table, phrase_numbers)
 
 
 def _look_up(
     side: PredictedBoxes | Truths, table: list[dict[int, str]], numbers: Mapping[str, int]
 ) -> NDArray[np.intp]:
-    named, inverse = np.unique(np.stack([side.rows, side.phrase_ids]), axis=1, return_inverse=True)
-    codes = np.array([numbers.get(table[row].get(name, ""), -1) for row, name in named.T.tolist()], dtype=np.intp)
+    phrases, inverse = np.unique(np.stack([side.rows, side.phrase_ids]), axis=1, return_inverse=True)
+    codes = np.array([numbers.get(table[row].get(name, ""), -1) for row, name in phrases.T.tolist()], dtype=np.intp)
     if (codes < 0).any():
-        row, name = named[:, codes < 0][:, 0].tolist()
+        row, name = phrases[:, codes < 0][:, 0].tolist()
         raise ScoresError(f"phrase {name} of row {row} has no key in phrase_keys; give every phrase of the row one")
     return codes[inverse.ravel()]
 

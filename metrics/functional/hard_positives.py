@@ -134,7 +134,7 @@ def _rankings(rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         for name, (best, middle, worst) in _ORDERS.items()
     }
     flags["tied"] = (rows == rows[:, [1, 2, 0]]).any(axis=1)
-    return {name: each.astype(np.float64) for name, each in flags.items()}
+    return {name: flag.astype(np.float64) for name, flag in flags.items()}
 
 
 def _triples(scores: ArrayLike) -> NDArray[np.float64]:

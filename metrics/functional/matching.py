@@ -63,14 +63,14 @@ def match_scores(scores: ArrayLike, correct: ArrayLike, ties: str = "wrong") -> 
     matrix = score_matrix(scores)
     columns = correct_columns(correct, *matrix.shape)
     rows = np.arange(len(matrix))
-    chosen = matrix[rows, columns]
+    right_scores = matrix[rows, columns]
     others = matrix.copy()
     others[rows, columns] = -np.inf
     best_other = others.max(axis=1)
-    tied = chosen == best_other
+    tied = right_scores == best_other
     rivals = (others == best_other[:, np.newaxis]).sum(axis=1)
     tie_values = {"wrong": 0.0, "half": 1 / (rivals + 1), "right": 1.0}[ties]
-    return MatchScores(np.where(tied, tie_values, chosen > best_other), tied)
+    return MatchScores(np.where(tied, tie_values, right_scores > best_other), tied)
 
 
 @metric_function()
@@ -148,9 +148,9 @@ def sugarcrepe_accuracy(
         raise ScoresError(f'forms is {forms!r}; map each category to its form, such as {{"swap_number": "SWAP"}}')
     examples = matching_accuracy.per_example(scores, correct, ties=ties, **labels)
     parts: dict[str, list[str]] = {}
-    for category, numbers in examples.categories.items():
+    for category, row_numbers in examples.categories.items():
         if category not in forms:
-            where = name_rows(np.isin(np.arange(len(examples)), numbers))
+            where = name_rows(np.isin(np.arange(len(examples)), row_numbers))
             raise ScoresError(
                 f"the category {category!r} in {where} has no form; known: {', '.join(forms)}. Name the form of other "
                 'categories with `forms`, such as {"swap_number": "SWAP"}'

@@ -60,9 +60,9 @@ def paired_question_accuracy(scores: ArrayLike, *, ties: str = "wrong", **labels
     tables = group_tables(scores, 4, _REMEDY)
     own, other = tables[:, :, :2], tables[:, :, 2:]
     is_own = np.eye(2, dtype=bool)
-    chosen, left = np.where(is_own, own, other), np.where(is_own, other, own)
-    tied = chosen == left
-    right = np.where(tied, {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties], chosen > left)
+    answered, left = np.where(is_own, own, other), np.where(is_own, other, own)
+    tied = answered == left
+    right = np.where(tied, {"wrong": 0.0, "half": 0.5, "right": 1.0}[ties], answered > left)
     # No two comparisons share a score, so that ties break independently and a product is the mean over all ways.
     values = {
         "accuracy": right.mean(axis=(1, 2)),

@@ -115,11 +115,11 @@ def recall_at(ranks: HitRanks, k: int, ties: str = "wrong") -> NDArray[np.float6
     [0.0, 0.3333, 1.0]
     """
     check_ties(ties)
-    places = check_depth(k) - ranks.higher
+    places_left = check_depth(k) - ranks.higher
     if ties == "half":
-        values = _chance(places, ranks.tied_wrong, ranks.tied_right)
+        values = _chance(places_left, ranks.tied_wrong, ranks.tied_right)
     else:
-        values = places > (ranks.tied_wrong if ties == "wrong" else 0)
+        values = places_left > (ranks.tied_wrong if ties == "wrong" else 0)
     return np.where(ranks.found, values, 0.0)
 
 
@@ -176,9 +176,7 @@ def candidate_sets(scores: Rows) -> tuple[NDArray[np.float64], NDArray[np.intp]]
     message = "the scores have shape {first} in {rows}; pass a flat list of scores for each row's candidates"
     refuse([row.ndim != 1 for row in rows], message, [row.shape for row in rows])
     bad = [row[~np.isfinite(row)] for row in rows]
-    refuse(
-        [len(each) > 0 for each in bad], NOT_FINITE, [each[0] if len(each) else None for each in bad], what="candidates"
-    )
+    refuse([len(row) > 0 for row in bad], NOT_FINITE, [row[0] if len(row) else None for row in bad], what="candidates")
     return np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.intp)
 
 
@@ -247,17 +245,19 @@ def _chance(places: NDArray[np.intp], wrong: NDArray[np.intp], right: NDArray[np
 
 def _places(right: Rows, n: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return the indices of all rows in one array, and their number in each row."""
-    what = "places of the right candidates"
-    rows = _listed(right, what)
+    subject = "places of the right candidates"
+    rows = _listed(right, subject)
     if len(rows) != n:
         raise ScoresError(f"got right candidates for {len(rows)} rows, but scores for {n}; pass them for each row")
     try:
         parts = [np.asarray(row) for row in rows]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ScoresError(f"the {what} cannot be read ({error}); pass a whole number or a list for each row") from error
-    masks = [part.dtype == bool for part in parts]
-    refuse(masks, "the {what} are booleans in {rows}; pass the places, not a mask: [0, 3]", what=what)
-    return as_float64(np.concatenate(parts, axis=None), what), np.array([part.size for part in parts], dtype=np.intp)
+        raise ScoresError(
+            f"the {subject} cannot be read ({error}); pass a whole number or a list for each row"
+        ) from error
+    masks = [row.dtype == bool for row in parts]
+    refuse(masks, "the {what} are booleans in {rows}; pass the places, not a mask: [0, 3]", what=subject)
+    return as_float64(np.concatenate(parts, axis=None), subject), np.array([row.size for row in parts], dtype=np.intp)
 
 
 def _listed(values: Any, what: str) -> list[Any]:

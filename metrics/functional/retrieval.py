@@ -123,7 +123,9 @@ def _shared(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, label
     for prefix, ranks, padding in (("text_", text, (0, len(asking))), ("image_", image, (images, 0))):
         recalls, others = _columns(ranks, depths, ties, prefix)
         values |= {name: np.pad(column, padding, constant_values=np.nan) for name, column in recalls.items()}
-        estimators += [replace(each, values=np.pad(each.values, padding, constant_values=np.nan)) for each in others]
+        estimators += [
+            replace(estimator, values=np.pad(estimator.values, padding, constant_values=np.nan)) for estimator in others
+        ]
     counts = {"n": images, "n_images": images, "n_captions": captions}
     counts["n_captions_without_image"] = captions - len(asking)
     return make_examples(
@@ -182,17 +184,17 @@ def _own(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, labels: 
     hits = np.zeros(len(flat), dtype=bool)
     hits[(np.cumsum(sizes) - sizes)[rows] + columns] = True
     ranks = hit_ranks(row_of, flat, hits, n)
-    recalls, others = _columns(ranks, depths, ties)
+    recalls, estimators_of_ties = _columns(ranks, depths, ties)
     # Scoring at random is a tie of all candidates, broken at random.
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
     chance = {f"recall_at_{k}": recall_at(blind, k, "half") for k in depths}
-    others = [each for each in others if each.names != ("tie_rate",)]
-    others.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
-    others += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
+    estimators_of_ties = [estimator for estimator in estimators_of_ties if estimator.names != ("tie_rate",)]
+    estimators_of_ties.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
+    estimators_of_ties += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
     return make_examples(
         recalls,
         tied(ranks),
-        estimators=tuple(others),
+        estimators=tuple(estimators_of_ties),
         chance={name: float(values.mean()) for name, values in chance.items()},
         with_macro=False,
         **labels,
@@ -223,7 +225,7 @@ def _score_table(scores: Any) -> NDArray[Any]:
             f"the scores have shape {table.shape}; pass one row per image and one column per caption, at least two of "
             'each, or use pool="own" where each row has candidates of its own'
         )
-    bad = np.concatenate([~np.isfinite(table[part]).all(axis=1) for part in _blocks(*table.shape)])
+    bad = np.concatenate([~np.isfinite(table[block]).all(axis=1) for block in _blocks(*table.shape)])
     examples = [row[~np.isfinite(row)][0] if is_bad else None for row, is_bad in zip(table, bad, strict=True)]
     refuse(bad, NOT_FINITE, examples, what="candidates")
     return table

@@ -71,15 +71,17 @@ def set_accuracy(
     values, tied = match_scores(scores, correct, ties)
     names, codes = _required(sets, len(values), "sets")
     kinds, numbers = _required(labels.get("categories"), len(values), "categories")
-    wanted = _checked(pairs)
-    every = [category for pair in wanted for category in pair]
+    checked_pairs = _checked(pairs)
+    every = [category for pair in checked_pairs for category in pair]
     if unknown := set(kinds).difference(every):
-        raise ScoresError(f"the category {min(unknown)!r} is in none of the pairs {wanted}; put it in one")
+        raise ScoresError(f"the category {min(unknown)!r} is in none of the pairs {checked_pairs}; put it in one")
     members: list[dict[str, list[int]]] = [{} for _ in names]
     for row, (code, number) in enumerate(zip(codes.tolist(), numbers.tolist(), strict=True)):
         members[code].setdefault(kinds[number], []).append(row)
-    pair_values, n_pairs = _joint(values, [(own, pair) for own in members for pair in wanted])
-    set_values, n_sets = _joint(values, [(own, every) for own in members])
+    pair_values, n_pairs = _joint(
+        values, [(members_of_set, pair) for members_of_set in members for pair in checked_pairs]
+    )
+    set_values, n_sets = _joint(values, [(members_of_set, every) for members_of_set in members])
     counts = {"n_pairs": n_pairs, "n_sets": n_sets, "n_incomplete_sets": len(names) - n_sets}
     k = np.shape(scores)[1]
     if labels.get("clusters") is None:
@@ -105,13 +107,13 @@ def _joint(
         values: the per-example scores.
         groups: for each group its examples by category, and the wanted categories.
     """
-    found, complete = np.full(len(values), np.nan), 0
+    joint, complete = np.full(len(values), np.nan), 0
     for members, wanted in groups:
-        numbers = [number for category in wanted for number in members.get(category, ())]
-        if len(numbers) == len(wanted) and all(category in members for category in wanted):
-            found[numbers] = values[numbers].prod()
+        row_numbers = [number for category in wanted for number in members.get(category, ())]
+        if len(row_numbers) == len(wanted) and all(category in members for category in wanted):
+            joint[row_numbers] = values[row_numbers].prod()
             complete += 1
-    return found, complete
+    return joint, complete
 
 
 def _required(labels: Labels | None, n: int, what: str) -> tuple[list[str], NDArray[np.intp]]:
@@ -125,7 +127,7 @@ def _required(labels: Labels | None, n: int, what: str) -> tuple[list[str], NDAr
 def _checked(pairs: Any) -> list[list[str]]:
     """Return the pairs as lists; raise `ScoresError` unless a pair has two categories, and none is in two pairs."""
     listed = isinstance(pairs, list | tuple) and all(isinstance(pair, list | tuple) for pair in pairs)
-    found = [list(map(str, pair)) for pair in pairs] if listed else []
-    if not found or any(len(pair) != 2 for pair in found) or len({c for pair in found for c in pair}) < 2 * len(found):
+    names = [list(map(str, pair)) for pair in pairs] if listed else []
+    if not names or any(len(pair) != 2 for pair in names) or len({c for pair in names for c in pair}) < 2 * len(names):
         raise ScoresError(f"pairs is {pairs!r:.200}; give two categories for each pair, each once, {_REMEDY}")
-    return found
+    return names

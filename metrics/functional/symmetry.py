@@ -41,7 +41,7 @@ class _Examples(NamedTuple):
     cluster: NDArray[np.intp]
 
     def chosen(self, rows: NDArray[np.intp]) -> _Examples:
-        parts: list[Any] = [each[rows] for each in self]
+        parts: list[Any] = [column[rows] for column in self]
         return _Examples(*parts)
 
 
@@ -49,12 +49,12 @@ def artifact_examples(
     scores: ArrayLike, correct: ArrayLike, *, ties: str = "wrong", **labels: Unpack[Described]
 ) -> Examples:
     """Return the per-example scores of `artifact_gap`; the arguments are the same."""
-    found = _check_examples(scores, correct, labels.get("clusters"), ties)
-    gaps = found.positive - found.negative
-    placement = _placement_values(found.positive, found.negative) / 2
+    checked = _check_examples(scores, correct, labels.get("clusters"), ties)
+    gaps = checked.positive - checked.negative
+    placement = _placement_values(checked.positive, checked.negative) / 2
     return make_examples(
-        {"accuracy": found.accuracy},
-        found.tied,
+        {"accuracy": checked.accuracy},
+        checked.tied,
         estimators=(
             OfValues(("auc",), placement, (mean,)),
             OfValues(("mean_gap", "median_gap"), gaps, (mean, median)),
@@ -252,7 +252,7 @@ def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> N
     """Number clusters by their content, so that flips do not depend on cluster names or on the order of rows."""
     codes, counts = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
     content = np.split(gaps[np.lexsort((gaps, codes))], np.cumsum(counts)[:-1])
-    keys = [part.tolist() for part in content]
-    places = np.empty(len(keys), dtype=np.intp)
-    places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-    return places[codes]
+    keys = [column.tolist() for column in content]
+    row_of_key = np.empty(len(keys), dtype=np.intp)
+    row_of_key[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return row_of_key[codes]

@@ -42,8 +42,8 @@ def _names() -> tuple[str, ...]:
 def metric_folder(name: str) -> Path:
     """Return the folder of a metric; raise `UnknownNameError`, which lists the known names."""
     check_known("metric", [name], metric_names())
-    own = _METRICS / name
-    return own if own.is_dir() else plugins("metrics")[name]
+    folder = _METRICS / name
+    return folder if folder.is_dir() else plugins("metrics")[name]
 
 
 def get_spec(name: str) -> MetricSpec:
@@ -94,8 +94,8 @@ def citation(name: str) -> str:
     """Return the first BibTeX block of a metric's card; empty if this package has no card of that name."""
     card = metric_folder(name) / "README.md" if name in metric_names() else None
     text = card.read_text("utf-8") if card and card.is_file() else ""
-    found = re.search(r"^```bibtex\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return found[1] if found else ""
+    entry_match = re.search(r"^```bibtex\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return entry_match[1] if entry_match else ""
 
 
 def describe(function: MetricFunction) -> str:
@@ -115,7 +115,7 @@ def describe(function: MetricFunction) -> str:
     addresses = _REFERENCE.findall(arguments)
     for address in addresses:
         for entry in _entries(address):
-            addresses += (each for each in _REFERENCE.findall(entry) if each not in addresses)
+            addresses += (address for address in _REFERENCE.findall(entry) if address not in addresses)
             if entry.startswith(known) and entry.partition(":")[0] + ":" not in arguments:
                 arguments += f"\n{entry}"
     return arguments + end + rest
@@ -125,12 +125,14 @@ def _entries(address: str) -> list[str]:
     """Return the entries of the arguments or keys in the docstring at an address such as "boxes.read_boxes"."""
     module, name = address.split(".")
     [path] = _METRICS.glob(f"*/{module}.py")
-    found = getattr(importlib.import_module(f"{_PACKAGE}.{path.parent.name}.{module}"), name)
-    section = re.search(r"^(?:Args|Keys):\n((?:    .*\n?)+)", inspect.cleandoc(found.__doc__ or ""), flags=re.MULTILINE)
+    attribute = getattr(importlib.import_module(f"{_PACKAGE}.{path.parent.name}.{module}"), name)
+    section = re.search(
+        r"^(?:Args|Keys):\n((?:    .*\n?)+)", inspect.cleandoc(attribute.__doc__ or ""), flags=re.MULTILINE
+    )
     return re.split(r"\n(?=    \w)", section[1].rstrip()) if section else []
 
 
 def column_names(function: MetricFunction) -> list[str]:
     """Return the positional arguments of a metric's function: the columns of its inputs."""
     parameters = inspect.signature(function).parameters
-    return [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]

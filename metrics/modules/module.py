@@ -139,7 +139,7 @@ class MetricModule(EvaluationModule):
             if len(column) != examples:
                 raise ScoresError(f"there are {len(column)} {name} for {examples} examples; pass one for each")
         if not is_first and {*labels} != {*self._labels}:
-            before, now = (", ".join(sorted(each)) or "no labels" for each in (self._labels, labels))
+            before, now = (", ".join(sorted(names)) or "no labels" for names in (self._labels, labels))
             raise ScoresError(f"earlier batches have {before}, and this one {now}; give every batch the same")
 
     @contextmanager
@@ -201,7 +201,9 @@ def _features(spec: MetricSpec) -> datasets.Features | list[datasets.Features]:
         "groups": [(datasets.Sequence(_NUMBERS),)],
     }.get(spec.task_type, [(_NUMBERS, _NUMBER)[: len(column_names(spec.function))]])
     further = {"references": _NUMBER} if spec.task_type == "comparison" else {}
-    features = [datasets.Features(dict(zip(names, each, strict=False)) | further) for each in kinds]
+    features = [
+        datasets.Features(dict(zip(names, kinds_of_columns, strict=False)) | further) for kinds_of_columns in kinds
+    ]
     return features if len(features) > 1 else features[0]
 
 

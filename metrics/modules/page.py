@@ -39,7 +39,7 @@ class Page:
     @property
     def rows(self) -> list[list[str]]:
         """The rows of the example as cells."""
-        columns = ([each if isinstance(each, str) else json.dumps(each) for each in c] for c in self.example.values())
+        columns = ([cell if isinstance(cell, str) else json.dumps(cell) for cell in c] for c in self.example.values())
         return [list(row) for row in zip(*columns, strict=True)]
 
     @property
@@ -134,7 +134,7 @@ def tabulate(result: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
     >>> tabulate({"accuracy": 0.5, "n": 2, "per_category": {"swap": {"accuracy": 1.0, "n": 1}}})
     (['', 'accuracy', 'n'], [['swap', 1.0, 1], ['all', 0.5, 2]])
     """
-    parts = [part for key, value in result.items() if key.startswith("per_") for part in value.items()]
+    parts = [group for key, value in result.items() if key.startswith("per_") for group in value.items()]
     lines = [*parts, ("all", result)]
     keys = [
         key

@@ -123,18 +123,18 @@ def prediction_files(*paths: str | Path) -> list[Path]:
     Raises:
         PredictionsError: a folder without predictions.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
-            found.append(path)
+            files.append(path)
             continue
         inside = [file for file in list_files(path, "*.parquet") if is_predictions(file) is not False]
         if not inside:
             raise PredictionsError(
                 f"{path} is a folder without predictions (*.parquet); name one that `vl-assay run` wrote"
             )
-        found += inside
-    return list(dict.fromkeys(found))
+        files += inside
+    return list(dict.fromkeys(files))
 
 
 def is_predictions(path: Path) -> bool | None:
@@ -151,7 +151,7 @@ def _rows(table: pa.Table, row_class: type[Row]) -> list[Row]:
     # As Python floats the scores of a retrieval set would take ten times the memory.
     scores = [None if row.values is None else row.values.to_numpy(zero_copy_only=False) for row in table["scores"]]
     rows = table.drop_columns(["scores"]).to_pylist()
-    return [row_class(**row, scores=found) for row, found in zip(rows, scores, strict=True)]
+    return [row_class(**row, scores=row_scores) for row, row_scores in zip(rows, scores, strict=True)]
 
 
 def file_hash(path: str | Path) -> str:

@@ -64,8 +64,8 @@ class Result:
     @property
     def blind(self) -> dict[str, Any]:
         """The scores of the best scorer that sees only captions; `kind`: exact, probe or rule. Empty if unknown."""
-        found = self.benchmark.get("blind")
-        levels = found.get(self.metric) if isinstance(found, dict) else None
+        stored = self.benchmark.get("blind")
+        levels = stored.get(self.metric) if isinstance(stored, dict) else None
         return levels if isinstance(levels, dict) else {}
 
 

@@ -239,12 +239,16 @@ class DetectionRow(Row):
         if not len(boxes) == len(scores) == len(self.truth) == count:
             sizes = f"{len(boxes)}, {len(scores)} and {len(self.truth)}"
             return f"boxes, scores and ground truth of {sizes} of {count} phrases"
-        if None in boxes or None in scores or [len(found) for found in boxes] != [len(sure) for sure in scores]:
+        if (
+            None in boxes
+            or None in scores
+            or [len(phrase_boxes) for phrase_boxes in boxes] != [len(sure) for sure in scores]
+        ):
             return "a phrase with different numbers of boxes and scores"
-        for box in (box for side in (boxes, self.truth) for found in side for box in found):
+        for box in (box for side in (boxes, self.truth) for phrase_boxes in side for box in phrase_boxes):
             if box is None or len(box) != 4 or _not_finite(box) or box[0] > box[2] or box[1] > box[3]:
                 return f"the box {box} is not x1, y1, x2, y2 with x1 <= x2 and y1 <= y2"
-        return _not_finite(score for found in scores for score in found)
+        return _not_finite(score for phrase_scores in scores for score in phrase_scores)
 
 
 @dataclass(frozen=True)

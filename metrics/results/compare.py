@@ -146,9 +146,9 @@ class Comparison(Document):
             names = ("benchmark", "task", "metric", "score", "higher_is_better")
             facts = {"first": difference.models[0], "second": difference.models[1]}
             facts |= {name: getattr(difference, name) for name in names}
-            for category, numbers in difference.lines:
-                low, high = numbers["difference_interval"] or (None, None)
-                flat = {key: number for key, number in numbers.items() if key not in _NESTED}
+            for category, difference_of_category in difference.lines:
+                low, high = difference_of_category["difference_interval"] or (None, None)
+                flat = {key: number for key, number in difference_of_category.items() if key not in _NESTED}
                 records.append({**facts, "category": category, **flat, "low": low, "high": high})
         return records
 
@@ -210,14 +210,14 @@ def compare(
     check_options(ties=ties, confidence=confidence, resamples=resamples, seed=seed)
     resampling = Resampling(confidence, resamples, permutations, POWER, seed)
     models = _models([Path(path) for path in predictions], parts)
-    found = [
+    comparisons = [
         difference
         for first, second in combinations(models, 2)
         for task, files in models[first].items()
         if task in models[second]
         for difference in _compare_task(files, models[second][task], (first, second), ties, resampling)
     ]
-    if not found:
+    if not comparisons:
         described = (
             f"{label}: {', '.join(f'{name} ({task}, {task_type})' for name, task, task_type in tasks)}"
             for label, tasks in models.items()
@@ -233,7 +233,7 @@ def compare(
         ]
         for label, tasks in models.items()
     }
-    return Comparison(list(models), files, resampling._asdict(), found)
+    return Comparison(list(models), files, resampling._asdict(), comparisons)
 
 
 class _File(NamedTuple):
@@ -277,7 +277,7 @@ def _compare_task(
     first: list[_File], second: list[_File], labels: tuple[str, str], ties: str | None, resampling: Resampling
 ) -> Iterator[Difference]:
     """Yield the differences of one task, for each version of the data that both models have."""
-    one, two = ({file.data.get("fingerprint"): file for file in reversed(files)} for files in (first, second))
+    first_files, two = ({file.data.get("fingerprint"): file for file in reversed(files)} for files in (first, second))
     shared = [data for data in dict.fromkeys(file.data.get("fingerprint") for file in first) if data in two]
     if not shared:
         prints = " and ".join(f"{files[0].data.get('fingerprint')!s:.12}" for files in (first, second))
@@ -286,8 +286,8 @@ def _compare_task(
             "on the same build of the benchmark"
         )
     unused = len(first) + len(second) - 2 * len(shared)
-    for data, facts in zip(shared, distinguished([data_facts(one[data].data) for data in shared]), strict=True):
-        for difference in _compare_files(one[data], two[data], labels, ties, resampling):
+    for data, facts in zip(shared, distinguished([data_facts(first_files[data].data) for data in shared]), strict=True):
+        for difference in _compare_files(first_files[data], two[data], labels, ties, resampling):
             task = f"{difference.task}: {facts}" if facts else difference.task
             yield replace(difference, task=task, unused=unused)
 
@@ -296,13 +296,15 @@ def _compare_files(
     first: _File, second: _File, labels: tuple[str, str], ties: str | None, resampling: Resampling
 ) -> Iterator[Difference]:
     """Yield the differences of each score on the same data."""
-    rows, others = _shared_rows(first, second)
-    agreed = agreement(rows, others)
+    rows, second_rows = _shared_rows(first, second)
+    agreed = agreement(rows, second_rows)
     clusters = cluster_numbers(rows)
     for metric, settings in declared_metrics(first.predictions).items():
         spec = get_spec(metric)
-        one, two = (examples_of(each, metric, settings, ties=ties, clusters=clusters) for each in (rows, others))
-        results = differences(one, two, resampling)
+        first_examples, two = (
+            examples_of(side, metric, settings, ties=ties, clusters=clusters) for side in (rows, second_rows)
+        )
+        results = differences(first_examples, two, resampling)
         main = spec.main_score if spec.main_score in results else spec.table_scores(list(results))[0]
         for name, result in results.items():
             score = spec.score(name)
@@ -330,27 +332,27 @@ def _compare_files(
 
 def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
     """Return the rows that both models scored, in the first file's order."""
-    one, two = ({row.id: row for row in file.predictions.rows} for file in (first, second))
-    for ids, others, file in ((one, two, first), (two, one, second)):
-        if alone := [id for id in ids if id not in others]:
+    first_rows, two = ({row.id: row for row in file.predictions.rows} for file in (first, second))
+    for ids, second_ids, file in ((first_rows, two, first), (two, first_rows, second)):
+        if alone := [id for id in ids if id not in second_ids]:
             raise PredictionsError(
                 f"{len(alone):,} of the {len(ids):,} examples of {file.path} are not in the other file, such as "
                 f"{alone[0]!r}; evaluate both models on the same configurations"
             )
-    scored = {id: None for id in one if one[id].is_scored and two[id].is_scored}
+    scored = {id: None for id in first_rows if first_rows[id].is_scored and two[id].is_scored}
     for id in scored:
-        if _question(one[id]) != _question(two[id]):
+        if _question(first_rows[id]) != _question(two[id]):
             raise PredictionsError(
                 f"the example {id!r} differs between {first.path} and {second.path} (in category, label or number "
                 "of captions); evaluate both models on the same build of the benchmark"
             )
-    broken = {row.pair for row in one.values() if isinstance(row, DetectionRow) and row.id not in scored}
-    ids = [id for id in scored if getattr(one[id], "pair", None) not in broken]
+    broken = {row.pair for row in first_rows.values() if isinstance(row, DetectionRow) and row.id not in scored}
+    ids = [id for id in scored if getattr(first_rows[id], "pair", None) not in broken]
     if not ids:
         raise PredictionsError(
             f"{first.path} and {second.path} share no example that both scored; each lacks the other's images"
         )
-    return [one[id] for id in ids], [two[id] for id in ids]
+    return [first_rows[id] for id in ids], [two[id] for id in ids]
 
 
 def _question(row: Row) -> dict[str, Any]:
@@ -394,14 +396,16 @@ def _category_sentences(difference: Difference, level: float) -> Iterator[str]:
     categories = difference.result[CATEGORIES]
     for model in difference.models if len(categories) > 1 else ():
         better = {
-            name: part["difference"] for name, part in categories.items() if difference.winner(part, level) == model
+            name: category["difference"]
+            for name, category in categories.items()
+            if difference.winner(category, level) == model
         }
         names = sorted(better, key=lambda name: -abs(better[name]))
         sign = "+" if difference.higher_is_better else "−"
-        named = ", ".join(f"{name} ({sign}{percent(abs(better[name]))})" for name in names[:_MOST_NAMED])
+        listed = ", ".join(f"{name} ({sign}{percent(abs(better[name]))})" for name in names[:_MOST_NAMED])
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         if names:
-            yield f"By category {model} is better in {named}{more}"
+            yield f"By category {model} is better in {listed}{more}"
 
 
 def _table(difference: Difference, options: dict[str, Any]) -> Table:

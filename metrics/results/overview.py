@@ -178,7 +178,7 @@ def _levels(columns: Sequence[_Column], further: Sequence[Cell]) -> list[TableRo
 
 def _split(name: str, names: Sequence[str]) -> tuple[str, str]:
     """Return the header of a category and its group: the text before the first underscore, if all names have one."""
-    if not all("_" in other.strip("_") for other in names):
+    if not all("_" in name.strip("_") for name in names):
         return words(name), ""
     group, _, rest = name.partition("_")
     return words(rest), words(group)

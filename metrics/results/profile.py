@@ -59,12 +59,12 @@ def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
     for result_rows in by_result(rows):
         result = result_rows[0].result
         groups.setdefault((*task_of(result), result.metric), []).append([row for row in result_rows if row.is_main])
-    made = []
+    panels = []
     for group in groups.values():
         every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
         names = list(dict.fromkeys(row.category for row in every))
-        made.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
-    return made
+        panels.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
+    return panels
 
 
 def plot(rows: Sequence[ScoreRow]) -> Figure:
@@ -134,7 +134,7 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         offset = (number - (len(panel.series) - 1) / 2) * width
         bars = [(panel.names.index(name) + offset, *_value(row)) for name, row in rows.items()]
         errors = [[value - low for _, value, low, _ in bars], [high - value for _, value, _, high in bars]]
-        x, heights = [place for place, *_ in bars], [value for _, value, *_ in bars]
+        x, heights = [position for position, *_ in bars], [value for _, value, *_ in bars]
         model = next(iter(rows.values())).model
         axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=_INK, color=colour[model])
     for index, name in enumerate(panel.names):

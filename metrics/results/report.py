@@ -195,9 +195,9 @@ class Report(Document, Sequence[Result]):
     def _page(self) -> bytes:
         """Return a page with the models side by side, the profile, and all tables folded."""
         models = list(dict.fromkeys(row.model for row in self.rows))
-        first, *others = self.overview
+        first, *further = self.overview
         title = f"Profile of {models[0] if len(models) == 1 else f'{len(models):,} models'}"
-        tables = Fold("All tables", (*others, *self.tables))
+        tables = Fold("All tables", (*further, *self.tables))
         return to_page(title, [first, *self.notes, *plot_html(self.rows), tables]).encode()
 
     @cached_property
@@ -216,7 +216,7 @@ class Report(Document, Sequence[Result]):
         file = read_predictions(self._paths[result.predictions["sha256"]])
         # A part is another task of the same file.
         candidates = (file, *self.find_parts(file))
-        predictions = next((each for each in candidates if each.task == result.benchmark["task"]), file)
+        predictions = next((candidate for candidate in candidates if candidate.task == result.benchmark["task"]), file)
         return scored_rows(predictions.rows), declared_metrics(predictions)
 
     def _examples_of_file(self, path: Path, metric: str | None) -> Iterator[dict[str, Any]]:

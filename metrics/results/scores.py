@@ -253,15 +253,15 @@ def best(values: Iterable[Any], is_higher_better: bool) -> float | None:
 def _blind_scores(result: Result, others: Sequence[Result]) -> list[dict[str, Any]]:
     """Return the scores of scorers and models that see no image, on the same examples, as metrics return them."""
     models = [
-        other.scores
-        for other in others
-        if other is not result
-        and other.model.get("is_baseline") is True
-        and other.model.get("sees_images") is False
-        and other.metric == result.metric
-        and other.options.get("ties") == result.options.get("ties")
-        and task_of(other) == task_of(result)
-        and other.benchmark.get("fingerprint") == result.benchmark.get("fingerprint")
+        candidate.scores
+        for candidate in others
+        if candidate is not result
+        and candidate.model.get("is_baseline") is True
+        and candidate.model.get("sees_images") is False
+        and candidate.metric == result.metric
+        and candidate.options.get("ties") == result.options.get("ties")
+        and task_of(candidate) == task_of(result)
+        and candidate.benchmark.get("fingerprint") == result.benchmark.get("fingerprint")
     ]
     return [result.blind, *models]
 

@@ -57,8 +57,8 @@ def screen(results: Sequence[Result]) -> list[Part]:
         table_rows.append(TableRow(name, (*[Cell(_score(result))] * (len(scores) > 1), value, *map(Cell, levels))))
         categories += _categories(name, rows, whole)
     title = "Main scores" if several else f"{models[0]}: main scores"
-    named = (Column("score", is_text=True), Column("result", (INTERVAL,)))
-    columns = named if len(scores) > 1 else (Column(scores[0], (INTERVAL,)),)
+    columns_of_scores = (Column("score", is_text=True), Column("result", (INTERVAL,)))
+    columns = columns_of_scores if len(scores) > 1 else (Column(scores[0], (INTERVAL,)),)
     columns += (Column("blind"), Column("chance"), Column("n"))
     table = Table(title, columns, tuple(table_rows[:_MOST_ROWS]), _note(results), corner="task")
     return [table, *map(Verdict, _sentences(categories))]

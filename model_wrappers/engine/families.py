@@ -94,7 +94,7 @@ def family_constants(name: str) -> FamilyConstants:
     A family whose constants are computed is imported all the same.
     """
     imported, (model_types, checkpoints, others) = _read_family(_family_file(name))
-    lacking = [each for each in imported if find_spec(each.partition(".")[0]) is None]
+    lacking = [module for module in imported if find_spec(module.partition(".")[0]) is None]
     if lacking:
         extra = name.replace("_", "-")
         if extra not in (metadata("vl-assay").get_all("Provides-Extra") or ()):

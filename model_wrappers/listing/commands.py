@@ -110,5 +110,5 @@ def _families() -> Iterator[_FamilyEntry]:
 
     yield _FamilyEntry("demo", demo_names())
     for name in family_names():
-        found = family_constants(name)
-        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in found.checkpoints], found.problem)
+        constants = family_constants(name)
+        yield _FamilyEntry(name, [f"{name}:{checkpoint}" for checkpoint in constants.checkpoints], constants.problem)

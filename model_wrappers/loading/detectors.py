@@ -114,8 +114,8 @@ class TextDetector(PhraseDetector, ABC):
                 for first in range(0, len(jobs), len(images)):
                     rows, texts = zip(*jobs[first : first + len(images)], strict=True)
                     keys = [(indices[row], text) for row, text in zip(rows, texts, strict=True)]
-                    found = self.read([feature[list(rows)] for feature in features], texts)
-                    outputs.update(zip(keys, found, strict=True))
+                    detections = self.read([feature[list(rows)] for feature in features], texts)
+                    outputs.update(zip(keys, detections, strict=True))
         return [
             [self.find(query, outputs[i, self._text(query)], sizes[i]) for query in row]
             for i, row in enumerate(queries)

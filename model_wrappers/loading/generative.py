@@ -112,7 +112,7 @@ class Forward:
 
     def _shape(self, row: PromptRow) -> Hashable:
         """Return what all rows of one batch must have in common."""
-        shapes = tuple((key, own.shape[1:]) for key, own in row.seen.inputs.items() if torch.is_tensor(own))
+        shapes = tuple((key, tensor.shape[1:]) for key, tensor in row.seen.inputs.items() if torch.is_tensor(tensor))
         return shapes if self.batches else id(row.seen)
 
     def _whole(self, model: Any, rows: Sequence[PromptRow]) -> list[torch.Tensor]:
@@ -132,7 +132,9 @@ class Forward:
             inputs["use_cache"] = False
         logits = model(**inputs).logits
         shift = -min(starts) if self._keeps else logits.shape[1] - longest
-        return [own[start + shift : end + shift] for own, start, end in zip(logits, starts, ends, strict=True)]
+        return [
+            row_logits[start + shift : end + shift] for row_logits, start, end in zip(logits, starts, ends, strict=True)
+        ]
 
     def _continued(self, model: Any, rows: Sequence[PromptRow], common: int) -> list[torch.Tensor]:
         """Return the logits of rows, of which the first `common` tokens go through the model once for each image."""
@@ -154,11 +156,13 @@ class Forward:
         inputs = {key: full_inputs[key][:, common:] for key in after}
         inputs |= {"attention_mask": full_inputs["attention_mask"], name: past, "use_cache": True}
         if positions:  # an image takes two dimensions of positions, so the whole prompt determines those after it
-            own = positions(**{key: value for key, value in full_inputs.items() if key in known})[0]
-            inputs["position_ids"] = own[..., common:]
+            token_positions = positions(**{key: value for key, value in full_inputs.items() if key in known})[0]
+            inputs["position_ids"] = token_positions[..., common:]
         logits = model(**inputs).logits
         ends = [len(text) - common for text in texts]
-        return [own[end - len(row.answer) - 1 : end] for own, end, row in zip(logits, ends, rows, strict=True)]
+        return [
+            row_logits[end - len(row.answer) - 1 : end] for row_logits, end, row in zip(logits, ends, rows, strict=True)
+        ]
 
 
 def choose_forward(
@@ -185,7 +189,7 @@ def choose_forward(
         logits = [_bare_logits(model, inputs) for inputs in processed]
     except _FAILURES as error:
         raise ModelError(f"a bare forward pass of {name} fails: {type(error).__name__}: {error}") from error
-    expected = torch.stack([own[-1] for own in logits]).float()
+    expected = torch.stack([row_logits[-1] for row_logits in logits]).float()
     _refuse_useless(expected, name)
     is_ordinary = expected > _FORBIDDEN
     limit = _TOLERANCES.get(model.dtype, _TOLERANCE_OF_HALVES) * float(np.ptp(expected[is_ordinary].cpu().numpy()))
@@ -196,7 +200,7 @@ def choose_forward(
             with torch.inference_mode(), full_float32():
                 features = [forward.see(model, image) for image in prepared]
                 rows = [PromptRow(features[i], *prompts.with_image(prepared[i], tokens(text)), []) for i, text in pairs]
-                actual = torch.stack([own[0] for own in forward.logits(model, rows)]).float()
+                actual = torch.stack([row_logits[0] for row_logits in forward.logits(model, rows)]).float()
         except _FAILURES as error:
             return f"{type(error).__name__}: {str(error)[:200]}"
         gap = float((actual - expected)[is_ordinary].abs().max())

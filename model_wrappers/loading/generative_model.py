@@ -89,8 +89,11 @@ class GenerativeModel(TorchModel):
         self, features: Sequence[ImageInputs], texts: Sequence[Sequence[int]], tail: int, exact: bool
     ) -> torch.Tensor:
         """Return logits (n, vocabulary), float64, of the first token of an answer."""
-        rows = [self.row(own, cut_before(ids, self.max_tokens, tail)) for own, ids in zip(features, texts, strict=True)]
-        return wide(torch.stack([own[0] for own in self.logits(rows, exact)]))
+        rows = [
+            self.row(image_features, cut_before(ids, self.max_tokens, tail))
+            for image_features, ids in zip(features, texts, strict=True)
+        ]
+        return wide(torch.stack([row_logits[0] for row_logits in self.logits(rows, exact)]))
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[PromptRow], exact: bool) -> list[torch.Tensor]:

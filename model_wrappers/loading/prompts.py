@@ -41,7 +41,10 @@ class ChatPrompt:
 
     def __init__(self, processor: Any, template: str, checkpoint: str, *, keeps_end: bool = False) -> None:
         self._tokenizer = processor.tokenizer
-        bare, with_special = (self._tokenizer("a", add_special_tokens=each)["input_ids"] for each in (False, True))
+        bare, with_special = (
+            self._tokenizer("a", add_special_tokens=with_special_tokens)["input_ids"]
+            for with_special_tokens in (False, True)
+        )
         self._end = with_special[-1] if with_special[-1] != bare[-1] and not keeps_end else None
         self.text = _user_turn(processor, template, checkpoint)
         # The start token must not be added to a template that contains it.

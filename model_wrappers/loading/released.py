@@ -124,7 +124,7 @@ def filled(
             tensors_by_name[name] = tensors[key][index * rows : (index + 1) * rows] if parts > 1 else tensors[key]
             if tensors_by_name[name].shape != expected[name].shape or (parts > 1 and rows * parts != len(tensors[key])):
                 misshapen.append(key)
-    used = {place.key for place in origins.values()}
+    used = {origin.key for origin in origins.values()}
     files.refuse_incomplete(
         {"missing_keys": used - set(tensors), "unexpected_keys": set(tensors) - used, "mismatched_keys": {*misshapen}}
     )

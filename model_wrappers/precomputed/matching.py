@@ -75,9 +75,9 @@ def choices(answer: Any, example: Example) -> np.ndarray:
     answers = [answer] if len(example.images) == 1 else listed(answer)
     if len(answers) != len(example.images):
         raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
-    chosen = [_choice(reply, example.captions) for reply in answers]
-    matrix = np.array([[float(index in row) for index in range(len(example.captions))] for row in chosen])
-    return matrix if all(chosen) else np.zeros_like(matrix)
+    rows_of_choices = [_choice(reply, example.captions) for reply in answers]
+    matrix = np.array([[float(index in row) for index in range(len(example.captions))] for row in rows_of_choices])
+    return matrix if all(rows_of_choices) else np.zeros_like(matrix)
 
 
 def boxes_of(fields: Mapping[str, Any], example: Example) -> list[Detections]:
@@ -203,8 +203,10 @@ class _Reading:
             elif task_type == "retrieval" and examples:
                 pools.append(_pool(task, examples, values))
             elif task_type != "retrieval":
-                filled = [np.zeros(shape) if each is None else each for each, shape in zip(values, shapes, strict=True)]
-                arrays[task_type] += [each.ravel() for each in filled]
+                filled = [
+                    np.zeros(shape) if value is None else value for value, shape in zip(values, shapes, strict=True)
+                ]
+                arrays[task_type] += [row.ravel() for row in filled]
         pairs, text_pairs, answers = (np.concatenate(parts) for parts in arrays.values())
         return Results(self._plan, pairs, text_pairs, pools, answers, boxes)
 
@@ -222,7 +224,7 @@ class _Reading:
                 raise ValueError(f"{column} came for {task_type}")
             if column == "boxes":
                 detections = boxes_of(fields, example)
-                self.facts["without_boxes"] += not any(len(each.boxes) for each in detections)
+                self.facts["without_boxes"] += not any(len(phrase_detections.boxes) for phrase_detections in detections)
                 return detections
             if column == "scores":
                 scores = scores_of(fields["scores"], *shape)
@@ -240,9 +242,9 @@ class _Reading:
     def _add_boxes(
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]
     ) -> None:
-        for query, one in zip(queries_of(example), detections, strict=False):
+        for query, phrase_detections in zip(queries_of(example), detections, strict=False):
             key = self._plan.number(example.images[0]), query
-            if not all(map(np.array_equal, boxes.setdefault(key, one), one)):
+            if not all(map(np.array_equal, boxes.setdefault(key, phrase_detections), phrase_detections)):
                 self.problems.append(f"{example.id}: another example has the same phrase and image, but other boxes")
 
 

@@ -130,7 +130,7 @@ def parse_use(pairs: list[str] | None) -> dict[str, str]:
     """``["XVLM=precomputed:xvlm.csv"]`` → ``{"XVLM": "precomputed:xvlm.csv"}``."""
     models = {}
     for pair in pairs or ():
-        label, _, model = (part.strip() for part in pair.partition("="))
+        label, _, model = (side.strip() for side in pair.partition("="))
         if not (label and model):
             raise ModelError(
                 f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"

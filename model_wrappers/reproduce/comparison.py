@@ -28,8 +28,10 @@ STATISTICS: dict[str, Callable[[Sequence[Example]], float]] = {
     "pairs": len,
     "images": lambda examples: len({image for example in examples for image in example.images}),
     # Strings between single spaces, as TRICD's Table 7 counts words: a trailing space adds an empty one.
-    "words": lambda examples: len({word for each in examples for text in each.captions for word in text.split(" ")}),
-    "words_per_caption": lambda examples: fmean(len(text.split()) for each in examples for text in each.captions),
+    "words": lambda examples: len(
+        {word for example in examples for text in example.captions for word in text.split(" ")}
+    ),
+    "words_per_caption": lambda examples: fmean(len(text.split()) for example in examples for text in example.captions),
     "phrases": lambda examples: len({phrase.text for example in examples for phrase in example.phrases}),
     "phrases_per_image": lambda examples: fmean(len(example.phrases) for example in examples),
     "boxes": lambda examples: sum(len(phrase.boxes) for example in examples for phrase in example.phrases),
@@ -201,7 +203,7 @@ class Reproduction(Document):
             "model": value.row.name,
             "paper": {"table": f"Table {self.table.number}", "row": row, "column": column, "printed": value.printed},
             **{name: getattr(value, name) for name in names},
-            "predictions": [dict(each) for each in value.predictions],
+            "predictions": [dict(run) for run in value.predictions],
             "why_not": value.why or None,
             "published_n": value.column.n,
             "task": value.column.task or None,
@@ -299,7 +301,7 @@ def our_value(column: PublishedColumn, results: Sequence[Result]) -> dict[str, A
     *path, name = column.score
     # A part without a number of examples has that of the part around it.
     parts = [reduce(lambda part, key: {"n": part.get("n"), **part.get(key, {})}, path, r.scores) for r in matching]
-    values = [part[name] for part in parts if part.get(name) is not None]
+    values = [category[name] for category in parts if category.get(name) is not None]
     if len(values) < len(parts):
         return {"why": "the predictions have no such examples"}
     # An interval is over images of one draw of the data; several draws have a deviation.

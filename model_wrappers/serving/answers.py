@@ -56,7 +56,9 @@ def read_answer(completion: Any, *, needs_logprobs: bool) -> Answer:
     text = text_of(completion)[:_MOST_CHARACTERS]
     content = (completion["choices"][0].get("logprobs") or {}).get("content")
     listed = (
-        _checked((each["token"], each["logprob"]) for each in content[0].get("top_logprobs") or ()) if content else ()
+        _checked((token["token"], token["logprob"]) for token in content[0].get("top_logprobs") or ())
+        if content
+        else ()
     )
     if needs_logprobs and not listed:
         raise ValueError("it has no log-probabilities, though other answers had")

@@ -57,9 +57,11 @@ class PairedTests:
         values = {name: scores[column[3:]] for name, scores in scores_by_model.items() if column[3:] in scores}
         if not values:
             return frozenset()
+        whole, by_category = column._replace(category=""), bool(column.category)
 
         def p(one: str, two: str) -> float:
-            return self._p_value(all_predictions[one], all_predictions[two], column)
+            files = sorted((all_predictions[one], all_predictions[two]))
+            return self._p_values(*files, whole, by_category).get(column.category, 1.0)
 
         best, equal = best_models(values, column.is_higher_better, p)
         return frozenset([*best, *equal])
@@ -93,10 +95,6 @@ class PairedTests:
         scores = aggregate(scored.examples)
         tables = {"": scores, **scores["per_category"]}
         return {(name, category): value for category, table in tables.items() for name, value in table.items()}
-
-    def _p_value(self, one: str, two: str, column: BoardColumn) -> float:
-        p_values = self._p_values(*sorted((one, two)), column._replace(category=""), bool(column.category))
-        return p_values.get(column.category, 1.0)
 
     def _test(self, one: str, two: str, column: BoardColumn, by_category: bool) -> Mapping[str, float]:
         """Return the p-values of a column's score by category, or under "" over all examples."""

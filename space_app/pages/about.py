@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from .common import render
 
+PICTURE = Path(__file__).with_name("social.png")
 _CARD = Path(__file__).parents[1] / "README.md"
 _CITATION = """## Citing
 

@@ -165,8 +165,12 @@ def _variance(board: Board, entry: BoardEntry) -> float | None:
         return None
     is_macro = column.score.startswith("macro_") and not column.category
     columns = board.categories(column) if is_macro else [column]
-    parts = [board.entry(part, entry.model, entry.origin) for part in columns]
-    variances = [part.value * (1 - part.value) / part.n for part in parts if part and part.n and 0 < part.value < 1]
+    parts = [board.entry(category_column, entry.model, entry.origin) for category_column in columns]
+    variances = [
+        category_entry.value * (1 - category_entry.value) / category_entry.n
+        for category_entry in parts
+        if category_entry and category_entry.n and 0 < category_entry.value < 1
+    ]
     return sum(variances) / len(parts) ** 2 if parts and len(variances) == len(parts) else None
 
 

@@ -26,7 +26,6 @@ from .plots import MOST
 
 AT_ONCE = 12
 _CHOOSE = "Choose a task and one to five models."
-_SIDE = 160
 _UNSEEN = -1
 
 
@@ -159,5 +158,5 @@ def _data(metadata: Mapping[str, Any]) -> ExampleData:
         data = expected(metadata)
     except PredictionsError as error:
         return ExampleData(note=f"Shown without captions and images: {error}")
-    shown = describe([data], _SIDE)
+    shown = describe([data])
     return shown if may_show(data.benchmark) else replace(shown, thumbnails=lambda keys: {}, note=NOT_SHOWN)

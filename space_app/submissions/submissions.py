@@ -409,11 +409,11 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
     than the limit if they count at the same moment.
     """
     recent = sorted(
-        (time, each.user)
-        for each in stored
-        if each.time and _HOUR > now - (time := datetime.fromisoformat(each.time)) > -_HOUR
+        (time, submission.user)
+        for submission in stored
+        if submission.time and _HOUR > now - (time := datetime.fromisoformat(submission.time)) > -_HOUR
     )
-    own_times = [each for each in recent if user and each[1] == user]
+    own_times = [submission for submission in recent if user and submission[1] == user]
     for times, name, most in ((own_times, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
         limit = positive_setting(name, most)
         if len(times) >= limit:

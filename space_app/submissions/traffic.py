@@ -1,4 +1,4 @@
-"""Middleware: limits on the requests of visitors.
+"""Middleware: limits on the requests of visitors, and the page's head for social networks.
 
 A request must not be too slow or too large, and the number of simultaneous uploads is limited.
 
@@ -9,16 +9,23 @@ body would take fifty times its size in memory before it is checked.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from html import escape
+from pathlib import Path
 from typing import Any
 
 from gradio.route_utils import API_PREFIX
 from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
+# gradio's own tags for social networks.
+_SOCIAL = re.compile(r'<meta\s+(?:property="og:|name="twitter:(?!card))[^>]*>')
 _UPLOAD = f"{API_PREFIX}/upload"
 
 
@@ -94,6 +101,51 @@ class UploadLimit:
             await self._app(scope, limited, send_unless_refused)
         if refusal:
             await _refuse(send, *refusal)
+
+
+class PageHead:
+    """ASGI middleware that replaces gradio's title and picture for social networks in the page.
+
+    Args:
+        app: the application.
+        title, description: the texts.
+        picture: a PNG file, served at ``/social.png``. The page names it by the address of the Space, if it is one.
+    """
+
+    def __init__(self, app: Any, *, title: str, description: str, picture: Path) -> None:
+        self._app, self._picture = app, picture
+        host = os.environ.get("SPACE_HOST", "")
+        facts = {"title": title, "description": description, "image": f"{host and f'https://{host}'}/social.png"}
+        self._head = '<meta property="og:type" content="website" />' + "".join(
+            f'<meta {attribute}="{prefix}:{name}" content="{escape(text)}" />'
+            for name, text in facts.items()
+            for attribute, prefix in (("property", "og"), ("name", "twitter"))
+        )
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http" or scope["path"] not in ("/", "/social.png"):
+            return await self._app(scope, receive, send)
+        if scope["path"] == "/social.png":
+            return await FileResponse(self._picture)(scope, receive, send)
+        start: _Message = {}
+        body = b""
+
+        async def keep(message: _Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            body += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            headers = [(name, value) for name, value in start["headers"] if name != b"content-length"]
+            content = _SOCIAL.sub("", body.decode(errors="surrogateescape"))
+            content = content.replace("<head>", f"<head>{self._head}", 1).encode(errors="surrogateescape")
+            await send({**start, "headers": [*headers, (b"content-length", str(len(content)).encode())]})
+            await send({"type": "http.response.body", "body": content})
+
+        await self._app(scope, receive, keep)
 
 
 async def _refuse(send: _Send, status: int, reason: str) -> None:

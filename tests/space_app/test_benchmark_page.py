@@ -29,6 +29,7 @@ from vl_assay.space_app.board.catalogue import Catalogue
 from vl_assay.space_app.board.entries import BoardColumn, BoardEntry
 from vl_assay.space_app.board.launch import shipped_predictions
 from vl_assay.space_app.pages import cards, compare, gallery, model
+from vl_assay.space_app.pages.plots import profile
 
 pytestmark = pytest.mark.usefixtures("toy")
 
@@ -110,10 +111,10 @@ def test_an_audit_is_a_table_of_what_was_found_best_first(monkeypatch):
     monkeypatch.setattr(cards, "read_audit", lambda name: audits)
     html = cards.audit_html("sugarcrepe")
     assert cells(html)[1:] == [
-        ["itm: final stop", "66.2", "65.0 – 67.0", "50.0", "rule"],
-        ["itm: words <b>", "51.0", "49.0 – 53.0", "–", "probe"],
-        ["itm: vera", "50.0", "–", "–", "blind model"],
-        ["unrefined: vera", "50.0", "–", "–", "blind model"],
+        ["itm: final stop", "66.2", "65.0 – 67.0", "rule"],
+        ["itm: words <b>", "51.0", "49.0 – 53.0", "probe"],
+        ["itm: vera", "50.0", "–", "blind model"],
+        ["unrefined: vera", "50.0", "–", "blind model"],
     ]
     # The unrefined pairs are not scored by default.
     assert "<p>swap_&lt;b&gt; (70.0 %) can be guessed without it more often than by chance.</p>" in html
@@ -332,3 +333,26 @@ def test_the_model_page_has_scores_with_their_sources(catalogue):
     main = model.profile_html(catalogue, "demo-clip")
     assert all(text in main for text in ("84.3", "83.4 – 85.1", "All scores on Toy Scenes"))
     assert "SHA-256 of the predictions" in model.provenance_html(catalogue, "demo-clip")
+
+
+def test_a_profile_has_a_line_for_each_category_with_intervals_and_the_whole_comes_last():
+    column = ITM._replace(benchmark="sugarcrepe", score="macro_accuracy")
+
+    def entry(model, value, category, origin="recomputed", interval=None):
+        place = column._replace(category=category)._asdict()
+        return BoardEntry(model=model, **place, value=value, interval=interval, origin=origin, source="source")
+
+    entries = [entry("a", 0.5, "", interval=(0.4, 0.75)), entry("a", 0.25, "swap_obj"), entry("b", 0.75, "swap_obj")]
+    html = profile(column, entries)
+    _, swapped, whole = ([" ".join(cell.split()) for cell in line] for line in cells(html))
+    assert swapped == ["swap obj", "25.0", "75.0"]
+    assert whole == ["all", "50.0 40.0 – 75.0", "–"]
+    assert "SugarCrepe itm · macro accuracy, % by category" in html
+    # The axis begins at 25 - 3 and ends at 75 + 3.
+    assert "left:32.14%;width:62.5%" in html
+    assert html.count('<b class="assay-mark m1"') == 2  # in the key and in one category
+    evil = '<a href="javascript:alert(1)">x</a><script>alert(1)</script>'
+    both = profile(column, [entry("a", 0.1, "x"), entry("a", 0.2, "x", "published"), entry(evil, 0.3, "x")])
+    assert cells(both)[0][-3:] == ["a (recomputed)", "a (published)", evil]
+    assert "<a" not in both
+    assert "<script" not in both

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from urllib.request import urlopen
 
 import gradio_client
 import pytest
 from console import invoke
+from PIL import Image
 from space_support import TYPED, VQA
 from submission_support import changed
 
@@ -40,10 +42,14 @@ def test_predictions_that_are_submitted_are_shown_with_the_figures_of_a_report(s
     assert shared_space.storage.paths() == before
 
 
-def test_the_page_says_what_it_is_and_how_to_cite_it(shared_space):
+def test_the_page_has_its_own_title_and_picture_and_how_to_cite_it(shared_space):
     with urlopen(f"{shared_space.address}/") as answer:
         page = answer.read().decode()
-    assert app.TITLE in page
+    assert re.findall(r'property="og:title" content="([^"]*)"', page) == [app.TITLE]
+    assert re.findall(r'property="og:image" content="([^"]*)"', page) == ["/social.png"]
+    assert page.count('property="og:type" content="website"') == 1
+    with urlopen(f"{shared_space.address}/social.png") as answer:
+        assert Image.open(answer).size == (1200, 630)
     assert "@software{vl_assay" in page
     assert page.count("?tab=about") >= 3  # About, Cite, Docs
 

@@ -73,7 +73,6 @@ class HubStandIn:
         self.faults, self.token, self.stall = faults or {}, token, stall
         self.repositories: dict[str, Repository] = {}
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
-        self.renamed: dict[str, str] = {}  # old names of repositories, which are answered with 307
         self.gated: set[str] = set()  # names of repositories that need a login that was granted access
         self.read_only: set[str] = set()  # names of repositories to which this login may not write
         self.kinds: dict[str, str] = {}  # "datasets" or "models", of repositories that are only one of them
@@ -218,8 +217,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def find(self, kind, name, revision="main", *path):
         """The answer of the method of that name to a commit, or that there is none."""
-        if name in self.hub.renamed:
-            return 307, b"", {"Location": self.path.replace(name, self.hub.renamed[name])}
         if name in self.hub.gated:
             return 403, {"error": "Access to this repository is restricted"}, {"X-Error-Code": "GatedRepo"}
         is_other = self.path.startswith("/api/") and self.hub.kinds.get(name, self.path.split("/")[2]) not in self.path

@@ -28,11 +28,11 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(folder, more=(), **options):
-    """The leaderboard of an empty folder, with more entries; `options` go to ``app.build``."""
+def served(folder):
+    """The leaderboard of an empty folder."""
     storage = open_storage(str(folder))
-    catalogue = Catalogue(storage, more)
-    blocks = app.build(catalogue, **options)
+    catalogue = Catalogue(storage)
+    blocks = app.build(catalogue)
     _, address, _ = app.launch(blocks, prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     try:
         yield Served(address.rstrip("/"), str(folder), storage, catalogue, blocks)

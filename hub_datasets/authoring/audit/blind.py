@@ -169,7 +169,9 @@ def measure_levels(data: TaskData, *, probes: bool = True, seed: int = 0) -> dic
     levels = {}
     for metric, settings in data.task.metrics.items():
         try:
-            results = {name: _aggregate(each, examples, metric, settings, seed) for name, each in rows.items()}
+            results = {
+                name: _aggregate(scorer_rows, examples, metric, settings, seed) for name, scorer_rows in rows.items()
+            }
         except ScoresError:  # not defined on these examples, such as on questions of one kind
             continue
         levels[metric] = {"kind": kind, **_best(metric, results)}
@@ -197,22 +199,22 @@ def _best(metric: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, An
     better = max if spec.is_higher_better(main) else min
 
     def cell(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        known = {scorer: part[main] for scorer, part in parts.items() if part.get(main) is not None}
+        known = {scorer: scores_of[main] for scorer, scores_of in parts.items() if scores_of.get(main) is not None}
         if not known:
             return {}
         scorer = better(known, key=known.__getitem__)
-        found: dict[str, Any] = {"by": scorer}
+        best_cell: dict[str, Any] = {"by": scorer}
         for name, value in parts[scorer].items():
             if {name, name.removeprefix("macro_")} & {*scores} and value is not None:
                 bounds = parts[scorer].get(f"{name}_interval")
                 if bounds is not None and scorer.startswith("probe"):
                     bounds = widened(value, bounds)
-                found |= {name: value, f"{name}_interval": bounds}
-        return found
+                best_cell |= {name: value, f"{name}_interval": bounds}
+        return best_cell
 
     categories = next(iter(results.values())).get("per_category", {})
     parts = {name: {scorer: result["per_category"][name] for scorer, result in results.items()} for name in categories}
-    return {**cell(results), "per_category": {name: cell(part) for name, part in parts.items()}}
+    return {**cell(results), "per_category": {name: cell(by_scorer) for name, by_scorer in parts.items()}}
 
 
 def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[str, list[Row]]]:
@@ -222,12 +224,13 @@ def _rule_rows(examples: Sequence[Example], task_type: str) -> Iterator[tuple[st
     for sign, direction in ((1.0, ""), (-1.0, ", reversed")):
         if task_type == VQARow.task_type:
             answers: list[Row] = [
-                VQARow(**each.facts(), question=each.captions[0], correct=each.answer, score=sign) for each in examples
+                VQARow(**example.facts(), question=example.captions[0], correct=example.answer, score=sign)
+                for example in examples
             ]
             yield f"rule: always {'yes' if sign > 0 else 'no'}", answers
             continue
         for name, (_, rule) in RULES.items():
-            scores = {each.id: [sign * rule(caption) for caption in each.captions] for each in examples}
+            scores = {example.id: [sign * rule(caption) for caption in example.captions] for example in examples}
             yield f"rule: {name.removesuffix('_rule')}{direction}", _rows(examples, scores)
 
 
@@ -239,20 +242,20 @@ def _probe_rows(data: TaskData, seed: int) -> Iterator[tuple[str, list[Row]]]:
     from .probes import probe_scores
 
     pairs = tuple(task_pairs(data))
-    places = {pair.id: row for row, pair in enumerate(pairs)}
+    row_of_pair = {pair.id: row for row, pair in enumerate(pairs)}
     for name, scores, _ in probe_scores(pairs, seed):
         captions: dict[str, list[float]] = {}
         for example in data.examples:
             values = captions[example.id] = [np.nan] * len(example.captions)
             for id, right, wrong in pair_places(data.task, example.id, len(example.captions), prefixed=False):
-                values[right], values[wrong] = map(float, scores[places[id]])
+                values[right], values[wrong] = map(float, scores[row_of_pair[id]])
         yield f"probe: {name}", _rows(data.examples, captions)
 
 
 def _rows(examples: Sequence[Example], scores: _Captions) -> list[Row]:
     return [
-        MatchingRow(**each.facts(), correct=each.correct, scores=[[*scores[each.id]] for _ in each.images])
-        for each in examples
+        MatchingRow(**example.facts(), correct=example.correct, scores=[[*scores[example.id]] for _ in example.images])
+        for example in examples
     ]
 
 

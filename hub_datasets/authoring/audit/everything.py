@@ -62,14 +62,14 @@ def audit_all(out: Path, *, data_dir: Path | None = None, **options: Any) -> Ite
         if not tasks:
             yield AuditOutcome(name, problem=_NO_PAIRS)
         for task in tasks:
-            part = f"{name}/{task.name}" if len(tasks) > 1 else name
+            reference = f"{name}/{task.name}" if len(tasks) > 1 else name
             try:
-                record = audit(read_here(name, task, folder), part, **options)
+                record = audit(read_here(name, task, folder), reference, **options)
             except (VLAssayError, OSError) as error:
-                yield AuditOutcome(part, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
+                yield AuditOutcome(reference, problem=str(error), is_damaged=not isinstance(error, MissingSourceError))
             else:
-                write_audit(record, out / part)
-                yield AuditOutcome(part, record)
+                write_audit(record, out / reference)
+                yield AuditOutcome(reference, record)
 
 
 def read_here(name: str, task: Task, data_dir: Path | None) -> list[Pair]:
@@ -99,12 +99,12 @@ def write_summary(
         StorageError: one of them could not be written.
     """
     audits = []
-    for part, record, problem, _ in outcomes:
+    for reference, record, problem, _ in outcomes:
         if record is None:
-            audits.append({"part": part, "problem": problem})
+            audits.append({"part": reference, "problem": problem})
             continue
         text, is_warning = verdict(record)
-        entry: dict[str, Any] = {"part": part, "verdict": text, "is_warning": is_warning}
+        entry: dict[str, Any] = {"part": reference, "verdict": text, "is_warning": is_warning}
         if max_blind_accuracy is not None:
             entry["failures"] = failures(record, max_blind_accuracy)
         shown = ("kind", "accuracy", "accuracy_interval")
@@ -120,21 +120,21 @@ def summary_parts(outcomes: Sequence[AuditOutcome]) -> list[documents.Part]:
     """Return the verdict on all, a line for each audit, and what was not audited, with the reason."""
     audited = {outcome.part: outcome.record for outcome in outcomes if outcome.record is not None}
     parts_of: dict[str, list[str]] = {}
-    for part, record, problem, _ in outcomes:
+    for reference, record, problem, _ in outcomes:
         if record is None:
-            parts_of.setdefault(problem, []).append(part)
+            parts_of.setdefault(problem, []).append(reference)
     without_pairs = parts_of.pop(_NO_PAIRS, [])
     problems: list[documents.Part] = [f"{', '.join(of)} not audited: {problem}" for problem, of in parts_of.items()]
     problems += [f"{_NO_PAIRS}: {', '.join(without_pairs)}"] if without_pairs else []
     if not audited:
         return [documents.Verdict("No benchmark could be audited: no texts are here."), *problems]
-    warned = [part for part, record in audited.items() if verdict(record)[1]]
+    warned = [reference for reference, record in audited.items() if verdict(record)[1]]
     text = f"{len(warned)} of {len(audited)} audited parts give captions away without the image"
     table = documents.simple_table(
         ["benchmark", "pairs", "best rule, %", "best learned probe, %", "verdict"],
         [
-            [part, f"{record['pairs']:,}", _best(record, "rule"), _best(record, "probe"), verdict(record)[0]]
-            for part, record in audited.items()
+            [reference, f"{record['pairs']:,}", _best(record, "rule"), _best(record, "probe"), verdict(record)[0]]
+            for reference, record in audited.items()
         ],
         note="How often the positive caption of a pair is preferred without the image, over all pairs, with its "
         "interval; chance is 50. The verdict is about categories.",

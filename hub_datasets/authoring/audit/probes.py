@@ -129,9 +129,9 @@ def run_probes(
     texts = [pair.positive for pair in pairs] + [pair.negative for pair in pairs]
     rarity = Rarity(texts, np.concatenate([folds, folds])) if {"rarity", "all"} & set(only) else None
     for name in only:
-        parts = [part for part in _COUNTED if name in (part, "all")]
-        counted |= {part: _sides(_COUNTED[part](captions), rows) for part in parts if part not in counted}
-        features = [counted[part] for part in parts]
+        parts = [kind for kind in _COUNTED if name in (kind, "all")]
+        counted |= {kind: _sides(_COUNTED[kind](captions), rows) for kind in parts if kind not in counted}
+        features = [counted[kind] for kind in parts]
         yield name, *_hold_out(pairs, features, rarity if name in ("rarity", "all") else None, folds, seed)
 
 

@@ -168,7 +168,9 @@ def _accuracy_table(record: Record, title: str = "") -> documents.Table:
     names = [] if len(categories) == 1 else ["highest category"] if many else categories
     rows = []
     for name, scorer in record["scorers"].items():
-        of_category = {category: part["accuracy"] for category, part in scorer["per_category"].items()}
+        of_category = {
+            category: category_result["accuracy"] for category, category_result in scorer["per_category"].items()
+        }
         highest = max(of_category, key=of_category.__getitem__)
         cells = (
             [f"{highest} {percent(of_category[highest])}"] if many else [percent(of_category[name]) for name in names]

@@ -52,9 +52,9 @@ def verdict(*audits: Mapping[str, Any]) -> tuple[str, bool]:
     best: dict[str, tuple[float, float, str]] = {}
     for audit in audits:
         for scorer, measured in audit["scorers"].items():
-            for name, part in measured["per_category"].items():
-                low = part.get("accuracy_interval", part.get("interval"))[0]
-                best[name] = max((part["accuracy"], low, scorer), best.get(name, (-1.0, 0.0, "")))
+            for name, category_result in measured["per_category"].items():
+                low = category_result.get("accuracy_interval", category_result.get("interval"))[0]
+                best[name] = max((category_result["accuracy"], low, scorer), best.get(name, (-1.0, 0.0, "")))
     ranked = sorted(best.items(), key=lambda item: -item[1][0])
     solved = [f"{name} ({percent(value)} %)" for name, (value, low, _) in ranked if low > SOLVED]
     leaks = [f"{name} ({percent(value)} %)" for name, (value, low, _) in ranked if LEAKS < low <= SOLVED]
@@ -84,7 +84,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}); remove it and audit again") from error
-    found = (content.get("schema"), content.get("version")) if isinstance(content, dict) else None
-    if found != (SCHEMA, VERSION) or not isinstance(content.get("audits"), dict):
-        raise DataError(f"{path} says schema and version {found}; this version reads {(SCHEMA, VERSION)}")
+    schema_and_version = (content.get("schema"), content.get("version")) if isinstance(content, dict) else None
+    if schema_and_version != (SCHEMA, VERSION) or not isinstance(content.get("audits"), dict):
+        raise DataError(f"{path} says schema and version {schema_and_version}; this version reads {(SCHEMA, VERSION)}")
     return content["audits"]

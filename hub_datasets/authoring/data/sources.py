@@ -65,7 +65,7 @@ def read_captions(
         options = {} if split is None else {"split": split}
         pictures = "first" if keep else "skip"
         tables = read_tables(text, _FIELDS, ("caption",), columns or {}, pictures=pictures, options=options)
-        stream = (each for table in tables for each in _table_captions(table, keep, in_folder=len(tables) > 1))
+        stream = (caption for table in tables for caption in _table_captions(table, keep, in_folder=len(tables) > 1))
         if tables[0].is_made:  # one row for each candidate of a caption
             rows: dict[tuple[str, str], Captioned] = {}
             for row in stream:

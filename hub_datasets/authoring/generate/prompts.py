@@ -36,7 +36,7 @@ class PromptTemplate(NamedTuple):
 _CAPTION: dict[str, type] = {"caption": str}
 _SWAPPED: dict[str, type] = {"possible": bool, "first": str, "second": str, "caption": str}
 PROMPTS = {
-    **{f"locate_{part}": PromptTemplate({"concepts": list}) for part in ("obj", "att", "rel")},
+    **{f"locate_{concept}": PromptTemplate({"concepts": list}) for concept in ("obj", "att", "rel")},
     **{
         f"concept_{kind}": PromptTemplate({"concept": str}, temperature=1.5, max_tokens=60)
         for kind in ("replace_obj", "replace_att", "replace_rel", "add_obj", "add_att")
@@ -94,7 +94,7 @@ def read_answer(step: str, text: str) -> dict[str, Any]:
 def read_template(name: str) -> tuple[str, tuple[tuple[str, str], ...], Template]:
     """Return the system message, the examples (question and answer) and the question of a prompt's template file."""
     text = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
-    parts = dict(part.split("\n", 1) for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:])
+    parts = dict(section.split("\n", 1) for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:])
     lines = [line for line in parts["examples"].split("\n") if line]
     examples = tuple(zip(lines[::2], (line.removeprefix(_ARROW) for line in lines[1::2]), strict=True))
     return parts["system"].strip(), examples, Template(parts["user"].strip())

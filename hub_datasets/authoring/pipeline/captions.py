@@ -111,14 +111,14 @@ def _read(settings: Settings, folder: Path) -> Result:
     """Read the captions, and copy their images; they are named by hashes of their content."""
     images = folder / IMAGES
     captions = read_captions(settings.source, **settings.reading, images=images)
-    without = [each.id for each in captions if Path(each.image).parent != images]
+    without = [caption.id for caption in captions if Path(caption.image).parent != images]
     if without:
         raise DataError(
             f"{settings.source}: {len(without):,} captions have no image file, such as {without[0]!r}; a benchmark "
             "needs one for each: name the column (`column: [image=NAME]` in --config), and download images that have "
             "an address"
         )
-    rows = [each._replace(image=Path(each.image).name) for each in captions]
+    rows = [caption._replace(image=Path(caption.image).name) for caption in captions]
     write_rows(rows, folder / CAPTIONS_FILE)
     return {"summary": f"{len(rows):,} captions of {len({row.image for row in rows}):,} images"}
 
@@ -166,7 +166,10 @@ def _take(settings: Settings, captions: Sequence[Captioned], folder: Path) -> Re
 def _review(settings: Settings, folder: Path) -> Result:
     """Write the candidates for review, and export those that people keep once all are judged."""
     # The page shows the images of one folder.
-    candidates = [each._replace(image=Path(each.image).name) for each in read_candidates(settings.work / "generate")]
+    candidates = [
+        candidate._replace(image=Path(candidate.image).name)
+        for candidate in read_candidates(settings.work / "generate")
+    ]
     if not settings.asks_people:
         write_rows(candidates, folder / REVIEWED_FILE)
         return {"summary": "skipped", "candidates": len(candidates), "annotators": {}}

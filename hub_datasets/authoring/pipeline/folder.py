@@ -58,7 +58,7 @@ def write_folder(settings: Settings, pairs: Sequence[Pair], records: Mapping[str
     names = {
         "name": settings.name,
         "title": _title(settings),
-        "class_name": "".join(part.capitalize() for part in settings.name.split("_")),
+        "class_name": "".join(word.capitalize() for word in settings.name.split("_")),
         "kinds": ", ".join(f'"{kind}"' for kind in kinds) + ("," if len(kinds) == 1 else ""),
         "images_from": json.dumps(images_from, ensure_ascii=False),
     }

@@ -62,12 +62,12 @@ def read_phrases(path: str | Path) -> list[PhraseItem]:
         name = f"row {number} of {path}"
         if not all(row):
             raise DataError(f"{name}: expected an id, image, caption and phrases that are not empty, and got {row}")
-        for place, phrase in enumerate(row.phrases):
+        for index, phrase in enumerate(row.phrases):
             if not isinstance(phrase, dict):
                 raise DataError(f"{name}: the phrase {phrase!r} is no object with text, start and end")
             start, end = phrase.get("start"), phrase.get("end")
             if isinstance(start, int) and isinstance(end, int) and 0 <= start < end:
-                item = PhraseItem(f"{row.id}#{place}", row.id, row.image, row.caption, start, end)
+                item = PhraseItem(f"{row.id}#{index}", row.id, row.image, row.caption, start, end)
                 if item.text == phrase.get("text"):
                     items.append(item)
                     continue

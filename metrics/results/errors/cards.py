@@ -56,7 +56,7 @@ def _card(task: TaskErrors, number: int) -> dict[str, Any]:
     id, part = task.keys[number]
     row = task.rows[number]
     keys = task.image_keys(row)
-    titles = [f"image {place + 1}" if len(keys) > 1 else "" for place in range(len(keys))]
+    titles = [f"image {index + 1}" if len(keys) > 1 else "" for index in range(len(keys))]
     images = [{"key": key, "title": title, "boxes": []} for key, title in zip(keys, titles, strict=True)]
     notes: list[str] = []
     heads = [letter or "score" for letter in task.letters]
@@ -106,15 +106,15 @@ def gallery_html(task: TaskErrors, who: str | int = ANY, category: str = "", sta
     numbers = task.select(who, category)
     shown = numbers[max(start, 0) :][:count].tolist()
     pictures = task.data.thumbnails(list(dict.fromkeys(key for n in shown for key in task.image_keys(task.rows[n]))))
-    places = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
-    text = f"{places} ({len(task):,} in all), the most confident errors first"
-    found = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
+    shown_range = f"Examples {start + 1:,} to {start + len(shown):,} of {len(numbers):,}" if shown else "No examples"
+    text = f"{shown_range} ({len(task):,} in all), the most confident errors first"
+    html = Markup('<p class="assay-example-note" role="status">{}</p>').format(text)
     if len(task.models) > 1:
         names = " · ".join(f"{letter} {label}" for letter, label in zip(task.letters, task.labels, strict=True))
-        found += Markup('<p class="assay-example-note">{}</p>').format(names)
+        html += Markup('<p class="assay-example-note">{}</p>').format(names)
     if task.data.note:
-        found += Markup('<p class="assay-example-note">{}</p>').format(task.data.note)
-    return found + Markup("").join(cards_html(task, shown, pictures))
+        html += Markup('<p class="assay-example-note">{}</p>').format(task.data.note)
+    return html + Markup("").join(cards_html(task, shown, pictures))
 
 
 def styles() -> str:
@@ -157,26 +157,26 @@ def _matching(task: TaskErrors, row: MatchingRow) -> tuple[list[CaptionLine], li
     captions = [*positives, *negatives] or [f"caption {n + 1}" for n in range(scored.shape[1])]
     split = len(positives) or task.positive_captions
     lines = []
-    for place, caption in enumerate(captions):
+    for index, caption in enumerate(captions):
         if len(row.images) > 1:
-            segments = marked(captions[0], captions[1])[place] if len(captions) == 2 else [(caption, False)]
-            of_image = place % len(row.images) + 1
-            kind = f"{'caption' if place < len(row.images) else 'not'} of image {of_image}"
-        elif place < split:
+            segments = marked(captions[0], captions[1])[index] if len(captions) == 2 else [(caption, False)]
+            of_image = index % len(row.images) + 1
+            kind = f"{'caption' if index < len(row.images) else 'not'} of image {of_image}"
+        elif index < split:
             alone = len(captions) - split == 1
             segments = marked(caption, captions[split])[0] if alone and positives else [(caption, False)]
             kind = POSITIVE
         else:
             segments = marked(captions[0], caption)[1] if positives else [(caption, False)]
             kind = NEGATIVE
-        cells = chain.from_iterable(_column_cells(table, row, place) for table in tables)
+        cells = chain.from_iterable(_column_cells(table, row, index) for table in tables)
         lines.append(CaptionLine(kind, segments, list(cells)))
     if len(row.images) > 1 or len(lines) - split <= _MOST_NEGATIVES:
         return lines, []
     best = np.stack([table[0] for table in tables if table is not None]).argsort(axis=1)[:, ::-1]
-    order = [place for place in dict.fromkeys(best.T.ravel().tolist()) if place >= split]
+    order = [index for index in dict.fromkeys(best.T.ravel().tolist()) if index >= split]
     note = f"{len(order) - _MOST_NEGATIVES} more negative captions, which score lower"
-    return [*lines[:split], *(lines[place] for place in order[:_MOST_NEGATIVES])], [note]
+    return [*lines[:split], *(lines[index] for index in order[:_MOST_NEGATIVES])], [note]
 
 
 def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
@@ -185,13 +185,13 @@ def _text_pairs(task: TaskErrors, row: TextSimilarityRow) -> list[CaptionLine]:
     scored = next(table for table in tables if table is not None)
     pairs = list(combinations(task.data.captions.get(row.id, ()), 2))
     lines = []
-    for place in range(scored.shape[1]):
-        segments = [(f"pair {place + 1}", False)]
-        if place < len(pairs):
-            first, second = marked(*pairs[place])
+    for column in range(scored.shape[1]):
+        segments = [(f"pair {column + 1}", False)]
+        if column < len(pairs):
+            first, second = marked(*pairs[column])
             segments = [*first, (" / ", False), *second]
-        cells = [_score_cell(None if table is None else table[0], place) for table in tables]
-        lines.append(CaptionLine(POSITIVE if place in row.correct else NEGATIVE, segments, cells))
+        cells = [_score_cell(None if table is None else table[0], column) for table in tables]
+        lines.append(CaptionLine(POSITIVE if column in row.correct else NEGATIVE, segments, cells))
     return lines
 
 
@@ -277,8 +277,8 @@ def _top_cell(boxes: Sequence[tuple[int, TopBox]]) -> ScoreCell:
     if not boxes:
         return ScoreCell("no box")
     image, box = max(boxes, key=lambda entry: (entry[1].score, not entry[1].is_right))
-    what = "right" if box.is_right else "on a distractor" if image else "wrong place"
-    return ScoreCell(f"{what} ({box.score:.3g})", box.is_right)
+    judgement = "right" if box.is_right else "on a distractor" if image else "wrong place"
+    return ScoreCell(f"{judgement} ({box.score:.3g})", box.is_right)
 
 
 def _phrase(task: TaskErrors, row: DetectionRow, number: int) -> Segments:

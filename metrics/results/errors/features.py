@@ -78,10 +78,10 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
         errors, clusters = model.errs[scored], task.clusters[scored]
         tests = []
         for columns, strata in ((wholes, None), (details, categories[scored])):
-            found = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
-            enough = np.minimum(found.clusters, found.other_clusters) >= LEAST_CLUSTERS
+            associated = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
+            enough = np.minimum(associated.clusters, associated.other_clusters) >= LEAST_CLUSTERS
             for number in np.flatnonzero(enough).tolist():
-                tests += [(features[columns[number]], [values[number].item() for values in found])]
+                tests += [(features[columns[number]], [values[number].item() for values in associated])]
         corrected = holm([values[-1] for _, values in tests]).tolist()
         tested = {}
         for (feature, values), p_holm in zip(tests, corrected, strict=True):

@@ -273,7 +273,7 @@ def task_errors(
     Returns:
         The outcomes of all examples; None if no file has a score, or no metric a mean over examples.
     """
-    scored = {label: scored_rows(each.rows) for label, each in files.items()}
+    scored = {label: scored_rows(file.rows) for label, file in files.items()}
     scored = {label: rows for label, rows in scored.items() if rows}
     choice = _metric(next(iter(scored.values())), metrics, ties) if scored else None
     if choice is None:
@@ -292,7 +292,7 @@ def task_errors(
     index = {key: position for position, key in enumerate(keys)}
     spec = get_spec(name)
     models = [_outcomes(label, scored[label], examples, index, spec, score) for label, examples in by_model.items()]
-    missing = sum(len(each.rows) for each in files.values()) - sum(map(len, scored.values()))
+    missing = sum(len(file.rows) for file in files.values()) - sum(map(len, scored.values()))
     return TaskErrors(
         where=where,
         benchmark=files[first].benchmark,
@@ -305,23 +305,23 @@ def task_errors(
         clusters=np.array(cluster_numbers(rows)),
         data=data or ExampleData(),
         left_out=left_out | ({"no predictions, as an image was missing": missing} if missing else {}),
-        partial=partial_sentence(each.metadata["benchmark"] for each in files.values()),
+        partial=partial_sentence(file.metadata["benchmark"] for file in files.values()),
     )
 
 
 def top_boxes(row: DetectionRow, positive: DetectionRow, number: int) -> list[TopBox]:
     """Return the boxes on an image for a phrase of the positive row, most confident first; empty without the phrase."""
-    wanted = positive.phrases[number]
+    true_phrase = positive.phrases[number]
     spans = [(phrase["start"], phrase["end"]) for phrase in row.phrases]
-    if row.boxes is None or row.scores is None or (wanted["start"], wanted["end"]) not in spans:
+    if row.boxes is None or row.scores is None or (true_phrase["start"], true_phrase["end"]) not in spans:
         return []
-    place = number if row is positive else spans.index((wanted["start"], wanted["end"]))
-    truth = row.truth[place] if row.positive else []
-    boxes, scores = row.boxes[place], row.scores[place]
+    index = number if row is positive else spans.index((true_phrase["start"], true_phrase["end"]))
+    truth = row.truth[index] if row.positive else []
+    boxes, scores = row.boxes[index], row.scores[index]
     rights = [False] * len(boxes)
     if boxes and truth:
         pairs = np.repeat(boxes, len(truth), axis=0), np.tile(truth, (len(boxes), 1))
-        rights = [bool(each.any()) for each in box_iou(*pairs).reshape(len(boxes), -1) >= _IOU]
+        rights = [bool(overlaps.any()) for overlaps in box_iou(*pairs).reshape(len(boxes), -1) >= _IOU]
     return sorted(map(TopBox, boxes, scores, rights), key=lambda box: -box.score)
 
 

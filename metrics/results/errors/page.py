@@ -48,8 +48,8 @@ def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int)
     values = {
         "title": f"Errors of {', '.join(models[:3])}{' and others' if len(models) > 3 else ''}",
         "summaries": [
-            {"where": each.task.where, "sentences": each.sentences, "html": Markup(to_html(each.tables, 3))}
-            for each in summaries
+            {"where": summary.task.where, "sentences": summary.sentences, "html": Markup(to_html(summary.tables, 3))}
+            for summary in summaries
         ],
         "models": len(models),
         "notes": [*left_out, *notes],

@@ -88,22 +88,22 @@ class Summary:
             f"({100 * self.confidence:g} % interval {interval(bounds)}){f', {ties:,} of them ties' if ties else ''}"
         )
         tests = self.found[number].values()
-        worse = [each for each in tests if self.is_significant(each) and each.rate > each.expected]
+        worse = [test for test in tests if self.is_significant(test) and test.rate > test.expected]
         if not worse:
             tested = f" among {len(tests):,} features" if tests else ""
             return f"{text}; nothing{tested} goes with its errors beyond chance."
         worse.sort(key=lambda each: -each.weight)
-        categories = [each for each in worse if each.feature.kind == CATEGORY]
+        categories = [test for test in worse if test.feature.kind == CATEGORY]
         categories = sorted(categories, key=lambda each: -each.rate)[:_MOST_NAMED]
-        details = [each for each in worse if each.feature.kind != CATEGORY][:_MOST_NAMED]
+        details = [test for test in worse if test.feature.kind != CATEGORY][:_MOST_NAMED]
         if categories:
-            named = ", ".join(f"{each.feature.name} ({percent(each.rate)} %)" for each in categories)
-            text += f"; significantly more often on {named}"
+            listed = ", ".join(f"{test.feature.name} ({percent(test.rate)} %)" for test in categories)
+            text += f"; significantly more often on {listed}"
         if details:
-            named = "; ".join(
-                f"{each.feature} ({percent(each.rate)} %, expected {percent(each.expected)} %)" for each in details
+            listed = "; ".join(
+                f"{test.feature} ({percent(test.rate)} %, expected {percent(test.expected)} %)" for test in details
             )
-            text += f". Within categories significantly more often with {named}"
+            text += f". Within categories significantly more often with {listed}"
         return f"{text}."
 
     def _category_table(self) -> Table:
@@ -171,7 +171,7 @@ def summarize(task: TaskErrors, confidence: float, resamples: int, seed: int) ->
         bounds = cluster_bootstrap(errs, task.clusters[scored], None, confidence, resamples, seed).micro
         rates.append((float(errs.mean()), bounds))
     pairs = combinations(task.models, 2)
-    agreements = [found for one, two in pairs if (found := _agreement(one, two)) is not None]
+    agreements = [agreement for one, two in pairs if (agreement := _agreement(one, two)) is not None]
     return Summary(task, rates, find_associations(task, confidence), agreements, confidence)
 
 

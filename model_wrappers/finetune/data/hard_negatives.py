@@ -66,9 +66,9 @@ def add_hard_captions(
     generated = [_from_file(Path(path), rows) for path in files]
     makers = {is_positive: [made[is_positive] for made in generated] for is_positive in (False, True)}
     captions = list(dict.fromkeys(row.caption for row in rows))
-    wanted = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
-    wanted += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
-    for is_positive, kind in wanted:
+    kinds = [(False, kind) for kind in _expand(negatives, _NEGATIVE_GROUPS)]
+    kinds += [(True, kind) for kind in _expand(positives, _POSITIVE_GROUPS)]
+    for is_positive, kind in kinds:
         by_scene = kind in SCENE_KINDS
         made = _by_scene(kind, images, seed, is_positive) if by_scene else _by_rule(kind, captions, seed)
         makers[is_positive].append(made)
@@ -103,10 +103,12 @@ def _normalised(text: str) -> str:
 def _by_rule(kind: str, captions: Sequence[str], seed: int) -> _Maker:
     captions = [caption for caption in captions if len(caption) <= _LONGEST]
     if kind == NEGCLIP:
-        texts = [[each.caption for each in own] for own in negclip_negatives(captions, seed, most=_MOST)]
+        texts = [
+            [negative.caption for negative in negatives] for negatives in negclip_negatives(captions, seed, most=_MOST)
+        ]
     else:
         made = make_by_rule(kind, captions, seed, most=_MOST)
-        texts = [[outcome[0] for outcome in own if isinstance(outcome, tuple)] for own in made]
+        texts = [[outcome[0] for outcome in outcomes if isinstance(outcome, tuple)] for outcomes in made]
     by_caption = dict(zip(captions, texts, strict=True))
     return lambda row: by_caption.get(row.caption, ())
 
@@ -124,7 +126,7 @@ def _from_file(path: Path, rows: Sequence[Sample]) -> dict[bool, _Maker]:
         return row.caption, Path(row.image).stem if row.caption in shared else ""
 
     candidates = read_candidates(path)
-    known = {each for row in rows for each in (key(row), (row.caption, ""))}
+    known = {caption_key for row in rows for caption_key in (key(row), (row.caption, ""))}
     if known.isdisjoint(map(key, candidates)):
         raise DataError(
             f"{path} has candidates, but none for a caption of the training data; captions are compared to the letter, "
@@ -154,9 +156,9 @@ def _by_scene(kind: str, images: ImageOpener, seed: int, is_positive: bool) -> _
         if statement is None:
             return []
         if is_positive:
-            return [each.text for each in _POSITIVES[kind](statement)]
+            return [positive.text for positive in _POSITIVES[kind](statement)]
         rng = caption_rng(seed, kind, f"{row.image}\0{row.caption}")
-        return [each.text for each in _NEGATIVES[kind](statement, scene, rng) if _is_plausible(each)]
+        return [negative.text for negative in _NEGATIVES[kind](statement, scene, rng) if _is_plausible(negative)]
 
     return make
 

@@ -145,21 +145,22 @@ def _read(
         "negatives": recipe.negatives if recipe.uses_negatives else (),
         "positives": recipe.positives if recipe.uses_positives else (),
     }
-    found: Any = data if isinstance(data, TrainingSet) else None
+    training_set: Any = data if isinstance(data, TrainingSet) else None
     for turn in (processes.is_main, not processes.is_main):
         with processes.raise_on_all_ranks():
-            if turn and found is None:
-                found = read_training_set(str(data), **kinds, seed=recipe.seed, **source)
-    summary = found.summary()
+            if turn and training_set is None:
+                training_set = read_training_set(str(data), **kinds, seed=recipe.seed, **source)
+    summary = training_set.summary()
     needs = {"negative": recipe.uses_negatives or recipe.needs_negative, "positive": recipe.uses_positives}
     for kind, is_needed in needs.items():
         if is_needed and not summary[f"with_{kind}"]:
             raise DataError(
-                f"none of the {len(found.samples)} captions of {found.reference} has a {kind}, which {recipe.name} "
-                f"needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that has them"
+                f"none of the {len(training_set.samples)} captions of {training_set.reference} has a {kind}, which "
+                f"{recipe.name} needs; name kinds to make (--set {kind}s=…), a file of candidates, or the column that "
+                "has them"
             )
-    found = found.frozen(recipe.seed) if recipe.frozen else found
-    return found.with_negatives() if recipe.needs_negative else found
+    training_set = training_set.frozen(recipe.seed) if recipe.frozen else training_set
+    return training_set.with_negatives() if recipe.needs_negative else training_set
 
 
 def _check_out(out: Path) -> None:
@@ -173,13 +174,13 @@ def _claim(out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
     """Make the folder this run's; raise if another run has a checkpoint there or is finished."""
     file = folder / "run.json"
     if file.exists():
-        other = [*_differences(read_json(file, out), json.loads(json.dumps(facts)))]
-        if other and ((folder / "finished.json").exists() or checkpoint_folders(folder)):
+        changed = [*_differences(read_json(file, out), json.loads(json.dumps(facts)))]
+        if changed and ((folder / "finished.json").exists() or checkpoint_folders(folder)):
             raise DataError(
-                f"{out} holds a run with another {' and '.join(other[:5])}, see {file}; name a new folder, or make "
+                f"{out} holds a run with another {' and '.join(changed[:5])}, see {file}; name a new folder, or make "
                 "the same call again"
             )
-        for path in folder.iterdir() if other else ():
+        for path in folder.iterdir() if changed else ():
             if path.name != ".lock":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     write_text(file, json.dumps(facts, indent=1, sort_keys=True) + "\n")
