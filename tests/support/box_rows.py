@@ -101,6 +101,7 @@ class Tricd:
         references: the ground truth, XYWH.
         perfect: the same boxes as predictions, XYXY, of one confidence.
         pairs: what `group_recall_at_1` takes besides.
+        types: the split of each row.
     """
 
     def __init__(self, folder):
@@ -117,6 +118,7 @@ class Tricd:
             "positive": [image["positive"] for image in images],
             "phrase_keys": [image["phrases"] for image in images],
         }
+        self.types = [image["coco_type"] for image in images]
 
     def on_distractors(self, score=0.5):
         """The boxes of each positive row on its distractors, and nothing on the positive rows."""

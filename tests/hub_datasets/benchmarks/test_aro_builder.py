@@ -6,14 +6,16 @@ The order configurations are tested in `test_shuffled_captions`.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sources_aro
-from builder_support import Small
+from builder_support import Small, paper_text
 
 from vl_assay.hub_datasets import report
+from vl_assay.hub_datasets.aro import release
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.model_wrappers import predict
 
@@ -103,3 +105,11 @@ def test_both_parts_are_judged_with_the_papers_averages(small, tmp_path):
     assert {name: part["n"] for name, part in relation.scores["per_group"].items()} == {"spatial": 6, "verb": 3}
     assert (attribution.scores["n"], attribution.scores["rare"]) == (30, {"open & white": 4})
     assert attribution.scores["macro_accuracy"] == attribution.scores["per_category"]["small & brown"]["accuracy"]
+
+
+def test_the_released_rows_are_counted_as_in_the_paper(shared_data):
+    paper = re.sub(r"(\d), (\d{3})", r"\1,\2", " ".join(paper_text(shared_data, "004").split()))
+    sizes = re.search(
+        r"with \d+ relations .*?with ([\d,]+) test cases in total; and \d+ unique .*?([\d,]+) test", paper
+    )
+    assert [f"{rows:,}" for rows in release.ROWS.values()] == list(sizes.groups())

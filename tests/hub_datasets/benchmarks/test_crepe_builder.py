@@ -107,6 +107,7 @@ def test_a_row_with_nothing_to_rank_is_in_a_split_of_its_own(small, fields, defe
     ("fields", "found"),
     [
         ({"hard_negs": "['a', "}, "hard_negs is \"['a', \". Expected"),
+        ({"hard_negs": "[open('trace', 'w').name]"}, "hard_negs: [str]"),  # read and never run
         ({"hard_negs": "a dog"}, "hard_negs is 'a dog'. Expected"),
         ({"image_id": "../2"}, "image_id is '../2', not a whole number"),
     ],

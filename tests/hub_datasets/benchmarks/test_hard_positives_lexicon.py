@@ -1,11 +1,11 @@
 """Hard positives are traced to the lexicon, their defects are found, and the lexicon is that of the paper's tables."""
 
 import pytest
-from builder_support import hard_positives_tables
+from builder_support import hard_positives_tables, paper_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vl_assay.hub_datasets.hard_positives.builder import swap_phrases
+from vl_assay.hub_datasets.hard_positives.builder import RELEASED_ROWS, swap_phrases
 from vl_assay.hub_datasets.hard_positives.defects import find_defects, find_origin
 from vl_assay.hub_datasets.hard_positives.lexicon import LEXICON
 
@@ -19,6 +19,7 @@ from vl_assay.hub_datasets.hard_positives.lexicon import LEXICON
         ("the old  man and the red hat ", "the red hat and the old  man "),
         ("an old man and the red hat", None),
         ("the old man and the red hat and the dog", None),
+        ("the bandana and theatre", None),
         ("the old man", None),
         ("", None),
     ],
@@ -107,3 +108,13 @@ def test_the_tables_examples_are_traced_to_their_lines(printed):
         origin = find_origin(caption, positive, [line for line in LEXICON if line.kind.startswith(group)])
         assert origin.entry == entry
         assert find_defects(caption, positive, negative, origin) == []
+
+
+def test_numbers_of_the_paper_and_of_its_tables_are_as_the_card_says(shared_data):
+    text = " ".join(paper_text(shared_data, "003").split())
+    relations, attributes, swaps = RELEASED_ROWS.values()
+    assert f"{relations:,} hard positives targeting relations, and {attributes:,} hard positives targeting" in text
+    assert f"resulting in a benchmark of {swaps:,} examples" in text
+    assert "we replace 14 relations and 24 attributes" in text
+    numbers = [[each.frequency for each in LEXICON if each.kind.startswith(kind)] for kind in ("relation", "attrib")]
+    assert [(len(each), sum(each)) for each in numbers] == [(14, relations), (23, attributes - 3)]

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +49,11 @@ def test_cola_has_each_image_beside_its_own_caption_in_the_order_of_the_file(sma
     dataset = small("cola").build()
     assert dataset["id"][:] == [f"multiobjects/{number}" for number in range(5)]
     assert [texts(row, *GROUP) for row in dataset] == list(cola.GROUPS)
+
+
+def test_released_images_of_cola_all_come_from_one_server(shared_data):
+    rows = json.loads((shared_data / "data" / "cola" / Path(cola.ANNOTATIONS).name).read_text("utf-8"))
+    assert {row[place].rsplit("/", 1)[0] for row in rows for place in (0, 2)} == {cola.SERVER}
 
 
 @pytest.mark.parametrize("config", ["test", "train"])
@@ -242,11 +248,16 @@ CONME = "replace-att_HUMAN_FILTER.csv"
 DAMAGE = [
     *(
         ("coco_cf", "pairs", lambda folder, rows=rows: coco_cf.write_records(folder, rows), ("examples.jsonl", found))
-        for rows, found in (([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),)
+        for rows, found in (
+            ([RECORD, RECORD | {"image_1": "../a"}], "row 1: image_1 '../a' is not the stem"),
+            ([RECORD | {"caption_0": " "}], "row 0: caption_0 is empty"),
+        )
     ),
     *(
         ("cola", "multiobjects", written(cola.ANNOTATIONS, rows), (cola.ANNOTATIONS, found, "Expected"))
         for rows, found in (
+            ([COLA, COLA[:3]], "row 1: found ["),
+            ([[COLA[0], " ", *COLA[2:]]], "row 0: caption_0 is empty"),
             ([[*COLA[:2], "file:///etc/hosts", "b"]], "row 0: url_1 'file:///etc/hosts' is not the http(s) URL"),
             ([[f"{cola.SERVER}/..", *COLA[1:]]], "row 0: url_0"),
             ([COLA, ["https://elsewhere.org/1.jpg", *COLA[1:]]], "have the same file name"),

@@ -79,7 +79,9 @@ def test_a_distractor_has_the_phrases_without_boxes_and_the_pair_id_of_its_posit
         ([0, 0, 64, 48], False),
         ([1, 1, 63.0000000001, 47.0000000001], False),
         ([-1e-13, 0, 4, 4], False),
+        ([-0.5, 0, 4, 4], True),
         ([0, -0.5, 4, 4], True),
+        ([0, 40, 4, 8.01], True),
         ([60.5, 0, 4, 4], True),
     ],
 )
@@ -121,10 +123,13 @@ def put(number, key, **fields):
         ("val", put(0, "images", positive=False), "image 1, phrase 1: found 1 boxes. Expected none"),
         ("val", put(2, "images", positive=True), "image 3, phrase 5: found 0 boxes. Expected at least one"),
         ("val", put(0, "annotations", bbox=[1, 2, 3, 0]), "annotation 1: found bbox [1, 2, 3, 0]"),
+        ("val", put(0, "annotations", bbox=[1, 2, 3, float("nan")]), "annotation 1: found bbox"),
         ("vqa", put(1, "annotations", answer=2), "question 2: no usable answer"),
         ("vqa", lambda data: data["annotations"].pop(1), "question 2: no usable answer"),
         ("groups", lambda data: data["images"].pop(1), "group 1 (images 1, 3, 4): not a cross"),
         ("groups", put(2, "images", caption="another"), "group 1 (images 1, 2, 3, 4): not a cross"),
+        ("groups", put(2, "images", file_name="19.jpg"), "group 1 (images 1, 2, 3, 4): not a cross"),
+        ("groups", lambda data: data["images"].append({**data["images"][0], "id": 99}), "group 1 (images"),
     ],
 )
 def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, change, found):
@@ -135,6 +140,8 @@ def test_damaged_file_is_an_error_that_names_file_and_entry(small, config, chang
 @pytest.mark.parametrize(("caption", "expected"), read_cases("questions"))
 def test_caption_becomes_a_question(caption, expected):
     assert caption_question(caption) == expected
+    with pytest.raises(DataError, match="is empty"):
+        caption_question(" .")
 
 
 def test_questions_of_the_rules_differ_from_the_release_where_the_card_says(released):
@@ -156,13 +163,17 @@ def test_questions_of_the_rules_differ_from_the_release_where_the_card_says(rele
 
 @pytest.mark.parametrize(
     ("kinds", "expected"),
-    [(["object"], (84, 40, 43, 83)), (["object", "relation"], (204, 99, 114, 315))],
+    [(["object"], (84, 40, 43, 83)), (["relation"], (120, 60, 73, 232)), (["object", "relation"], (204, 99, 114, 315))],
 )
 def test_released_numbers_are_those_of_the_papers_table_7(released, kinds, expected):
     rows = [row for row in released("val") if row["type"] in kinds]
     phrases = [phrase for row in rows for phrase in row["phrases"]]
     images, texts = ({row["filename"] for row in rows}, {phrase["text"] for phrase in phrases})
     assert (len(rows), len(images), len(texts), sum(len(phrase["boxes"]) for phrase in phrases)) == expected
+
+
+def test_released_groups_lack_number_16(released):
+    assert [row["id"] for row in released("groups")] == [f"groups/{n}" for n in range(1, 53) if n != 16]
 
 
 def test_released_questions_are_balanced_and_run_along_the_rows_of_val(released):

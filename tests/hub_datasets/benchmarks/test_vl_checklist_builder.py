@@ -42,6 +42,15 @@ def test_every_type_reads_its_files_and_none_is_left_out():
     assert len(set(found)) == len(found) == 10 + 2 * 21 + 4
 
 
+def test_only_the_first_text_of_each_list_is_used_as_released(small):
+    rows = small.build("relation_spatial")
+    assert rows["id"][:] == [f"Relation/vg/spatial/{number}" for number in range(3)]
+    assert [(row["caption"], row["negative_caption"]) for row in rows][:2] == [
+        ("brown knob of Relation vg spatial", "teal knob of Relation vg spatial"),
+        ("metal fence of Relation vg spatial", "wooden fence of Relation vg spatial"),
+    ]
+
+
 def test_rows_say_their_type_their_source_and_the_part_of_an_object(small):
     dataset = small.build("object_size")
     assert set(dataset["category"]) == {"object_size"}

@@ -154,6 +154,13 @@ def test_names_alone_are_in_the_order_of_numbers_or_texts(images, built, labels)
 # Templates
 
 
+def test_the_templates_of_clip_are_as_many_as_its_authors_list():
+    counts = {"imagenet": 80, "imagenet7": 7, "cifar": 18, "caltech101": 34, "dtd": 8, "eurosat": 3, "sun397": 2}
+    assert {name: len(set(TEMPLATES[name])) for name in counts} == counts
+    assert set(TEMPLATES["imagenet7"]) < set(TEMPLATES["imagenet"])
+    assert all(template.count("{}") == 1 for found in TEMPLATES.values() for template in found)
+
+
 def test_templates_are_the_sets_own_or_from_a_file_or_an_option(images, built):
     folder = images("cat", "dog")
     assert templates(built("pets", data_dir=folder)) == ["a photo of a {}, a type of pet."]

@@ -47,6 +47,7 @@ def test_the_orientation_of_a_camera_is_not_applied():
     ("size", "message"),
     [
         ((30_000, 1), "30,000 × 1 pixels; one side may be 200 times as long"),
+        ((1, 30_000), "1 × 30,000 pixels; one side may be 200 times as long"),
         ((12_000, 10_000), "12,000 × 10,000 pixels; an image may have 100,000,000"),
     ],
 )
@@ -82,6 +83,12 @@ def tiled(tile, kind="I", size=16):
 def test_small_images_in_huge_tiles_are_refused_before_they_are_decoded(tile):
     with pytest.raises(ValueError, match=r"16 × 16 pixels in a tile .* pixels long; a tile may have 1,024"):
         decode(tiled(tile))
+
+
+@pytest.mark.parametrize(("tile", "kind"), [((2048.0, 2048.0), "f"), ((1024, 1024), "H")])
+def test_tiles_of_other_types_end_in_an_error_of_those_that_are_expected(tile, kind):
+    with pytest.raises(DECODING_ERRORS):  # its tile is cut off
+        decode(tiled(tile, kind))
 
 
 def test_other_formats_are_refused():

@@ -153,3 +153,6 @@ def test_candidates_are_those_of_the_rules(tmp_path):
     assert {tuple(row.values()) for row in pq.read_table(file).to_pylist()} == expected
     assert json.loads((tmp_path / "made" / "candidates.json").read_text())["counts"] == counts
     assert all(counts[f"candidates, {kind}"] > 30 for kind in kinds)
+    pq.write_table(pa.table({"text": pa.array([None, ""], pa.string())}), tmp_path / "a.parquet")
+    result = invoke("corpus", "generate", tmp_path / "a.parquet", "--out", tmp_path / "none", *words)
+    assert (result.exit_code, pq.read_table(tmp_path / "none" / "shards").num_rows) == (0, 0)

@@ -10,7 +10,7 @@ from PIL import Image
 from vl_assay.hub_datasets.core.build import MissingSourceError
 from vl_assay.hub_datasets.sources.crops import box_problem, crop, crop_name
 from vl_assay.hub_datasets.sources.records import check_rows
-from vl_assay.hub_datasets.sources.source_files import SourceFile, is_file_name, is_inner_path
+from vl_assay.hub_datasets.sources.source_files import SourceFile, find_images, is_file_name, is_inner_path
 from vl_assay.metrics.common.errors import DataError
 
 SCHEMA = {"caption": str, "count": int, "box": [float], "flag": bool, "part": {"names": [str]}}
@@ -78,6 +78,14 @@ def test_the_error_of_a_source_names_the_folder_that_was_given_and_the_places_in
     for url, error in (("https://a.org/a.json", "Could not download"), ("", "data/a.json is missing")):
         with pytest.raises(MissingSourceError, match=named + error):
             SourceFile("data/a.json", ("a.json",), url=url).read(tmp_path, None)
+
+
+def test_images_are_taken_from_the_first_folder_that_has_them_and_empty_files_are_missing(tmp_path):
+    for folder, content in (("one", b""), ("two", b"image")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1.jpg").write_bytes(content)
+    found = find_images(["1.jpg", "2.jpg"], [tmp_path / "one", tmp_path / "two"])
+    assert found == {"1.jpg": str(tmp_path / "two" / "1.jpg"), "2.jpg": None}
 
 
 @pytest.mark.parametrize("path", ["../a.jpg", "/a.jpg", "", ".", "a\\b.jpg", "a/../b.jpg"])

@@ -42,9 +42,11 @@ def test_averages_by_arithmetic():
         ([], [], None, r"shape \(0,\); pass one value per example, at least one"),
         ([1, math.nan], [False, False], None, r"value is nan in row 1 .*between 0 and 1"),
         ([1, 1.5], [False, False], None, r"value is 1\.5 in row 1"),
+        ([-1, 1], [False, False], None, r"value is -1 in row 0"),
         ([1, 0], [False], None, "got 1 tie flags for 2 examples; pass one per example"),
         ([1, 0], [False, False], "ab", "got 1 categories for 2 examples; pass a list with one label per example"),
         ([1, 0], [False, False], ["", "a"], "categories are missing in row 0"),
+        ([1, 0], [False, False], [1.0, math.nan], "categories are missing in row 1"),
     ],
 )
 def test_averages_refuse_what_they_cannot_use(values, tied, categories, message):

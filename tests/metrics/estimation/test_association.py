@@ -101,6 +101,14 @@ def test_a_feature_that_most_images_have_and_lack_is_compared_on_as_many_images_
     assert exact < found.p_values[0] < 1e-9  # the interval's: 40 of 40 against an expected half, z = 40 ** 0.5
 
 
+def test_examples_without_the_feature_are_taken_from_the_categories_that_have_it():
+    """20 images with an example in each of two categories; 3 of them have the feature in the first, and are wrong."""
+    first = np.tile([True, False], 20)
+    has = first & (np.arange(40) < 6)
+    found = associations(has, has[:, np.newaxis], np.repeat(np.arange(20), 2), first)
+    assert found.p_values[0] == pytest.approx(1 / 1140)  # 20 * 19 * 18 / 6 ways to choose 3
+
+
 def test_features_of_all_or_none_are_not_tested_and_their_rates_have_bounds():
     errors, clusters = np.array([True, False, True, False]), np.arange(4)
     found = associations(errors, np.array([[1.0, 0]] * 4), clusters)

@@ -110,6 +110,13 @@ def test_rare_and_left_out_examples_stay_out_of_the_macro_difference():
     assert (result["n"], result["macro"]["score1"], result["macro"]["score2"]) == (3, 0.5, 0.5)
 
 
+def test_models_of_equal_predictions_do_not_differ():
+    _, _, (one, _) = two_detectors()
+    result = differences(one, one, QUICK)["ap"]
+    assert (result["difference"], result["difference_interval"], result["standard_error"]) == (0, None, None)
+    assert result["permutation_p_value"] == 1
+
+
 def test_differences_need_the_same_examples():
     one, two = (matching_accuracy.per_example([[1, 2]] * n, [0] * n) for n in (3, 4))
     with pytest.raises(ScoresError, match="got 3 examples of model 1 and 4 of model 2; pass the same examples"):

@@ -216,6 +216,7 @@ def test_memory_stays_flat():
         ([], [], {}, r"values1: the values have shape \(0,\); pass one value per example, at least one"),
         ([1, 0], [1, math.nan], {}, "values2: the value is nan in row 1 .*between 0 and 1, without NaN"),
         ([1, 0], [1], {}, "got 2 values of model 1 and 1 of model 2; pass those of the same examples, in the same"),
+        ([1, 0], [1, 0], {"permutations": 9}, "permutations is 9; it must be a whole number of at least 100"),
         ([1, 0], [1, 0], {"power": 1.0}, r"power is 1\.0; it must lie strictly between 0 and 1"),
     ],
 )
@@ -228,8 +229,11 @@ def test_unusable_input_is_rejected_with_a_remedy(first, second, options, messag
     ("call", "message"),
     [
         (lambda: holm([0.1, math.nan]), "the p-value is nan in row 1 .*without NaN: leave out tests"),
+        (lambda: holm([1.5]), "the p-value is 1.5 in row 0 .*must lie between 0 and 1"),
         (lambda: holm([[0.1]]), r"the p-values have shape \(1, 1\); pass a flat list"),
+        (lambda: mcnemar(-1, 3), "wins is -1; it must be a whole number of at least 0"),
         (lambda: mcnemar(1, 2.5), r"losses is 2\.5; it must be a whole number"),
+        (lambda: cluster_permutation_test([]), r"the differences have shape \(0,\); pass one per example"),
         (lambda: cluster_permutation_test([0, math.inf]), "the difference is inf in row 1 .*leave these examples out"),
         (lambda: cluster_permutation_test([0, 1], ["a"]), "got 1 clusters for 2 examples"),
     ],

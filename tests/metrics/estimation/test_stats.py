@@ -135,6 +135,7 @@ def test_memory_stays_flat_at_the_size_of_sugarcrepe():
         ([], {}, r"shape \(0,\); pass one value per example, at least one"),
         ([1, math.nan], {}, "nan in row 1 .*between 0 and 1, without NaN"),
         ([1, 0], {"confidence": 1.0}, r"confidence is 1\.0; it must lie strictly between 0 and 1, such as 0\.95"),
+        ([1, 0], {"confidence": math.nan}, "confidence is nan;"),
         ([1, 0], {"resamples": 1e4}, r"resamples is 10000\.0; it must be a whole number"),
     ],
 )

@@ -1,14 +1,15 @@
-"""The ARO metric: its averages, its tasks, the authors' code, and the relations of the paper."""
+"""The ARO metric: its averages, its tasks, the authors' code, and the paper's Table 2."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from cards import paper_text
+from cards import card_rows, paper_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -174,6 +175,9 @@ def test_on_visual_genome_the_authors_argmax_is_ties_wrong(scores):
     [
         ({"categories": ["near", "next to"]}, "all relations are symmetric.*pass others, or keep_symmetric=True"),
         ({"categories": [["a", "b"], ["c", None]], "task": "attribution"}, "categories are missing in row 1"),
+        ({"categories": [["a", "b"], ["", "d"]], "task": "attribution"}, "categories are missing in row 1"),
+        ({"categories": [[], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
+        ({"categories": [["a", math.nan], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
         ({"min_count": 0}, "min_count is 0; it must be a whole number of at least 1"),
         ({"task": "relations"}, r"unknown ARO task .*known: relation, attribution, order"),
     ],
@@ -217,3 +221,35 @@ def test_the_sets_of_relations_are_those_of_the_paper_and_its_authors(paper, sha
     assert set(names) == SYMMETRIC
     assert len(names) == len(SYMMETRIC) == 157
     assert not SYMMETRIC & (SPATIAL | VERBS)
+
+
+@pytest.mark.parametrize("model", range(6), ids=["CLIP", "NegCLIP", "CLIP-FT", "XVLM", "BLIP", "Flava"])
+def test_table_2_has_the_averages_that_its_rows_give(metric, paper, model):
+    spatial, verbs, printed = table_2(paper)
+    relations = {name: (accuracies[model], n) for name, (accuracies, n) in (spatial | verbs).items()}
+    scores, names = [], []
+    for name, (accuracy, n) in relations.items():
+        right = round(accuracy * n)
+        scores += [RIGHT] * right + [WRONG] * (n - right)
+        names += [name] * n
+    # Four relations of the authors' list, of which every example is right: they count in nothing.
+    others = sorted(SYMMETRIC)[:4] * 25
+    result = metric.compute(
+        predictions=scores + [RIGHT] * 100, references=[0] * (len(names) + 100), categories=names + others
+    )
+    assert (result["n"], result["n_symmetric"], len(result["per_category"])) == (21_917, 100, 45)
+    # What whole numbers of right examples lose: half an example, or half of the last digit printed.
+    lost = {name: min(0.5 / n, 0.005) for name, (_, n) in relations.items()}
+    parts = (relations, result), (spatial, result["per_group"]["spatial"]), (verbs, result["per_group"]["verb"])
+    for (rows, part), averages in zip(parts, printed, strict=True):
+        macro = sum(relations[name][0] for name in rows) / len(rows)
+        lost_here = sum(lost[name] for name in rows) / len(rows)
+        assert part["macro_accuracy"] == pytest.approx(macro, abs=lost_here)
+        assert part["macro_accuracy"] == pytest.approx(float(averages[model]), abs=0.005 + lost_here)
+        assert part["n"] == sum(relations[name][1] for name in rows)
+    micro = sum(accuracy * n for accuracy, n in relations.values()) / 21_917
+    lost_there = sum(lost[name] * n for name, (_, n) in relations.items()) / 21_917
+    assert result["accuracy"] == pytest.approx(micro, abs=lost_there)
+    macro = sum(accuracy for accuracy, _ in relations.values()) / 45
+    [*_, shown_macro, shown_micro] = card_rows("aro_itm", "model", "all")[model]
+    assert (shown_macro, shown_micro) == (f"{100 * macro:.1f}", f"{100 * micro:.1f}")

@@ -1,8 +1,11 @@
-"""The artefact gap as a user of `evaluate` calls it."""
+"""The artefact gap as a user of `evaluate` calls it, and on the released captions."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from cards import card_rows
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.modules.discovery import load_metric
@@ -56,3 +59,32 @@ def test_results_by_arithmetic():
 def test_unusable_input_is_rejected_with_a_remedy(change, message):
     with pytest.raises(ScoresError, match=message):
         compute(**change)
+
+
+RULES = {
+    "format": lambda text: (-1 if text.endswith(".") else 0) + (1 if text != text.strip() else 0),
+    "length": lambda text: -len(text),
+}
+CATEGORIES = ["replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"]
+
+
+@pytest.mark.parametrize(("when", "folder", "n"), [("before", "data_unrefined", 17_478), ("after", "data", 7_511)])
+def test_blind_rules_score_on_the_released_captions_what_the_card_says(when, folder, n, shared_data):
+    released = shared_data / "data" / "sugarcrepe" / folder
+    read = {name: json.loads((released / f"{name}.json").read_text(encoding="utf-8")).values() for name in CATEGORIES}
+    for name, rule in RULES.items():
+        scores = {
+            category: [[rule(row["caption"]), rule(row["negative_caption"])] for row in rows]
+            for category, rows in read.items()
+        }
+        rows = [row for part in scores.values() for row in part]
+        labels = [category for category, part in scores.items() for _ in part]
+        result = compute(rows, [0] * len(rows), categories=labels, ties="half", permutations=100)
+        assert result["n"] == n
+        shown = next(cells[2:] for cells in card_rows("artifact_gap", "rule") if cells[:2] == [name, when])
+        for part, counted, cell in zip(
+            [*result["per_category"].values(), result], [*scores.values(), rows], shown, strict=True
+        ):
+            halves = sum(2 if right > wrong else right == wrong for right, wrong in counted)
+            assert part["accuracy"] == pytest.approx(halves / 2 / len(counted), abs=1e-12)
+            assert cell == f"{100 * part['accuracy']:.2f}"

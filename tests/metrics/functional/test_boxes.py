@@ -104,6 +104,7 @@ def test_rows_survive_arrow_and_a_null_is_named():
         (0, 0, {"boxes": [[1, 2, 4, 6], [0, 3, 1, 2]]}, r"box_format 'xyxy'.*nor y2 below y1.*box 1 of row 0"),
         (1, 0, {"boxes": [[1, 2, 3, -4]]}, r"'xywh' width and height must not be negative \(pass 'xyxy'.*row 0"),
         (0, 0, {"scores": [0.5, math.nan]}, r"score must be finite.*score again.*box 1 of row 0: nan"),
+        (0, 2, {"boxes": [[0, 0, 10**400, 1]]}, r"must be numbers.*row 2.*…"),
         (0, 2, {"phrase_ids": [-1]}, r"phrase id must be a whole number from 0 .*box 0 of row 2: -1"),
         (1, 0, {"phrase_ids": [1.5]}, r"whole number from 0 .*the references .*box 0 of row 0: 1.5"),
         (0, 2, {"phrase_ids": [2.0**53]}, r"whole number from 0 to 9007199254740991.*row 2"),

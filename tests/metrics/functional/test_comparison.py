@@ -1,4 +1,4 @@
-"""Two models compared as a user of `evaluate` does it, and against the definitions."""
+"""Two models compared as a user of `evaluate` does it, against the definitions, and on released answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
+from cards import card_rows, card_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,11 @@ def test_scores_by_arithmetic():
     assert (swap["tie_rate2"], add["tie_rate2"]) == (0.0, 1 / 4)
     # One image: always as far; ±2 ±1: 3, 1, -1, -3, and at least 1 in all four.
     assert (swap["permutation_p_value"], add["permutation_p_value"]) == (1.0, 1.0)
+
+
+def test_answers_keep_their_fractions():
+    result = compute([0.7, 0.2], [0.0, 0.2], [0.7, 0.2])
+    assert (result["accuracy1"], result["accuracy2"]) == (1.0, 0.5)
 
 
 REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
@@ -139,3 +145,33 @@ def test_every_figure_is_what_the_definition_says(case):
         assert {key: part[key] for key in expected} == pytest.approx(expected, abs=1e-12)
         low, high = part["difference_interval"]
         assert -1 <= low <= high <= 1
+
+
+def test_the_plain_function_refuses_answers_for_other_examples():
+    with pytest.raises(ScoresError, match=r"predictions2: got answers of shape \(1,\) for right answers of shape \(2"):
+        compare_models([1, 0], [1], [1, 0])
+
+
+def test_released_answers_against_the_shorter_caption_are_what_the_card_says(gpt4v):
+    pairs = {
+        name: [(each["correct"], len(each["caption"]) < len(each["negative_caption"])) for each in part]
+        for name, part in gpt4v.items()
+    }
+    pairs["all"] = [pair for part in pairs.values() for pair in part]
+    first, second = ([int(pair[place]) for pair in pairs["all"]] for place in (0, 1))
+    labels, images = zip(*((name, each["filename"]) for name, part in gpt4v.items() for each in part), strict=True)
+    result = compute(first, second, [1] * len(first), categories=[*labels], clusters=[*images], resamples=200)
+    parts = result["per_category"] | {"all": result}
+    for row, (name, part) in zip(card_rows("paired_difference", "category"), parts.items(), strict=True):
+        wins, losses = pairs[name].count((True, False)), pairs[name].count((False, True))
+        right = [100 * sum(column) / len(pairs[name]) for column in zip(*pairs[name], strict=True)]
+        shares = (*right, right[0] - right[1])
+        assert row == [
+            name.replace("_", " "), str(len(pairs[name])), *(f"{share:.2f}" for share in shares), str(wins), str(losses)
+        ]  # fmt: skip
+        assert (part["wins"], part["losses"], part["n"]) == (wins, losses, len(pairs[name]))
+        found = (part["accuracy1"], part["accuracy2"], part["difference"])
+        assert [100 * value for value in found] == pytest.approx(shares, abs=1e-9)
+    assert (result["n"], result["n_clusters"]) == (7512, len(set(images))) == (7512, 1561)
+    assert max(part["p_value_holm"] for part in result["per_category"].values()) < 0.001
+    assert "All seven differences have a `p_value_holm` below 0.001" in card_text("paired_difference")

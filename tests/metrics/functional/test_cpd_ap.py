@@ -23,6 +23,26 @@ PREDICTIONS = [boxes_of((HERE, 0.9, 1)), boxes_of((THERE, 0.8, 1)), boxes_of((HE
 REFERENCES = [truth_of((HERE, 1)), NO_TRUTH, truth_of((HERE, 2)), NO_TRUTH]
 
 
+def test_perfect_predictions_score_one_everywhere_and_none_or_those_on_distractors_zero(tricd):
+    inputs = {"references": tricd.references, "categories": tricd.types, "subsamples": 10}
+    result = cpd_ap(tricd.perfect, **inputs)
+    parts = {"relation": (120, 232), "object": (84, 83)}
+    assert (result["n"], result["n_positive"], result["n_boxes"], result["tie_rate"]) == (204, 102, 315, 0)
+    assert {name: (part["n"], part["n_boxes"]) for name, part in result["per_category"].items()} == parts
+    for part in (result, *result["per_category"].values()):
+        assert [part[score] for score in SCORES] == [1.0] * 4
+    assert {result[f"{score}_subsample_std"] for score in SCORES} == {0.0}
+    for predictions in ([NOTHING] * 204, tricd.on_distractors()):
+        result = cpd_ap(predictions, **inputs)
+        assert [result[score] for score in SCORES] == [0.0] * 4
+        assert (result["ap_subsample_std"], result["tie_rate"], result["n_boxes"]) == (0.0, 0.0, 315)
+
+
+def test_where_all_resamples_agree_there_is_no_interval():
+    rows = [(boxes_of((HERE, 0.5, 1)), truth_of((HERE, 1)))] * 5
+    assert cpd_ap(*sides(rows), confidence=0.95, **QUICK)["ap_interval"] is None
+
+
 def test_perfect_boxes_on_distractors_too_halve_it(tricd):
     predictions, references = tricd.on_both(), tricd.references
     assert sum(len(row["boxes"]) for row in predictions) == 630
@@ -199,6 +219,7 @@ def test_intervals_are_those_of_rows_really_repeated():
         ({"categories": ["a", "b", "a", "b"]}, "no row of the category 'b' has a ground-truth box"),
         ({"positive": [True, False, False, False]}, r"^row 2 \(1 of 4.*positive is false.*Set the flag to true"),
         ({"positive": [True, False, True]}, r"positive has shape \(3,\) for 4 rows; pass true or false for each"),
+        ({"positive": [1, 2, 1, None]}, r"positive is 2 in rows 1, 3 \(2 of 4.*pass true or false"),
         ({"subsamples": -1}, "subsamples is -1; it must be a whole number of at least 0"),
         ({"max_boxes": 0}, "max_boxes is 0; it must be a whole number of at least 1"),
     ],

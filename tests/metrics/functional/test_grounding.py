@@ -19,6 +19,30 @@ TIES = ("wrong", "half", "right")
 XYXY = {"box_format": "xyxy"}
 
 
+@pytest.mark.parametrize("name", ["grounding_recall", "group_recall_at_1"])
+def test_perfect_predictions_have_every_recall(name, tricd):
+    inputs = {"predictions": tricd.perfect, "references": tricd.references, "categories": tricd.types}
+    result = load_metric(name).compute(**inputs, **(tricd.pairs if "group" in name else {}))
+    parts = result["per_category"]
+    # 43 phrases in 42 rows about objects, 123 in 60 rows about relations.
+    assert (result["n"], parts["relation"]["n"], parts["object"]["n"]) == (166, 123, 43)
+    assert result["n_positive" if "n_positive" in result else "n_pairs"] == 102
+    for part in (result, *parts.values()):
+        assert {value for key, value in part.items() if "recall" in key} == {1.0}
+        assert part["tie_rate"] == 0
+
+
+def test_by_default_rows_are_resampled_for_grounding_and_pairs_for_groups(tricd):
+    # Where every row is right, all resamples agree.
+    predictions = [row if place % 3 else NOTHING for place, row in enumerate(tricd.perfect)]
+    inputs = {"predictions": predictions, "references": tricd.references, "confidence": 0.9, "resamples": 200}
+    assert grounding_recall(**inputs) == grounding_recall(**inputs, clusters=list(range(204)))
+    inputs |= tricd.pairs
+    assert group_recall_at_1(**inputs) == group_recall_at_1(**inputs, clusters=tricd.pairs["pair_ids"])
+    low, high = group_recall_at_1(**inputs)["recall_at_1_interval"]
+    assert low < high
+
+
 def test_boxes_on_distractors_matter_to_the_group_alone(tricd):
     perfect = tricd.on_both(score=0.6)
     inputs = {"predictions": perfect, "references": tricd.references}
@@ -217,6 +241,7 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
     ("options", "message"),
     [
         ({"pair_ids": ["a", "b"]}, r"row 1 \(1 of 2.*belong to a pair without exactly one positive row; give the pos"),
+        ({"positive": [True, True]}, r"rows 0, 1 \(2 of 2.*belong to a pair without exactly one positive row"),
         ({"references": [NO_TRUTH] * 2}, "no row has a ground-truth box; recall needs the positive rows"),
         (
             {"references": [truth_of((HERE, 1))] * 2},
@@ -227,6 +252,8 @@ KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
         ({"phrase_keys": KEYS[:1]}, "got 1 phrase_keys for 2 rows; pass for each row a mapping from phrase id"),
         ({"phrase_keys": [KEYS[0], ["cat"]]}, "no mapping in row 1"),
         ({"phrase_keys": [KEYS[0], {1: "cat"}]}, "phrase 2 of row 1 has no key in phrase_keys; give every phrase"),
+        ({"phrase_keys": [{1: "cat", 2: None}, KEYS[1]]}, "phrase 2 of row 0 has no key in phrase_keys"),
+        ({"phrase_keys": [{1.5: "cat"}, KEYS[1]]}, "phrase_keys of row 0 cannot be read .1.5 is not a phrase id"),
         (
             {"phrase_keys": [KEYS[0], {1: "cat", 2: "dog"}]},
             r"row 1 \(1 of 2.*lack a phrase of the positive row with the same caption; give equal phrases equal keys",

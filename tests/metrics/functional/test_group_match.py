@@ -1,13 +1,15 @@
-"""Group match: against every order of four scores, and its card."""
+"""Group match: against every order of four scores, on the released tags, and its card."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import statistics
 from fractions import Fraction
 
 import pytest
-from cards import card_text
+from cards import card_table, card_text
 
 from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.checks import TIES
@@ -16,7 +18,7 @@ from vl_assay.metrics.modules.discovery import load_metric
 
 CARD = card_text("group_match")
 SCORES = ("text_score", "image_score", "group_score")
-RIGHT = [[2, 1], [1, 2]]
+RIGHT, WRONG = [[2, 1], [1, 2]], [[1, 2], [2, 1]]
 # All groups whose scores are 0, 1 or 2: every way in which four scores can be tied.
 ALL_GROUPS = [[[a, b], [c, d]] for a, b, c, d in itertools.product(range(3), repeat=4)]
 
@@ -89,6 +91,23 @@ def test_chance_is_a_quarter_a_quarter_and_a_sixth():
         == [score.chance for score in load_metric("group_match").spec.scores]
     )
     assert "| chance | 25.00 | 25.00 | 16.67 |" in CARD
+
+
+def test_a_group_of_winoground_counts_in_each_of_its_tags_but_once_overall(shared_data):
+    path = shared_data / "data" / "winoground" / "new_tag_assignments.json"
+    by_group = json.loads(path.read_text(encoding="utf-8"))
+    labels = [by_group[str(number)] or ["no tag"] for number in range(len(by_group))]
+    right = [number % 3 == 0 for number in range(400)]
+    result = compute([RIGHT if hit else WRONG for hit in right], categories=labels)
+    assert (result["n"], result["group_score"]) == (400, 134 / 400)  # 0, 3, … 399
+    sizes = {name: int(size) for name, (size,) in card_table("group_match", "tag").items()}
+    assert {name: part["n"] for name, part in result["per_category"].items()} == sizes
+    assert sum(sizes.values()) == 298 + 172  # tags, and groups without any
+    means = {
+        name: statistics.fmean(hit for hit, tags in zip(right, labels, strict=True) if name in tags) for name in sizes
+    }
+    assert {name: part["group_score"] for name, part in result["per_category"].items()} == pytest.approx(means)
+    assert result["macro_group_score"] == pytest.approx(statistics.fmean(means.values()))
 
 
 REMEDY = r"; pass a 2×2 matrix for each group: rows images, columns captions, the right pairs on the diagonal"

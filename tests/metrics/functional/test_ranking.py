@@ -110,6 +110,8 @@ def test_right_candidates_come_in_any_common_container(right):
         (0, "are 0; pass a list or array"),
         ([0, [], 0], r"no candidate is right in row 1 \(1 of 3 rows"),
         ([0, 0, 2], "is 2 in row 2 .*whole numbers from 0, below the row's number of candidates, here 2"),
+        ([[0, -1], 0, 0], "is -1 in row 0 "),
+        ([0, None, 0], "is nan in row 1 "),
         ([0, 0.5, 0], r"is 0\.5 in row 1 "),
         ([0, [1, 0, 1], 0], "comes twice in row 1 .*name each of them once"),
         ([0, [True, False, False], 0], "booleans in row 1 .*not a mask"),

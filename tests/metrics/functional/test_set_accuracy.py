@@ -87,6 +87,7 @@ def test_sets_are_resampled_as_wholes_unless_clusters_are_given():
         ({"categories": None}, "the categories are missing"),
         ({"categories": ["left", "right", "on", "over"]}, "the category 'over' is in none of the pairs"),
         ({"categories": [["left", "tag"], "right", "on", "under"]}, "categories hold lists"),
+        ({"pairs": []}, "give two categories for each pair"),
         ({"pairs": [["left", "right"], ["on"]]}, "give two categories for each pair"),
         ({"pairs": [["left", "right"], ["on", "left"]]}, "give two categories for each pair, each once"),
     ],

@@ -94,6 +94,11 @@ def test_random_flips_come_close_to_the_exact_p_value():
         assert estimate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4_000))
 
 
+def test_random_flips_never_give_zero():
+    scores = np.column_stack([np.arange(1.0, 61.0), np.zeros(60)])
+    assert first_column(scores, permutations=199)["symmetry_p_value"] == 1 / 200
+
+
 def test_gaps_that_differ_by_rounding_are_of_one_size():
     # 0.3 - 0.1 is 2.8e-17 less than 0.4 - 0.2; taken apart, one of them would stand alone: an asymmetry of 1/2.
     assert 0.3 - 0.1 != 0.4 - 0.2
@@ -161,6 +166,16 @@ def test_clustered_intervals_agree_with_a_bootstrap_written_out():
         assert np.ptp(naive[key]) < 0.9 * np.ptp(result[key])
 
 
+def test_images_of_unequal_size_do_not_widen_the_interval_of_the_mean_gap():
+    # Gaps of 100 with an sd of 1 in 40 images of 1 to 20 examples: sums differ by hundreds, means by little.
+    rng = np.random.default_rng(10)
+    clusters = np.repeat(np.arange(40), np.tile(np.arange(1, 21), 2))
+    scores = np.column_stack([rng.normal(100, 1, 420), np.zeros(420)])
+    low, high = first_column(scores, clusters=clusters, confidence=0.95)["mean_gap_interval"]
+    assert low < scores[:, 0].mean() < high
+    assert high - low == pytest.approx(2 * 1.96 / math.sqrt(420), abs=0.08)  # 40 images tell it within some 15 %
+
+
 def test_perfect_separation_leaves_room_for_what_no_image_showed():
     # 10 images: others may have a share of b = 1 - 0.025 ** (1 / 10), and of two captions drawn both are of the kind
     # seen with a chance of (1 - b) ** 2.
@@ -171,6 +186,13 @@ def test_perfect_separation_leaves_room_for_what_no_image_showed():
     assert result["accuracy_interval"] == pytest.approx([seen, 1.0])
     reverse = artifact_gap(scores, [1] * 10, confidence=0.95)
     assert reverse["auc_interval"] == pytest.approx([0.0, 1 - seen**2])
+
+
+def test_equal_scores_leave_room_too():
+    result = first_column([[1, 1]] * 10, confidence=0.95)
+    seen = 0.025 ** (2 / 10)
+    assert result["auc_interval"] == pytest.approx([seen / 2, 1 - seen / 2])
+    assert result["mean_gap_interval"] is None
 
 
 def test_one_image_says_nothing():

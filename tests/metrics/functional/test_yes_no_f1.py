@@ -181,6 +181,10 @@ def test_all_right_and_all_wrong_count_images_not_questions(images):
     assert all_right["macro_f1_interval"] == pytest.approx([lowest, 1])
 
 
+def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
+    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
+
+
 REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
 
 
@@ -192,6 +196,7 @@ REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong 
             rf"of the answers, 'maybe' in row 1 \(1 of 3 rows, counted from 0\) is neither yes nor no; {REMEDY}",
         ),
         ([1, 0, 0.7], rf"of the answers, 0\.7 in row 2.*{REMEDY}"),
+        ([2, 0, 0], f"of the answers, 2(.0)? in row 0.*{REMEDY}"),
         ([1, None, 0], f"of the answers, (None|nan) in row 1.*{REMEDY}"),
         (["yes", "no", ""], f"of the answers, '' in row 2.*{REMEDY}"),
         ([], r"answers have shape \(0,\); pass one for each question, at least one"),
@@ -201,6 +206,9 @@ REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong 
 def test_answers_that_are_neither_are_rejected_and_their_rows_named(said, message):
     with pytest.raises(ScoresError, match=message):
         yes_no_f1(said, [1, 0, 1])
+    if len(said) == 3:
+        with pytest.raises(ScoresError, match=message.replace("the answers", "the right answers")):
+            yes_no_f1([1, 0, 1], said)
 
 
 @pytest.mark.parametrize(("right", "only"), [([1, 1, 1], "yes"), (["no"] * 3, "no")])

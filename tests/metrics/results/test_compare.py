@@ -226,6 +226,7 @@ ROWS = matching([[2, 1]] * 6)
         (ROWS[1:], {}, "1 of the 6 examples of .*a.parquet are not in the other file, such as '0'"),
         ([*ROWS, dataclasses.replace(ROWS[0], id="x")], {}, "1 of the 7 examples of .*b.parquet are not in the other"),
         (changed(ROWS, 2, category="x"), {}, "the example '2' differs between"),
+        (changed(ROWS, 2, correct=[1]), {}, "the example '2' differs between"),
         (changed(ROWS, 2, scores=[[1.0, 2.0, 3.0]]), {}, "the example '2' differs between"),
         ([dataclasses.replace(row, images=[""], scores=None) for row in ROWS], {}, "share no example that both scored"),
         (answers([1.0] * 6), {}, "compare predictions of the same task"),

@@ -67,6 +67,27 @@ def test_tests_are_on_the_examples_that_both_models_have(tmp_path):
     assert "72.2 †" in found["some"][2]
 
 
+def test_categories_are_tested_alone_where_models_lack_different_images(tmp_path):
+    # Each is right on one category alone, so that over all examples they are alike.
+    for place, name in enumerate(("obj", "att")):
+        rows = matching([[number % 2 == place, number % 2 != place] for number in range(80)])
+        lacking = [type(row)(row.id, "itm", row.category, [""], [0], None) for row in rows[2 * place : 2 * place + 2]]
+        rows[2 * place : 2 * place + 2] = lacking
+        write(tmp_path / f"{name}.parquet", rows, model=name)
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
+    values = {name: [cell.split("<br>")[0] for cell in found[name][:3]] for name in ("obj", "att")}
+    assert values == {"obj": ["**100.0**", "0.0", "**50.0**"], "att": ["0.0", "**100.0**", "**50.0**"]}
+
+
+def test_a_category_of_which_models_have_no_common_image_is_not_decided(tmp_path):
+    for place, name in enumerate(("good", "poor")):
+        rows = matching([[not place, place] for _ in range(80)], ("add_att", *["swap_obj"] * 39))
+        rows[40 * place] = type(rows[0])(str(40 * place), "itm", "add_att", [""], [0], None)
+        write(tmp_path / f"{name}.parquet", rows, model=name)
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
+    assert [cell.split("<br>")[0] for cell in found["poor"]][:2] == ["0.0", "0.0 †"]  # swap_obj, add_att
+
+
 def test_models_whose_metric_had_other_settings_have_their_own_columns(tmp_path):
     rows = retrieval([[2, 1, 0], [0, 2, 1], [2, 0, 1]])
     for name, ks in (("a", [1]), ("b", [1, 2])):
