@@ -109,7 +109,7 @@ def _summary(board: Board, name: str) -> dict[str, Any]:
         "size": None if None in rows else sum(row or 0 for row in rows),
         "column": column,
         "chance": column and board.chance(column),
-        "blind": column and _blind_level(column),
+        "blind": column and blind_level(column),
         "best": next((entry for entry in entries if not entry.is_reference), None),
         "audit": _verdict(name),
         "caution": get_benchmark(name).caution,
@@ -125,7 +125,7 @@ def _main_column(board: Board, name: str) -> BoardColumn | None:
     return None if score.endswith("*") else BoardColumn(name, task, metric, score)
 
 
-def _blind_level(column: BoardColumn) -> float | None:
+def blind_level(column: BoardColumn) -> float | None:
     """Return the score of the best scorer that sees only the captions; None if the task was not audited."""
     return (
         shipped_levels(column.benchmark)
@@ -151,7 +151,7 @@ def references_html(board: Board, name: str) -> Markup:
     columns_by_whole = {column.whole: column for column in (*mains.values(), *columns)}
     lines: dict[BoardColumn, Mapping[str, float]] = {}
     for column in dict.fromkeys([*columns, *(columns_by_whole.get(column, column) for column in declared)]):
-        known = {CHANCE: board.chance(column), _TEXT_ALONE: _blind_level(column)}
+        known = {CHANCE: board.chance(column), _TEXT_ALONE: blind_level(column)}
         if column in on_board:
             known |= {entry.model: entry.value for entry in board.entries(column) if entry.is_reference}
         if levels := {model: value for model, value in known.items() if value is not None}:
