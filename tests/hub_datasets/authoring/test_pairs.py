@@ -15,7 +15,7 @@ from vl_assay.metrics.common.errors import DataError
 
 @pytest.fixture(scope="module", autouse=True)
 def few_scenes(tmp_path_factory):
-    """A hundred scenes of toy_scenes, in a cache of their own."""
+    """24 scenes of toy_scenes, in a cache of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VL_ASSAY_CACHE", str(tmp_path_factory.mktemp("cache")))
         sources_toy_scenes.shrink(patch)
@@ -24,9 +24,9 @@ def few_scenes(tmp_path_factory):
 
 def test_a_benchmark_gives_its_pairs_with_the_ids_of_its_predictions():
     pairs = read_pairs("toy_scenes/itm")
-    assert len(pairs) == 700
+    assert len(pairs) == 24 * 7
     assert pairs[0].id == "test-000000/add_att"
-    assert len({pair.image for pair in pairs}) == 100
+    assert len({pair.image for pair in pairs}) == 24
     assert {pair.category for pair in pairs} == {
         "add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj",
     }  # fmt: skip
@@ -40,13 +40,13 @@ def test_a_row_with_several_negatives_or_true_captions_gives_several_pairs():
     # Both true captions are set against the one negative.
     assert hard[0].negative == hard[1].negative
     assert hard[0].positive != hard[1].positive
-    assert len(hard) == 800
+    assert len(hard) == 24 * 8
 
 
 def test_a_whole_benchmark_leaves_out_what_has_no_pairs_and_says_so():
     with pytest.warns(UserWarning, match="left out, as they have no pairs: groups, detection, vqa"):
         pairs = read_pairs("toy_scenes")
-    assert len(pairs) == 700 + 800 + 400
+    assert len(pairs) == 24 * (7 + 8 + 4)
     assert {pair.id.partition("/")[0] for pair in pairs} == {"itm", "hard_positives", "order"}
     assert {pair.category for pair in pairs if "/" not in pair.category} == {"order"}
 
