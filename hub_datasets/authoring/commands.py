@@ -488,7 +488,8 @@ def new_benchmark(
 
     options = read_config(config, BenchmarkConfig)
     parse_columns(options.column)
-    needless = {"--kind": kind, "--rules": rules, "--model": model, "--into": into, "--no-review": no_review}
+    needless = {"--kind": kind, "--rules": rules, "--model": model, "--base-url": base_url, "--into": into}
+    needless |= {"--no-review": no_review, "the setting column": options.column}
     if detection and (odd := [option for option, value in needless.items() if value]):
         raise VLAssayError(f"--detection needs people and makes no candidates of captions; leave out {', '.join(odd)}")
     settings = Settings(

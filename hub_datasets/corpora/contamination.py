@@ -123,8 +123,8 @@ def summarise(benchmarks: Sequence[TaskData], outcomes: Sequence[ShardOutcome]) 
 
     hits = set()
     for outcome in outcomes:
-        for task in pq.ParquetFile(outcome.file).iter_batches(columns=["kind", "item"]):
-            hits.update(zip(task["kind"].to_pylist(), task["item"].to_pylist(), strict=True))
+        for batch in pq.ParquetFile(outcome.file).iter_batches(columns=["kind", "item"]):
+            hits.update(zip(batch["kind"].to_pylist(), batch["item"].to_pylist(), strict=True))
     table: dict[str, Counter[str]] = {}
     rows = []
     for data in benchmarks:

@@ -141,11 +141,11 @@ def _number(text: str) -> float:
 def _defects(caption: str, negatives: list[str]) -> list[str]:
     """Return the defects of a row; texts are compared without outer white space."""
     texts = [negative.strip() for negative in negatives]
-    files = {
+    defects = {
         "blank_caption": not caption.strip(),
         "no_negatives": not negatives,
         "blank_negative": "" in texts,
         "same_text": caption.strip() in texts,
         "repeated_negative": len(set(texts)) < len(texts),
     }
-    return [name for name, is_there in files.items() if is_there]
+    return [name for name, applies in defects.items() if applies]

@@ -74,7 +74,7 @@ def export(
     tasks = [task for task in tasks if task.task.is_multiple_choice]
     if not tasks:
         raise DataError(f"{reference} has no task in which one caption is true of each image, and no questions")
-    missing = [missing_image for task in tasks for missing_image in task.missing]
+    missing = [id for task in tasks for id in task.missing]
     if missing:
         raise DataError(f"{len(missing)} examples lack their image, such as {missing[0]}; give all images")
     counts = {}
@@ -147,10 +147,8 @@ def _write_rows(task: TaskData, config: str, folder: Path) -> int:
     schema = Features({**columns, "image": Image(), "image_uri": text}).arrow_schema
     path = folder / FOLDER / task.task.name / f"{config}-{task.split}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    count, asked = (
-        0,
-        questions(replace(task, examples=[example for example in task.examples if example.config == config])),
-    )
+    count = 0
+    asked = questions(replace(task, examples=[example for example in task.examples if example.config == config]))
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(asked, _ROWS_AT_ONCE)):
             for example, image, _, row in batch:

@@ -76,10 +76,8 @@ def _answers(predictions: Predictions, data_dir: str | Path | None) -> Iterator[
 
 def _inspect_log(answers: list[_LoggedAnswer], predictions: Predictions, sha256: str) -> str:
     """Return the log as ``inspect_ai.log.read_eval_log`` reads it, version 2."""
-    name, scored = (
-        f"{predictions.benchmark}_{predictions.task}",
-        [answer for answer in answers if answer.scores is not None],
-    )
+    name = f"{predictions.benchmark}_{predictions.task}"
+    scored = [answer for answer in answers if answer.scores is not None]
     lost = {"message": "the example lacks its image", "traceback": "", "traceback_ansi": ""}
     samples = [
         {

@@ -210,17 +210,17 @@ def all_tables() -> Mapping[str, PublishedTable]:
         facts = {**line, **number, "score": tuple(filter(None, line["score"].split("/")))}
         columns.setdefault(facts.pop("table"), []).append(PublishedColumn(**facts))
     runs = _runs()
-    rows_by_label = {}
+    tables = {}
     for name, facts in described["tables"].items():
         paper = name.rpartition("-")[0]
-        rows_by_label[name] = PublishedTable(
+        tables[name] = PublishedTable(
             name=name,
             paper=Paper(**described["papers"][paper]),
             columns=tuple(columns[name]),
             rows=tuple(_rows(name, runs)),
             **{**facts, "notes": tuple(described["notes"].get(note, note) for note in facts["notes"])},
         )
-    return rows_by_label
+    return tables
 
 
 def get_table(name: str) -> PublishedTable:

@@ -56,12 +56,12 @@ def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
     for name, address in addresses.items():
         path, column, row = _parts(address)
         columns.setdefault((path, column), {}).setdefault(row, []).append(name)
-    addresses_left: dict[str, str | None] = dict(addresses)
+    paths: dict[str, str | None] = dict(addresses)
     for (path, column), names in columns.items():
         for row, content in enumerate(read_images(path, column)):
             if not content:
-                addresses_left |= dict.fromkeys(names.get(row, ()))
-    return addresses_left
+                paths |= dict.fromkeys(names.get(row, ()))
+    return paths
 
 
 def read_images(path: Path, column: str) -> Iterator[bytes]:

@@ -36,6 +36,6 @@ BENCHMARK = Benchmark(
         _task("unrefined", tuple(f"unrefined_{category}" for category in SKILLS), by_default=False),
     ),
     summary="fluent captions with one change",
-    source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (250 MB of it) or mteb/SUGARCREPE_fmt, or --data-dir",
+    source="github.com/RAIVNLab/sugar-crepe and COCO val2017 (250 MB of it), or --data-dir",
     main_scores=(("itm", "sugarcrepe_itm", "macro_accuracy"),),
 )

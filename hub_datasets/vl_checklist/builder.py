@@ -157,10 +157,10 @@ def _flag_defects(rows: list[Row]) -> None:
     seen = set()
     for row in rows:
         image, caption, negative = _image_path(row), row["caption"], row["negative_caption"]
-        files = {
+        defects = {
             "duplicate": (image, caption, negative) in seen,
             "same_text": caption == negative,
             "negative_is_caption": caption != negative and (image, negative) in described,
         }
-        row["defects"] = [name for name, applies in files.items() if applies]
+        row["defects"] = [name for name, applies in defects.items() if applies]
         seen.add((image, caption, negative))

@@ -64,11 +64,11 @@ def build_app() -> typer.Typer:
     by_name = {entry_point.name: entry_point for entry_point in entry_points(group="vl_assay.commands")}
     for name in sorted(by_name, key=lambda name: ([*_PANELS, name].index(name), name)):
         typer_app = by_name[name].load()
-        for callback in [*typer_app.registered_commands, *typer_app.registered_groups]:
-            callback.rich_help_panel = callback.rich_help_panel or _PANELS.get(name)
+        for registered in [*typer_app.registered_commands, *typer_app.registered_groups]:
+            registered.rich_help_panel = registered.rich_help_panel or _PANELS.get(name)
         groups = [group.typer_instance for group in typer_app.registered_groups]
-        for callback in (command for typer_ in [typer_app, *groups] for command in typer_.registered_commands):
-            callback.help = _with_examples_listed(callback.callback)
+        for command in (command for typer_ in [typer_app, *groups] for command in typer_.registered_commands):
+            command.help = _with_examples_listed(command.callback)
         for callback in (group.registered_callback for group in groups):
             callback.help = _with_examples_listed(callback.callback)
         app.add_typer(typer_app)

@@ -360,15 +360,15 @@ class _Text(NamedTuple):
 def _columns(table: Table, *, stacked: bool | None = None) -> list[_Text]:
     """Return the columns as text, with details below the values or as further columns; by default the table decides."""
     stacked = table.has_details_below if stacked is None else stacked
-    lines = []
+    columns = []
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
         texts = [(cell.value, "\n".join(_labelled(column, cell)) if stacked else "", cell.mark) for cell in cells]
-        lines.append(_Text(column.header, texts, column.repeated, column.is_text, column.group))
+        columns.append(_Text(column.header, texts, column.repeated, column.is_text, column.group))
         for number, detail in enumerate(() if stacked else column.details):
             texts = [(cell.details[number] if cell.details else "", "", "") for cell in cells]
-            lines.append(_Text(detail, texts, column.repeated, column.is_text))
-    return lines
+            columns.append(_Text(detail, texts, column.repeated, column.is_text))
+    return columns
 
 
 def _labelled(column: Column, cell: Cell) -> list[str]:
@@ -398,7 +398,7 @@ def _fitting(table: Table, width: int) -> list[list[_Text]]:
             left = room
         parts[-1].append(column)
         left -= column.width
-    return [[*split, *repeated] for split in parts] or [repeated]
+    return [[*group, *repeated] for group in parts] or [repeated]
 
 
 def _split_header(column: _Text) -> _Text:
@@ -470,13 +470,13 @@ _LATIN = re.compile(r"[À-ÖØ-öø-ž]")
 
 def _for_latex(text: str) -> str:
     """Escape text for LaTeX: hyphens form no dash, and a character that pdflatex rejects becomes its code point."""
-    lines = []
+    escaped = []
     for before, character in pairwise(f" {text}"):
         if character == before == "-":
-            lines.append("{}")
+            escaped.append("{}")
         is_known = character.isascii() or _LATIN.match(character)
-        lines.append(_LATEX.get(character, character if is_known else f"U+{ord(character):04X}"))
-    return "".join(lines)
+        escaped.append(_LATEX.get(character, character if is_known else f"U+{ord(character):04X}"))
+    return "".join(escaped)
 
 
 @cache

@@ -152,7 +152,7 @@ def table_rows(lines: Iterable[str], separator: str = ",") -> Iterator[tuple[int
         if header is None:
             return
         names = [name.strip() for name in header]
-        separators = [name for separator, name in _SEPARATORS.items() if len(names) == 1 and separator in names[0]]
+        separators = [name for character, name in _SEPARATORS.items() if len(names) == 1 and character in names[0]]
         if separators:
             raise ValueError(f"its columns are separated by {separators[0]}; save it with {_SEPARATORS[separator]}")
         if not names or len(set(names)) < len(names):

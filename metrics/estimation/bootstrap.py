@@ -422,7 +422,7 @@ def _few_clusters_interval(totals: _Totals, confidence: float) -> Interval | Non
     changes = (totals.sums - means * totals.counts) / np.maximum(n - totals.counts, 1) * np.sqrt((having - 1) / having)
     variances = (changes**2).sum(axis=0)
     # The variance of examples, with two more clusters of 1 and of 0 (Agresti and Coull), so that it is never nothing.
-    square, mean = ((mean_square / n * clusters + 2) / (clusters + 4) for mean_square in (totals.squares, means * n))
+    square, mean = ((total / n * clusters + 2) / (clusters + 4) for total in (totals.squares, means * n))
     missing = np.maximum((square - mean**2) / clusters - variances, 0) / clusters
     spread = variances + missing
     effective = 1 + float(spread.sum() ** 2 / (spread**2 / np.maximum(clusters - 1, 1)).sum())

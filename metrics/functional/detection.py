@@ -117,8 +117,8 @@ def match(detections: PredictedBoxes, truths: Truths, max_boxes: int = 100, ties
 def select_rows(matched: Matched, rows: ArrayLike) -> Matched:
     """Keep the boxes and ground truth of the rows selected by a bool array of shape (n_rows,); empty the other rows."""
     asked_rows = np.asarray(rows, dtype=bool)
-    hits = _taken(matched, np.flatnonzero(asked_rows[matched.rows]))
-    return hits._replace(truths_per_row=matched.truths_per_row * asked_rows)
+    kept = _taken(matched, np.flatnonzero(asked_rows[matched.rows]))
+    return kept._replace(truths_per_row=matched.truths_per_row * asked_rows)
 
 
 def renumbered(matched: Matched, rows: NDArray[np.intp]) -> Matched:

@@ -184,17 +184,17 @@ def _own(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, labels: 
     hits = np.zeros(len(flat), dtype=bool)
     hits[(np.cumsum(sizes) - sizes)[rows] + columns] = True
     ranks = hit_ranks(row_of, flat, hits, n)
-    recalls, estimators_of_ties = _columns(ranks, depths, ties)
+    recalls, further = _columns(ranks, depths, ties)
     # Scoring at random is a tie of all candidates, broken at random.
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
     chance = {f"recall_at_{k}": recall_at(blind, k, "half") for k in depths}
-    estimators_of_ties = [estimator for estimator in estimators_of_ties if estimator.names != ("tie_rate",)]
-    estimators_of_ties.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
-    estimators_of_ties += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
+    further = [estimator for estimator in further if estimator.names != ("tie_rate",)]
+    further.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
+    further += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
     return make_examples(
         recalls,
         tied(ranks),
-        estimators=tuple(estimators_of_ties),
+        estimators=tuple(further),
         chance={name: float(values.mean()) for name, values in chance.items()},
         with_macro=False,
         **labels,

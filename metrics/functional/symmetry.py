@@ -252,7 +252,7 @@ def _ordered_clusters(gaps: NDArray[np.float64], cluster: NDArray[np.intp]) -> N
     """Number clusters by their content, so that flips do not depend on cluster names or on the order of rows."""
     codes, counts = np.unique(cluster, return_inverse=True, return_counts=True)[1:]
     content = np.split(gaps[np.lexsort((gaps, codes))], np.cumsum(counts)[:-1])
-    keys = [column.tolist() for column in content]
-    row_of_key = np.empty(len(keys), dtype=np.intp)
-    row_of_key[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-    return row_of_key[codes]
+    keys = [gaps_of_cluster.tolist() for gaps_of_cluster in content]
+    ranks = np.empty(len(keys), dtype=np.intp)
+    ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return ranks[codes]

@@ -277,8 +277,10 @@ def _compare_task(
     first: list[_File], second: list[_File], labels: tuple[str, str], ties: str | None, resampling: Resampling
 ) -> Iterator[Difference]:
     """Yield the differences of one task, for each version of the data that both models have."""
-    first_files, two = ({file.data.get("fingerprint"): file for file in reversed(files)} for files in (first, second))
-    shared = [data for data in dict.fromkeys(file.data.get("fingerprint") for file in first) if data in two]
+    first_files, second_files = (
+        {file.data.get("fingerprint"): file for file in reversed(files)} for files in (first, second)
+    )
+    shared = [data for data in dict.fromkeys(file.data.get("fingerprint") for file in first) if data in second_files]
     if not shared:
         prints = " and ".join(f"{files[0].data.get('fingerprint')!s:.12}" for files in (first, second))
         raise PredictionsError(
@@ -287,7 +289,7 @@ def _compare_task(
         )
     unused = len(first) + len(second) - 2 * len(shared)
     for data, facts in zip(shared, distinguished([data_facts(first_files[data].data) for data in shared]), strict=True):
-        for difference in _compare_files(first_files[data], two[data], labels, ties, resampling):
+        for difference in _compare_files(first_files[data], second_files[data], labels, ties, resampling):
             task = f"{difference.task}: {facts}" if facts else difference.task
             yield replace(difference, task=task, unused=unused)
 
@@ -301,10 +303,10 @@ def _compare_files(
     clusters = cluster_numbers(rows)
     for metric, settings in declared_metrics(first.predictions).items():
         spec = get_spec(metric)
-        first_examples, two = (
+        first_examples, second_examples = (
             examples_of(side, metric, settings, ties=ties, clusters=clusters) for side in (rows, second_rows)
         )
-        results = differences(first_examples, two, resampling)
+        results = differences(first_examples, second_examples, resampling)
         main = spec.main_score if spec.main_score in results else spec.table_scores(list(results))[0]
         for name, result in results.items():
             score = spec.score(name)
@@ -322,7 +324,7 @@ def _compare_files(
                 higher_is_better=score.higher_is_better,
                 is_main=name == main,
                 ties=tie_policy(spec, ties),
-                left_out=dict(Counter(two.left_out.values())),
+                left_out=dict(Counter(second_examples.left_out.values())),
                 unscored=len(first.predictions.rows) - len(rows),
                 result=result,
                 partial=bool(first.data.get("limit")),
@@ -332,16 +334,16 @@ def _compare_files(
 
 def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
     """Return the rows that both models scored, in the first file's order."""
-    first_rows, two = ({row.id: row for row in file.predictions.rows} for file in (first, second))
-    for ids, second_ids, file in ((first_rows, two, first), (two, first_rows, second)):
-        if alone := [id for id in ids if id not in second_ids]:
+    first_rows, second_rows = ({row.id: row for row in file.predictions.rows} for file in (first, second))
+    for ids, other_ids, file in ((first_rows, second_rows, first), (second_rows, first_rows, second)):
+        if alone := [id for id in ids if id not in other_ids]:
             raise PredictionsError(
                 f"{len(alone):,} of the {len(ids):,} examples of {file.path} are not in the other file, such as "
                 f"{alone[0]!r}; evaluate both models on the same configurations"
             )
-    scored = {id: None for id in first_rows if first_rows[id].is_scored and two[id].is_scored}
+    scored = {id: None for id in first_rows if first_rows[id].is_scored and second_rows[id].is_scored}
     for id in scored:
-        if _question(first_rows[id]) != _question(two[id]):
+        if _question(first_rows[id]) != _question(second_rows[id]):
             raise PredictionsError(
                 f"the example {id!r} differs between {first.path} and {second.path} (in category, label or number "
                 "of captions); evaluate both models on the same build of the benchmark"
@@ -352,7 +354,7 @@ def _shared_rows(first: _File, second: _File) -> tuple[list[Row], list[Row]]:
         raise PredictionsError(
             f"{first.path} and {second.path} share no example that both scored; each lacks the other's images"
         )
-    return [first_rows[id] for id in ids], [two[id] for id in ids]
+    return [first_rows[id] for id in ids], [second_rows[id] for id in ids]
 
 
 def _question(row: Row) -> dict[str, Any]:

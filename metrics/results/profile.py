@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _MOST_LEVEL_NAMES = 12
 _WIDEST = 40.0
 _LEGEND_COLUMNS = 6
-_INK = "black"
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,17 @@ def panels(rows: Sequence[ScoreRow]) -> list[Panel]:
     for result_rows in by_result(rows):
         result = result_rows[0].result
         groups.setdefault((*task_of(result), result.metric), []).append([row for row in result_rows if row.is_main])
-    panels = []
+    of_groups = []
     for group in groups.values():
         every = sorted((row for rows in group for row in rows), key=lambda row: row.is_average)
         names = list(dict.fromkeys(row.category for row in every))
-        panels.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
-    return panels
+        of_groups.append(Panel(names, [{row.category: row for row in rows} for rows in group]))
+    return of_groups
 
 
 def plot(rows: Sequence[ScoreRow]) -> Figure:
     """Plot the profile with matplotlib."""
+    from matplotlib import rcParams
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -89,7 +89,8 @@ def plot(rows: Sequence[ScoreRow]) -> Figure:
         left, bottom, wide, high = (length / whole[index % 2] for index, length in enumerate(box))
         _draw(figure.add_axes((left, bottom, wide, high)), panel, colour)
     handles = [Patch(color=value, label=name) for name, value in colour.items()]
-    handles += [Line2D([], [], color=_INK, linewidth=1, ls=_dash(name), label=name) for name in _level_names(shown)]
+    ink = rcParams["text.color"]
+    handles += [Line2D([], [], color=ink, linewidth=1, ls=_dash(name), label=name) for name in _level_names(shown)]
     figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), _LEGEND_COLUMNS), frameon=False)
     return figure
 
@@ -129,6 +130,9 @@ def _value(row: ScoreRow) -> tuple[float, float, float]:
 
 
 def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
+    from matplotlib import rcParams
+
+    ink = rcParams["text.color"]
     width = 0.8 / len(panel.series)
     for number, rows in enumerate(panel.series):
         offset = (number - (len(panel.series) - 1) / 2) * width
@@ -136,13 +140,20 @@ def _draw(axes: Any, panel: Panel, colour: dict[str, str]) -> None:
         errors = [[value - low for _, value, low, _ in bars], [high - value for _, value, _, high in bars]]
         x, heights = [position for position, *_ in bars], [value for _, value, *_ in bars]
         model = next(iter(rows.values())).model
-        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=_INK, color=colour[model])
+        axes.bar(x, heights, width * 0.9, yerr=errors, capsize=3, ecolor=ink, color=colour[model])
     for index, name in enumerate(panel.names):
         levels = panel.levels(name)
         if index == 0 and "chance" in levels:
-            axes.axhline(levels["chance"], color=_INK, linewidth=1, linestyle=_dash("chance"))
+            axes.axhline(levels["chance"], color=ink, linewidth=1, linestyle=_dash("chance"))
         if "blind" in levels:
-            axes.hlines(levels["blind"], index - 0.45, index + 0.45, color=_INK, linewidth=1, linestyle=_dash("blind"))
+            axes.hlines(
+                levels["blind"],
+                index - 0.45,
+                index + 0.45,
+                color=ink,
+                linewidth=1,
+                linestyle=_dash("blind"),
+            )
     axes.set_xticks(range(len(panel.names)), _names(panel))
     axes.tick_params(axis="x", rotation=90 if len(panel.names) > _MOST_LEVEL_NAMES else 0)
     lower = "" if panel.first.higher_is_better else " (lower is better)"

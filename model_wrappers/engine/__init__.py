@@ -1,4 +1,4 @@
-"""The engine: protocol of a model, plan, loader, store, stages, precision, ranks, shards. An image on its way to the GPU:
+"""The engine: a model's protocol, plan, loader, store, stages, precision, ranks, shards. From an image to the GPU:
 
 1. ``plan.py`` lists each distinct image once, under its content key; ``store.py`` says which have no result yet.
 2. ``stages.py`` makes batches of these, and `loader.Loader.batches` prepares them ahead of the model, in forked workers

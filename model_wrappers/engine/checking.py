@@ -1,7 +1,7 @@
 """The check of a new model: how it was loaded, what its scores depend on, and how fast it is.
 
-A few pairs, questions or phrases of toy_scenes are scored together and one at a time. This finds a wrong padding, a
-lost end token or an overflow, not a model that is merely weak.
+A few pairs, questions or phrases of toy_scenes are scored together and one at a time. This finds a wrong padding
+or an overflow, not a model that is merely weak.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def check(
     revision: Revision = None,
     setting: Settings = None,
 ) -> None:
-    """Is a model loaded as its authors meant, and how fast is it? The first thing to run with a new model.
+    """How was a model loaded, what do its scores depend on, and how fast is it? Run it first with a new model.
 
     Prints processor, precision and settings, and scores pairs of toy_scenes (or questions, or phrases) together and one
     at a time. Exit status 1 if a score depends on its batch, or on neither image nor caption.

@@ -68,16 +68,16 @@ def scores_of(value: Any, rows: int, columns: int) -> np.ndarray:
 
 
 def choices(answer: Any, example: Example) -> np.ndarray:
-    """Return a matrix (images, captions): 1 for the chosen caption of each image, else 0.
+    """Return a matrix (images, captions): 1 for the chosen caption of each image, else 0; NaN if nothing is chosen.
 
-    All are 0 if an image has no choice. An answer is an index from 0, or a reply as `chosen_captions` reads it.
+    An answer is an index from 0, or a reply as `chosen_captions` reads it.
     """
     answers = [answer] if len(example.images) == 1 else listed(answer)
     if len(answers) != len(example.images):
         raise ValueError(f"{len(answers)} answers for {len(example.images)} images")
     rows_of_choices = [_choice(reply, example.captions) for reply in answers]
-    matrix = np.array([[float(index in row) for index in range(len(example.captions))] for row in rows_of_choices])
-    return matrix if all(rows_of_choices) else np.zeros_like(matrix)
+    captions = range(len(example.captions))
+    return np.array([[float(index in row) if row else np.nan for index in captions] for row in rows_of_choices])
 
 
 def boxes_of(fields: Mapping[str, Any], example: Example) -> list[Detections]:
@@ -230,12 +230,13 @@ class _Reading:
                     raise ValueError("its scores do not fit into float32, the type of retrieval predictions")
                 return scores
             answer = fields["answer"]
-            scores = np.array([[yes_or_no(answer)]]) if task_type == "vqa" else choices(answer, example)
+            scores = np.array([[yes_or_no(answer) or np.nan]]) if task_type == "vqa" else choices(answer, example)
         except ValueError as error:
             self.problems.append(f"{record.place}: {error}")
             return None
-        self.facts["no_answer"] += not scores.any()
-        return scores if scores.any() else _wrong_scores(task, example, shape)
+        is_empty = np.isnan(scores)
+        self.facts["no_answer"] += bool(is_empty.any())
+        return np.where(is_empty, _wrong_scores(task, example, shape), scores)
 
     def _add_boxes(
         self, example: Example, detections: Sequence[Detections], boxes: dict[tuple[int, PhraseQuery], Detections]

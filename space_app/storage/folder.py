@@ -52,29 +52,35 @@ class FolderStorage:
         check_addition(files, message)
         with self._usable(), self._locked():
             missing = {path: content for path, content in files.items() if not self._has(path, content)}
-            for path, content in missing.items():
-                write_atomically(self.folder / path, content)
-            for folder in {folder for path in missing for folder in (self.folder / path).parents}:
-                if folder.is_relative_to(self.folder):
-                    sync_folder(folder)
+            # The last file, which the others belong to, is written when those are on the disk.
+            for paths in ([*missing][:-1], [*missing][-1:]):
+                for path in paths:
+                    write_atomically(self.folder / path, missing[path])
+                for folder in {folder for path in paths for folder in (self.folder / path).parents}:
+                    if folder.is_relative_to(self.folder):
+                        sync_folder(folder)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
         """Create the folder, and raise `StorageError` if it has gone or the system refuses its use."""
-        if self._was_there and not self.folder.is_dir():
+        if self._was_there and not self._is_there():
             raise StorageError(
                 f"{self.folder} was there and is gone: it was moved, deleted or unmounted. Bring it back, or start "
                 "again with its new place"
             )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._was_there = True
             yield
+            self._was_there = self._is_there()
         except OSError as error:
             raise StorageError(
                 f"{self.folder} cannot be used as storage: {error.strerror or error}. What was stored is intact: free "
                 "some space, allow writing or name another folder, and try again"
             ) from error
+
+    def _is_there(self) -> bool:
+        """Return whether something was stored; an empty folder may be the place of a disk that is not mounted."""
+        return any((self.folder / top).is_dir() for top in TOP_FOLDERS)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

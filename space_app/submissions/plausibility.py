@@ -57,8 +57,8 @@ def _constant(predictions: Predictions) -> Iterator[str]:
     per_row = [numbers(_scores(row)) for row in predictions.rows]
     spans = [(numbers.min(), numbers.max()) for numbers in per_row if len(numbers)]
     if not spans:
-        return
-    if (lowest := min(low for low, _ in spans)) == max(high for _, high in spans):
+        yield "The model drew no box at all."
+    elif (lowest := min(low for low, _ in spans)) == max(high for _, high in spans):
         yield f"All {sum(map(len, per_row)):,} scores are the same, {lowest:g}."
     elif predictions.task_type in ("matching", "text_similarity") and all(low == high for low, high in spans):
         yield "In every example all captions have the same score, so that none is preferred."

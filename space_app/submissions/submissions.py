@@ -413,7 +413,7 @@ def _check_rate(stored: Iterable[Submission], user: str, now: datetime) -> None:
         for submission in stored
         if submission.time and _HOUR > now - (time := datetime.fromisoformat(submission.time)) > -_HOUR
     )
-    own_times = [submission for submission in recent if user and submission[1] == user]
+    own_times = [(time, name) for time, name in recent if user and name == user]
     for times, name, most in ((own_times, "VL_ASSAY_USER_RATE_LIMIT", 10), (recent, "VL_ASSAY_RATE_LIMIT", 60)):
         limit = positive_setting(name, most)
         if len(times) >= limit:

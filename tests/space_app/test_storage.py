@@ -215,6 +215,10 @@ def test_a_folder_that_was_moved_away_is_told_of_and_not_begun_again(tmp_path):
         with pytest.raises(StorageError, match="was there and is gone: it was moved, deleted or unmounted"):
             call()
     assert not (tmp_path / "storage").exists()
+    (tmp_path / "storage").mkdir()  # as the place of a disk that is not mounted
+    with pytest.raises(StorageError, match="was there and is gone"):
+        storage.paths()
+    (tmp_path / "storage").rmdir()
     (tmp_path / "elsewhere").rename(tmp_path / "storage")
     assert storage.paths() == [*OLD]
 

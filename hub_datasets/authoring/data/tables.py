@@ -238,7 +238,8 @@ def read_records(path: str | Path, kind: type[_Record]) -> list[_Record]:
     types = {name: get_origin(hint) or hint for name, hint in get_type_hints(kind).items()}
     records = []
     for key, row in read_rows(Path(path)):
-        values = {"id": key, **kind._field_defaults, **row}
+        defaults = {"id": key, **kind._field_defaults}
+        values = {**row, **{name: default for name, default in defaults.items() if row.get(name) in ("", None)}}
         for name, type_ in types.items():
             if not isinstance(values.get(name), type_):
                 raise DataError(f"{path}: row {key} has {values.get(name)!r} in {name!r}; expected a {type_.__name__}")

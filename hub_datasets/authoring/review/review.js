@@ -1,4 +1,4 @@
-// The review page: items with texts and images, questions answered by keys or buttons, boxes, similar images.
+// The review page: items with texts and images, questions answered by keys or buttons, and boxes.
 const root = element.querySelector('.assay-review');
 const annotators = props.annotators;
 const SVG = 'http://www.w3.org/2000/svg';

@@ -51,7 +51,6 @@ def page_html(summaries: Sequence[Summary], notes: Sequence[str], *, limit: int)
             {"where": summary.task.where, "sentences": summary.sentences, "html": Markup(to_html(summary.tables, 3))}
             for summary in summaries
         ],
-        "models": len(models),
         "notes": [*left_out, *notes],
         "tasks": Markup(_json(tasks)),
         "images": Markup(_json(images.addresses)),
