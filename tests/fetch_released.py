@@ -2,7 +2,8 @@
 
 `python tests/fetch_released.py FOLDER`, then `VL_ASSAY_SHARED=FOLDER pytest`. The addresses are pinned to commits of
 the authors' repositories, whose licences come along; every file must have the checksum in `released_files.txt`. What
-is there already is not downloaded again.
+is there already is not downloaded again. Only the standard library is used: continuous integration calls this before
+the package is installed.
 """
 
 from __future__ import annotations

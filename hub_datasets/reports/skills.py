@@ -132,9 +132,7 @@ def skill_profile(
     scores = []
     duplicates: Counter[tuple[str, str]] = Counter()
     for skill in SKILLS:
-        skill_scores = _without_duplicates(
-            [task_scores for task_scores in scored if task_scores.skill == skill], rows, duplicates
-        )
+        skill_scores = _without_duplicates([score for score in scored if score.skill == skill], rows, duplicates)
         if skill_scores:
             scores.append(_score(skill, skill_scores, rows, clusters, confidence, resamples, seed))
     return SkillProfile(models.pop(), tuple(scores), dict(left_out), dict(duplicates))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -156,7 +155,7 @@ def _load_split(builder: Any, split: str) -> Any:
     """Load one split; of Parquet files, which most datasets of the Hub are, no other one is downloaded."""
     files = builder.config.data_files
     if files and all(str(path).endswith(".parquet") for path in files[split]):
-        data_files = {split: [glob.escape(str(path)) if Path(path).exists() else str(path) for path in files[split]]}
+        data_files = {split: [str(path) for path in files[split]]}
         return datasets.load_dataset("parquet", data_files=data_files, features=builder.info.features, split=split)
     builder.download_and_prepare()
     return builder.as_dataset(split=split)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import StorageError
 from vl_assay.space_app.board.catalogue import Catalogue
+from vl_assay.space_app.storage import folder as folder_storage
 from vl_assay.space_app.storage import open_storage
 from vl_assay.space_app.storage.folder import FolderStorage
 from vl_assay.space_app.storage.hub import HubStorage
@@ -221,6 +222,19 @@ def test_a_folder_that_was_moved_away_is_told_of_and_not_begun_again(tmp_path):
     (tmp_path / "storage").rmdir()
     (tmp_path / "elsewhere").rename(tmp_path / "storage")
     assert storage.paths() == [*OLD]
+
+
+def test_the_last_file_is_written_when_the_others_are_on_the_disk(tmp_path, monkeypatch):
+    events = []
+    for name in ("write_atomically", "sync_folder"):
+        done = getattr(folder_storage, name)
+        monkeypatch.setattr(
+            folder_storage, name, lambda path, *content, done=done: (events.append(path.name), done(path, *content))
+        )
+    FolderStorage(tmp_path / "storage").add(NEW, "an addition")
+    last = events.index("submission.json")
+    assert {"1.parquet", "2.json", "new", "reviews", "requests"} == {*events[:last]} - {"storage"}
+    assert {"new", "requests"} <= {*events[last:]}
 
 
 @pytest.fixture

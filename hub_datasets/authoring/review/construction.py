@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....metrics.common.errors import DataError, check_known
-from ..data.tables import read_records
+from ..data.tables import SUFFIXES, read_records
 from ..text.phrases import differing_parts
 from .journal import Answers
 from .page import Option, ReviewPage, ReviewQuestion, Shown, Standing, decisions_on, plain
@@ -37,6 +37,11 @@ def read_image_pairs(path: str | Path) -> list[ImagePair]:
         DataError: the table cannot be read, or a row lacks an image or the phrase.
         UnknownNameError: a kind that is not in ``KINDS``.
     """
+    if Path(path).suffix.lower() not in SUFFIXES:
+        raise DataError(
+            f"--detection takes a table of pairs of images ({', '.join(SUFFIXES)}) with the columns image, "
+            f"second_image and phrase, not {path}"
+        )
     pairs = read_records(path, ImagePair)
     for pair in pairs:
         if not all(pair[:4]):

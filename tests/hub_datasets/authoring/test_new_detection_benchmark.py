@@ -147,6 +147,8 @@ def test_detection_needs_people_and_a_table_of_pairs(scenes, tmp_path):
         write_rows(rows, tmp_path / "pairs.jsonl")
         with pytest.raises(error, match=message):
             read_image_pairs(tmp_path / "pairs.jsonl")
+    with pytest.raises(DataError, match=r"--detection takes a table of pairs .* image, second_image and phrase"):
+        read_image_pairs(tmp_path)  # a folder of images, or a benchmark's name
     write_rows([pair._replace(image="../secret.png")], tmp_path / "pairs.jsonl")
     settings = Settings(name="x", source=str(tmp_path / "pairs.jsonl"), work=tmp_path / "work", detection=True)
     with pytest.raises(DataError, match="outside"):
