@@ -26,35 +26,23 @@ from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
 SCRIPT = """
     import os
     import sys
-    import torch
     from finetune_support import make_training_set, short, train
-    from vl_assay.model_wrappers.finetune.train.towers import Towers
 
-    model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
+    model, out, epochs, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
 
     def on_step(number, values):
         if number == stop:
             os._exit(7)
 
-    if os.environ.get("FULL", "none") == os.environ.get("RANK"):
-        forward = Towers.forward
-
-        def limited(self, batch):
-            if torch.is_grad_enabled() and self.training and len(batch) > 1:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-            return forward(self, batch)
-
-        Towers.forward = limited
-
     recipe = short(epochs=epochs, epsilon=1e-2, learning_rate=1e-2)
     training_set = make_training_set()
     if "BROKEN" in os.environ:
         training_set.images.broken = os.environ["BROKEN"]
-    train(model, out, recipe, training_set, save_steps=2, micro_batch=micro_batch, on_step=on_step)
+    train(model, out, recipe, training_set, save_steps=2, on_step=on_step)
 """
 RECIPE = short(epochs=3)
-train = partial(finetune_support.train, save_steps=2, micro_batch=4)
-train_until = partial(finetune_support.train_until, save_steps=2, micro_batch=4)
+train = partial(finetune_support.train, save_steps=2)
+train_until = partial(finetune_support.train_until, save_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -193,12 +181,12 @@ def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, inte
     assert same_bits(weights(out), weights(uninterrupted))
 
 
-def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, environment=None):
+def start(place, model, out, epochs=2, processes=1, stop=0, environment=None):
     """The script in new processes, which exit after step `stop`."""
     script = place / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch, stop]
+    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, stop]
     support = str(Path(finetune_support.__file__).parent)
     paths = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
@@ -217,12 +205,12 @@ def finish(process):
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_does_though_interrupted(tiny_clip, tmp_path):
-    out, one_is_full = tmp_path / "two", {"FULL": "1"}  # the memory of the second process has room for one caption
-    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, stop=3)
+    out = tmp_path / "two"
+    process = start(tmp_path, tiny_clip, out, processes=2, stop=3)
     process.communicate()
     assert process.returncode != 0
     assert [path.name for path in (out / "training" / "checkpoints").iterdir()] == ["checkpoint_2"]
-    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, environment=one_is_full)
+    process = start(tmp_path, tiny_clip, out, processes=2)
     finetune_support.train(tiny_clip, tmp_path / "one", short(epsilon=1e-2, learning_rate=1e-2))
     finish(process)
     assert furthest(weights(tmp_path / "one"), weights(out)) < 1e-5
