@@ -178,7 +178,8 @@ def test_the_dtype_is_float32_whatever_the_file_holds(name, folders, tmp_path):
     assert {parameter.dtype for parameter in load(name, folder).module.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize("name", {tiny.family: name for name, tiny in CHECKPOINTS.items()}.values())
+# One model of each base class.
+@pytest.mark.parametrize("name", ["clip", "blip2", "vera", "gpt2", "owlvit", "xvlm", "llava"])
 def test_scores_in_half_precision_are_near_float32(name, folders, images):
     pairs, dtype = PAIRS[1:3], "float16" if name in ("blip2", "vera") else "bfloat16"
     low = load(name, folders[name], dtype=dtype)
@@ -195,7 +196,7 @@ def test_scores_in_half_precision_are_near_float32(name, folders, images):
         np.testing.assert_allclose(scores, expected, rtol=0, atol=0.5 if dtype == "bfloat16" else 0.05)
 
 
-@pytest.mark.parametrize("name", ["clip", "flava", "xvlm"])
+@pytest.mark.parametrize("name", ["clip", "xvlm"])
 def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
     model = load(name, folders[name], settings={"head": "itc"} if name == "xvlm" else {})
     expected = score(model, images, CAPTIONS, PAIRS)
@@ -206,7 +207,7 @@ def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images
     assert {parameter.dtype for parameter in model.module.parameters()} == {torch.bfloat16, torch.float32}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["clip", "causal_lm", "vqascore", "owlvit"])
 def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, folders):
     other = "vilt" if family == "clip" else "clip"
     with pytest.raises(ModelError, match=f"is a '{other}' checkpoint, not one for {family} .*its family is {other}"):

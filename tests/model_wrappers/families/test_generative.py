@@ -18,7 +18,6 @@ from tiny_models.shrink import processor_for
 
 from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
-from vl_assay.model_wrappers.loading.prompts import spellings
 
 TYPES = ("llava", "idefics3", "qwen2_vl")
 CAPTIONS = ["a red cat", "a big dog near two red cats and {one} blue box.", 'the "man"?']
@@ -197,9 +196,3 @@ def test_a_template_that_writes_the_start_token_does_not_double_it(folders, tmp_
     [ids] = load({"started": file.parent}, "started").prepare_captions(["a cat"])
     start = transformers.AutoTokenizer.from_pretrained(file.parent).bos_token_id
     assert ids.count(start) == 1
-
-
-def test_a_word_of_several_tokens_counts_by_its_first(folders):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folders["llava"])
-    assert {tokenizer.decode([i]) for i in spellings(tokenizer, "yes")} == set(YES)
-    assert sorted(tokenizer.decode([i]) for i in spellings(tokenizer, "perhaps")) == [" ", "P"]

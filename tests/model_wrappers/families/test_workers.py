@@ -20,7 +20,7 @@ def parts_of(prepared):
 
 
 # One model of each way to prepare images.
-@pytest.mark.parametrize("name", ["clip", "siglip2", "owlv2", "qwen2_vl"])
+@pytest.mark.parametrize("name", ["siglip2", "qwen2_vl"])
 def test_workers_prepare_the_same_images(name, folders, images):
     tiny = CHECKPOINTS[name]
     model = load_model(f"{tiny.family}:{folders[name] / tiny.file}")

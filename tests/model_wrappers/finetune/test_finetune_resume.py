@@ -21,6 +21,7 @@ from damage import Evil
 from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
 
 SCRIPT = """
@@ -69,6 +70,7 @@ def interrupted(dropping, tmp_path_factory):
 
 @pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 2, replace=False).tolist())
 def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, uninterrupted, tmp_path):
+    assert load_model(str(dropping)).module.config.text_config.hidden_dropout_prob > 0
     train_until(step, dropping, tmp_path / "out", RECIPE)
     assert not (tmp_path / "out" / "model.safetensors").exists()
     torch.manual_seed(12345)  # another state of the generator than the run left
@@ -78,18 +80,6 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, unint
     for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
         assert [line[name] for line in ours] == [line[name] for line in theirs]
     assert [line["step"] for line in ours] == list(range(1, 10))
-
-
-def test_dropout_is_there_and_another_seed_is_another_run(dropping, uninterrupted, tmp_path):
-    train(dropping, tmp_path / "out", short(epochs=3, seed=1))
-    assert furthest(weights(tmp_path / "out"), weights(uninterrupted)) > 1e-4
-
-
-def test_the_last_two_checkpoints_are_kept_until_the_end(interrupted, uninterrupted):
-    # After every second step, and at the ends of the epochs of 3.
-    folder = interrupted / "training" / "checkpoints"
-    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint_4", "checkpoint_6"]
-    assert not (uninterrupted / "training" / "checkpoints").exists()
 
 
 def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
@@ -111,68 +101,44 @@ def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
 
 
 LAST = "checkpoints/checkpoint_6"
-DAMAGE = {
-    "a cut file": (f"{LAST}/pytorch_model.bin", b"half", r"checkpoint_6 .* resumes from .*checkpoint_4"),
-    "no random states": (f"{LAST}/random_states_0.pkl", b"", r"is damaged \(random_states_0.pkl\)"),
-    "other facts": ("run.json", b"[]", "another model"),
-    "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
-}
+# A file, its new content, and what the error says; a file with a hash gets the hash of its content.
+DAMAGE = [
+    (f"{LAST}/pytorch_model.bin", b"half", False, r"checkpoint_6 .* resumes from .*checkpoint_4"),
+    (f"{LAST}/random_states_0.pkl", b"", False, r"is damaged \(random_states_0.pkl\)"),
+    ("run.json", b"[]", False, "another model"),
+    ("finished.json", b"{", False, "finished.json cannot be read"),
+    (f"{LAST}/pytorch_model.bin", b"", True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/optimizer.bin", [1, 2], True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/scheduler.bin", {"a": {"b": 1}}, True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/optimizer.bin", {"step": Evil()}, True, "UnpicklingError"),
+]
 
 
-@pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path):
-    out = shutil.copytree(interrupted, tmp_path / "out")
-    name, content, message = DAMAGE[case]
-    (out / "training" / name).write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        train(dropping, out, RECIPE)
-
-
-def note_hash(file):
-    """Write the hash of a changed file into its checkpoint."""
-    complete = file.with_name("complete.json")
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    complete.write_text(json.dumps(json.loads(complete.read_text()) | {file.name: digest}))
-
-
-def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(
-    dropping, interrupted, tmp_path, monkeypatch
+@pytest.mark.parametrize(("name", "content", "has_hash", "message"), DAMAGE)
+def test_a_damaged_run_says_what_to_remove_and_runs_no_code(
+    name, content, has_hash, message, dropping, interrupted, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     out = shutil.copytree(interrupted, tmp_path / "out")
-    evil = out / "training" / LAST / "optimizer.bin"
-    torch.save({"step": Evil()}, evil)
-    note_hash(evil)
-    with pytest.raises(DataError, match="UnpicklingError"):
+    file = out / "training" / name
+    file.write_bytes(content) if isinstance(content, bytes) else torch.save(content, file)
+    if has_hash:
+        complete = file.with_name("complete.json")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        complete.write_text(json.dumps(json.loads(complete.read_text()) | {file.name: digest}))
+    with pytest.raises(DataError, match=message):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()
 
 
-OTHER = {
-    "empty": b"",
-    "a list": [1, 2],
-    "other keys": {"a": {"b": 1}},
-}
-
-FILES = ["pytorch_model.bin", "optimizer.bin", "scheduler.bin"]
-
-
-@pytest.mark.parametrize(("kind", "name"), zip(OTHER, FILES, strict=True))
-def test_a_checkpoint_of_other_content_with_the_right_hash_is_named(kind, name, dropping, interrupted, tmp_path):
-    out = shutil.copytree(interrupted, tmp_path / "out")
-    file = out / "training" / LAST / name
-    if isinstance(OTHER[kind], bytes):
-        file.write_bytes(OTHER[kind])
-    else:
-        torch.save(OTHER[kind], file)
-    note_hash(file)
-    with pytest.raises(DataError, match=r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"):
-        train(dropping, out, RECIPE)
-
-
-def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, interrupted, uninterrupted, tmp_path):
+def test_two_checkpoints_are_kept_and_incomplete_ones_and_damaged_log_lines_are_ignored(
+    dropping, interrupted, uninterrupted, tmp_path
+):
     out = shutil.copytree(interrupted, tmp_path / "out")
     checkpoints = out / "training" / "checkpoints"
+    # After every second step, and at the ends of the epochs of 3; the last two are kept until the end.
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["checkpoint_4", "checkpoint_6"]
+    assert not (uninterrupted / "training" / "checkpoints").exists()
     (checkpoints / "checkpoint_8").mkdir()
     (checkpoints / "checkpoint_8" / "pytorch_model.bin").write_bytes(b"half")
     (out / "training" / "log.jsonl").write_bytes(b'\xff\n{"step": "a"}\n')
