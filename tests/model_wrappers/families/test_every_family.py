@@ -103,13 +103,14 @@ def test_a_score_is_that_of_a_bare_forward_in_a_batch_and_alone(name, settings, 
     assert batched.dtype == np.float64
     assert len(batched) == len(PAIRS)
     assert np.ptp(batched) > 1e-3, "scores that hardly differ would show little"
+    pairs, batched = PAIRS[2:], batched[2:]  # with the shortest caption and the longest
     if CHECKPOINTS[name].abilities != DETECTS:
-        exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in PAIRS]
+        exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in pairs]
         np.testing.assert_allclose(exact, batched, rtol=1e-5, atol=1e-5)
         if name in BARE:
-            bare = bare_scores(name, settings, folders[name], images, captions, PAIRS, model.max_tokens, torch.float64)
+            bare = bare_scores(name, settings, folders[name], images, captions, pairs, model.max_tokens, torch.float64)
             np.testing.assert_allclose(exact, bare, rtol=0, atol=1e-9)
-    alone = [score(model, [images[i]], [captions[j]], [(0, 0)])[0] for i, j in PAIRS]
+    alone = [score(model, [images[i]], [captions[j]], [(0, 0)])[0] for i, j in pairs]
     np.testing.assert_allclose(batched, alone, rtol=1e-6, atol=1e-6)
 
 

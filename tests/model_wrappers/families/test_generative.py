@@ -126,12 +126,12 @@ def test_the_tokens_that_the_prompts_of_an_image_begin_with_are_read_once(settin
 def test_images_may_be_prepared_in_threads(folders, images):
     model = load(folders, "qwen2_vl")
     with ThreadPoolExecutor(8) as threads:
-        prepared = list(threads.map(model.prepare_image, [images[i % 3] for i in range(48)]))
-        captions = list(threads.map(lambda text: model.prepare_captions([text])[0], CAPTIONS * 16))
+        prepared = list(threads.map(model.prepare_image, [images[i % 3] for i in range(12)]))
+        captions = list(threads.map(lambda text: model.prepare_captions([text])[0], CAPTIONS * 4))
     for number, own in enumerate(prepared):
         assert own.tokens == prepared[number % 3].tokens
         assert all((own.inputs[key] == prepared[number % 3].inputs[key]).all() for key in own.inputs)
-    assert captions == model.prepare_captions(CAPTIONS * 16)
+    assert captions == model.prepare_captions(CAPTIONS * 4)
 
 
 def test_the_user_writes_the_template(folders, images):
