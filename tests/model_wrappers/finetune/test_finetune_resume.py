@@ -104,7 +104,7 @@ LAST = "checkpoints/checkpoint_6"
 # A file, its new content, and what the error says; a file with a hash gets the hash of its content.
 DAMAGE = [
     (f"{LAST}/pytorch_model.bin", b"half", False, r"checkpoint_6 .* resumes from .*checkpoint_4"),
-    (f"{LAST}/random_states_0.pkl", b"", False, r"is damaged \(random_states_0.pkl\)"),
+    (f"{LAST}/random_states_0.pkl", b"", False, r"is damaged \(ValueError: random_states_0.pkl changed"),
     ("run.json", b"[]", False, "another model"),
     ("finished.json", b"{", False, "finished.json cannot be read"),
     (f"{LAST}/pytorch_model.bin", b"", True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
@@ -124,8 +124,9 @@ def test_a_damaged_run_says_what_to_remove_and_runs_no_code(
     file.write_bytes(content) if isinstance(content, bytes) else torch.save(content, file)
     if has_hash:
         complete = file.with_name("complete.json")
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        complete.write_text(json.dumps(json.loads(complete.read_text()) | {file.name: digest}))
+        record = json.loads(complete.read_text())
+        record["sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        complete.write_text(json.dumps(record))
     with pytest.raises(DataError, match=message):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()

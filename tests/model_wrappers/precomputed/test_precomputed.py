@@ -157,19 +157,6 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
     assert results_of(without) == results_of(with_images)
 
 
-def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_path):
-    folder = coco(rows=12, images=5)
-    (folder / "val2017" / "000000000003.jpg").unlink()
-    options = {**UNVERIFIED, "allow_missing": True}
-    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
-    ids = [example.id for example in load_examples(str(repository))[0].examples]
-    (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
-    [path] = predict(f"precomputed:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
-    predictions = read_predictions(path)
-    assert (predictions.metadata["benchmark"]["missing"], predictions.rows[3].images) == ([], ["file:000000000003.jpg"])
-    assert report(path, resamples=100)[0].scores["n"] == 12
-
-
 def test_the_model_says_which_file_it_is(tmp_path):
     path = tmp_path / "X-VLM 16M.csv"
     path.write_text("id,answer\na,0\n", encoding="utf-8")
