@@ -118,7 +118,7 @@ def train_and_score(name: str, seed: int, out: Path, captions: int, scenes: int,
             weights=get_recipe(base).weights._replace(hard_negative=weight), neighbours=0, frozen=False, epochs=2,
             batch_size=32, learning_rate=1e-3, warmup_steps=10, seed=seed,
         )  # fmt: skip
-        finetune(BASE, data, folder, recipe, config=TrainingConfig(micro_batch=32, workers=1), progress=False)
+        finetune(BASE, data, folder, recipe, config=TrainingConfig(workers=1), progress=False)
     elif name in CURVE and not (folder / "model.safetensors").exists():
         # The seed is also that of the scenes; no other model is trained on these.
         warmup = min(DemoClipWebRecipe.warmup, curve_steps // 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,11 +11,11 @@ import typer
 
 from ...hub_datasets.options import Confidence, DataDir, Options, Ties, parse_options
 from ...hub_datasets.published.inventory import read_inventory, summarise
-from ...hub_datasets.published.tables import get_table
+from ...hub_datasets.published.tables import all_tables, get_table
 from ...hub_datasets.sources.network import without_network
 from ...metrics.common.documents import print_tables, simple_table
-from ...metrics.common.errors import ModelError, VLAssayError
-from ..engine.commands import Dtype, parse_seeds
+from ...metrics.common.errors import VLAssayError
+from ..engine.commands import Dtype, parse_seeds, parse_settings
 from ..engine.distributed import join
 
 app = typer.Typer()
@@ -53,7 +52,6 @@ def reproduce(
     ] = None,
     ties: Ties = None,
     confidence: Confidence = 0.95,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Run the models of a paper's table and compare our values with the published ones.
 
@@ -69,7 +67,7 @@ def reproduce(
     from . import reproduce as reproduction
 
     arguments = {
-        "use": parse_use(use),
+        "use": parse_settings(use),
         "predictions": predictions,
         "data_dir": data_dir,
         "weights": weights,
@@ -80,8 +78,8 @@ def reproduce(
     drawn = parse_seeds(seeds)
     with without_network() if offline else nullcontext():
         if all_:
-            if table or models or seeds or json_:
-                raise VLAssayError("--all is of every table: give it no table, --models, --seeds or --json")
+            if table or models or seeds:
+                raise VLAssayError("--all is of every table: give it no table, --models or --seeds")
             folder = out or Path("vl-assay-results/papers")
             results = papers.reproduce_all(folder, **arguments)
             made = sum(result.is_made for result in results)
@@ -89,16 +87,14 @@ def reproduce(
             typer.echo(f"{states}; {made} of {len(results)} made in this run, see {folder / papers.INDEX}")
             return
         if table is None:
-            status = reproduction.status(weights)
-            typer.echo(json.dumps(status, indent=1)) if json_ else _print_status(status)
+            _print_tables(weights)
             return
-        if not json_ and join().is_main:
+        if join().is_main:
             _print_published(table, models, predictions is not None, arguments["use"], weights)
-        rest = {"models": models, "out": out, "seeds": drawn, "dtype": dtype, "progress": not json_}
-        result = reproduction.reproduce(table, **arguments, **rest)
+        result = reproduction.reproduce(table, models=models, out=out, seeds=drawn, dtype=dtype, **arguments)
     if result is None:
         return
-    typer.echo(result.to_json()) if json_ else result.print()
+    result.print()
     if result.failed:
         raise typer.Exit(1)
 
@@ -126,21 +122,14 @@ def _print_published(
     )
 
 
-def parse_use(pairs: list[str] | None) -> dict[str, str]:
-    """``["XVLM=precomputed:xvlm.csv"]`` → ``{"XVLM": "precomputed:xvlm.csv"}``."""
-    models = {}
-    for pair in pairs or ():
-        label, _, model = (side.strip() for side in pair.partition("="))
-        if not (label and model):
-            raise ModelError(
-                f"--use {pair!r} names no model for a row; write LABEL=MODEL, such as XVLM=precomputed:xvlm.csv"
-            )
-        models[label] = model
-    return models
+def _print_tables(weights: Path) -> None:
+    """Print the names of all tables, with their numbers of models that can be run here."""
+    from .reproduce import plan_rows
 
-
-def _print_status(status: Mapping[str, Mapping[str, list[str]]]) -> None:
-    rows = [[name, *(str(len(names)) for names in models.values())] for name, models in status.items()]
-    headers = ["table", *next(iter(status.values()))]
-    table = simple_table(headers, rows, title="Models of each table, by what they need to be run here", numbers=True)
-    print_tables([table, "`vl-assay reproduce TABLE` names them; --json does so for all tables."])
+    rows = []
+    for name, table in all_tables().items():
+        plans = plan_rows(table, weights=weights)
+        models = [row.name for row in table.rows if row.run.is_model and not table.is_statistics]
+        rows.append((name, str(sum(not plans[name].why for name in models)), str(len(models))))
+    listed = simple_table(("table", "models that can be run here", "models"), rows, numbers=True)
+    print_tables([listed, "`vl-assay reproduce TABLE` names them, and what the others need."])

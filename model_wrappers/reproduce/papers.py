@@ -13,7 +13,7 @@ from ...metrics.common.documents import Markdown, Part, in_a_line, simple_table,
 from ...metrics.common.errors import UnknownNameError, VLAssayError
 from ...metrics.common.storage import write_text
 from ...metrics.results.compute import check_options
-from .analyses import ANALYSES, AnalysisInput
+from .analyses import ANALYSES, AnalysisInput, derived
 from .comparison import Reproduction
 from .reproduce import NothingToCompareError, reproduce, rows_named, scan_predictions
 
@@ -103,9 +103,11 @@ def _make(item: Item, made: Mapping[str, Reproduction | str], source: AnalysisIn
     if (name := f"{item.paper}-{number}") in made:
         is_made, text, parts = _section(all_tables()[name], made[name], row)
         texts.append(text)
-    if analyse := ANALYSES.get((item.paper, item.item)):
+    key = f"{item.paper}, {item.item}"
+    if key in ANALYSES or key in derived():
         try:
-            parts, is_made = [*parts, *analyse(source)], True
+            analysed = ANALYSES[key](source) if key in ANALYSES else []
+            parts, is_made = [*parts, *derived().get(key, ()), *analysed], True
             texts.append("What follows from its values is below." if texts else "Computed below.")
         except VLAssayError as error:
             texts.append(f"not in this run: {error}")

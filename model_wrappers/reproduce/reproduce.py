@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ...hub_datasets import report
 from ...hub_datasets.core.benchmarks import option_names
 from ...hub_datasets.core.build import sources_folder
-from ...hub_datasets.published.tables import PublishedRow, PublishedTable, all_tables, get_table
+from ...hub_datasets.published.tables import PublishedRow, PublishedTable, get_table
 from ...hub_datasets.sources.availability import source_problems
 from ...metrics.common.errors import DataError, ModelError, PredictionsError, UnknownNameError
 from ...metrics.common.user_files import list_files
@@ -27,19 +27,16 @@ from ..engine.families import family_constants
 from ..engine.runner import default_folder, predict
 from .comparison import Reproduction, ValueComparison, compare, compare_statistics, remarks
 
-NEEDS = ("nothing", "a library", "weights", "predictions")
-
 
 class NothingToCompareError(ModelError):
     """No row of a table has predictions or can be run."""
 
 
 class RowPlan(NamedTuple):
-    """The model of a row with its family's settings, its missing requirement (one of `NEEDS`), and the reason."""
+    """The model of a row with its family's settings, and the reason if it cannot be run."""
 
     model: str
     settings: Mapping[str, str]
-    need: str = NEEDS[0]
     why: str = ""
 
 
@@ -120,7 +117,8 @@ def reproduce(
                 files[row.name] = _run_row(published, row, plans[row.name], folder / row.folder, list(seeds), scoring)
             except ModelError as error:
                 failed[row.name] = str(error)
-    not_run = {name: plan.why for name, plan in plans.items() if plan.why and plan.need and name not in files}
+    models_of = {row.name for row in published.rows if row.run.is_model}
+    not_run = {name: plan.why for name, plan in plans.items() if plan.why and name in models_of - files.keys()}
     if not files:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**failed, **not_run}.items())
         kind = ModelError if failed else NothingToCompareError
@@ -176,11 +174,11 @@ def _plan_row(row: PublishedRow, instead: str | None, weights: Path) -> RowPlan:
     if instead is not None:
         return RowPlan(instead, run.settings if instead.partition(":")[0] == family else {})
     if not run.is_model:
-        return RowPlan("", {}, "", run.reason)
+        return RowPlan("", {}, run.reason)
     if not run.model:
         template = "into a file that vl-assay precomputed --template begins"
         why = f'{run.reason}; score it elsewhere, {template}, and use --use "{row.name}=precomputed:FILE"'
-        return RowPlan("", {}, "predictions", why)
+        return RowPlan("", {}, why)
     model, settings, file = run.model, run.settings, weights / run.weights
     if run.weights and model.endswith(":"):
         model += str(file)
@@ -188,18 +186,8 @@ def _plan_row(row: PublishedRow, instead: str | None, weights: Path) -> RowPlan:
         settings = {**settings, "pretrained": str(file)}
     if run.weights and not file.exists():
         why = f"there is no {file}; download {run.weights} ({run.source}) and name its folder with --weights"
-        return RowPlan(model, settings, "weights", why)
-    problem = family_constants(family).problem
-    return RowPlan(model, settings, "a library" if problem else NEEDS[0], problem)
-
-
-def status(weights: str | Path = ".") -> dict[str, dict[str, list[str]]]:
-    """Return for each table its models by what they need before they can be run: one of `NEEDS`."""
-    plans = {name: plan_rows(table, weights=weights).items() for name, table in all_tables().items()}
-    return {
-        table: {need: [name for name, plan in rows if plan.need == need] for need in NEEDS}
-        for table, rows in plans.items()
-    }
+        return RowPlan(model, settings, why)
+    return RowPlan(model, settings, family_constants(family).problem)
 
 
 def rows_named(table: PublishedTable, label: str, *, required: bool = False) -> list[PublishedRow]:

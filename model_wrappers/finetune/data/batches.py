@@ -42,11 +42,6 @@ class TrainingBatch:
     def __len__(self) -> int:
         return len(self.images)
 
-    def chunks(self, count: int) -> list[TrainingBatch]:
-        """Split into `count` chunks of nearly equal size, in order."""
-        columns: tuple[Any, ...] = (self.images, self.captions, self.negatives, self.positives)
-        return [TrainingBatch(*(column[piece] for column in columns)) for piece in split(len(self), count)]
-
 
 def split(count: int, parts: int) -> list[slice]:
     """Return the slices of `parts` nearly equal parts of `count` items, in order."""

@@ -1,7 +1,7 @@
 """Checkpoints to resume from, written by Accelerate, and the files of models.
 
 A folder ``checkpoints/checkpoint_500`` has what Accelerate saves after step 500 (weights, optimiser, schedule, random
-states of each process), ``position.json`` and, written last, the SHA-256 of each file in ``complete.json``. Accelerate
+states of each process) and, written last, ``complete.json`` with the position and the SHA-256 of each file. Accelerate
 loads random states silently or not at all, so that nothing is loaded before all files are found to be complete. With
 several machines the folder must lie where all of them can read and write.
 """
@@ -18,12 +18,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ....metrics.common.errors import DataError, StorageError
 from ....metrics.common.storage import write_text
 from ....metrics.records.predictions import file_hash
 from ...engine.distributed import Processes
 
-POSITION, COMPLETE = "position.json", "complete.json"
+COMPLETE = "complete.json"
 _MOST_MESSAGE = 300  # characters
 # Parts of the messages of torch's errors when a file cannot be written.
 _WRITERS = ("PytorchStreamWriter", "inline_container", "iostream")
@@ -63,8 +65,8 @@ def save_checkpoint(accelerator: Any, position: Position, processes: Processes) 
         accelerator.save_state(safe_serialization=False)
     with processes.raise_on_all_ranks():
         if processes.is_main:
-            write_text(folder / POSITION, json.dumps(asdict(position)))
-            write_text(folder / COMPLETE, json.dumps({path.name: file_hash(path) for path in folder.iterdir()}))
+            hashes = {path.name: file_hash(path) for path in folder.iterdir()}
+            write_text(folder / COMPLETE, json.dumps({"position": asdict(position), "sha256": hashes}))
 
 
 def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
@@ -73,50 +75,37 @@ def restore_checkpoint(accelerator: Any, processes: Processes) -> Position:
     Raises:
         DataError: the checkpoint is damaged.
     """
-    import torch
-
     folder = Path(accelerator.project_dir)
-    with processes.raise_on_all_ranks():
-        complete = checkpoint_folders(folder)
-        position = _check(complete) if complete else Position()
+    complete = checkpoint_folders(folder)
     if processes.is_main:
         for path in folder.glob("checkpoints/*"):
             if path not in complete:
                 shutil.rmtree(path)
     processes.wait()
-    if complete:
-        with processes.raise_on_all_ranks():
-            try:
-                accelerator.load_state(str(complete[-1]))
-            except Exception as error:  # torch, pickle and Accelerate raise anything for a file of other content
-                if isinstance(error, torch.OutOfMemoryError):
-                    raise
-                raise _damaged(complete, [_in_a_line(error)]) from error
-    return position
+    if not complete:
+        return Position()
+    with processes.raise_on_all_ranks():
+        try:
+            return _load(accelerator, complete[-1])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # torch, pickle and Accelerate raise anything for a file of other content
+            before = f"the one before, {complete[-2].name}" if len(complete) > 1 else "the start"
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_MESSAGE]
+            raise DataError(
+                f"the checkpoint {complete[-1]} is damaged ({reason}); remove it, and the same command resumes from "
+                f"{before}"
+            ) from error
 
 
-def _check(complete: list[Path]) -> Position:
-    """Return the position of the last checkpoint, if its files are as they were written."""
-    last = complete[-1]
-    try:
-        hashes = json.loads((last / COMPLETE).read_text("utf-8"))
-        if damaged := [name for name, expected in hashes.items() if file_hash(last / name) != expected]:
-            raise _damaged(complete, damaged)
-        return Position(**json.loads((last / POSITION).read_text("utf-8")))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise _damaged(complete, [_in_a_line(error)]) from error
-
-
-def _damaged(complete: list[Path], reasons: list[str]) -> DataError:
-    before = f"the one before, {complete[-2].name}" if len(complete) > 1 else "the start"
-    return DataError(
-        f"the checkpoint {complete[-1]} is damaged ({', '.join(reasons)}); remove it, and the same command resumes "
-        f"from {before}"
-    )
-
-
-def _in_a_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:_MOST_MESSAGE]
+def _load(accelerator: Any, folder: Path) -> Position:
+    """Load a checkpoint whose files are as they were written, and return its position."""
+    record = json.loads((folder / COMPLETE).read_text("utf-8"))
+    changed = [name for name, expected in record["sha256"].items() if file_hash(folder / name) != expected]
+    if changed:
+        raise ValueError(f"{', '.join(changed)} changed after writing")
+    accelerator.load_state(str(folder))
+    return Position(**record["position"])
 
 
 def write_files(folder: Path, write: Callable[[Path], None]) -> None:

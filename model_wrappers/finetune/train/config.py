@@ -1,4 +1,4 @@
-"""The configuration of a training run: precision, memory, checkpoints, trackers."""
+"""The configuration of a training run: precision, threads, checkpoints, trackers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ class TrainingConfig:
     """The configuration of a training run, and the settings in the YAML file of ``--config``.
 
     Only the precision changes the result beyond rounding. Models with dropout are an exception: what is dropped depends
-    on `micro_batch` and the number of processes. The card names both.
+    on the number of processes, which the card names.
 
     Args:
         precision: of the arithmetic; the weights are kept in float32.
-        micro_batch: the captions that each process encodes at once, with their negatives and positives; by default 32
-            on a CPU and 256 on a GPU. It is halved when the memory is full.
         workers: threads that prepare images; by default 8, or the number of CPUs where that is smaller.
         save_steps: a checkpoint is written every so many steps, and after each epoch.
         tracker: trackers of Accelerate, such as ``"tensorboard"``, ``"trackio"`` or ``"wandb"``.
     """
 
     precision: Annotated[str, "float32, or bfloat16 with weights in float32"] = "float32"
-    micro_batch: Annotated[int | None, "captions encoded at once; the loss always sees the whole batch", 1] = None
     workers: Annotated[int | None, "threads that prepare images", 1] = None
     save_steps: Annotated[int, "steps between checkpoints", 1] = 500
     tracker: Annotated[list[str] | None, "trackers of Accelerate, such as tensorboard, besides log.jsonl"] = None
@@ -40,7 +37,7 @@ class TrainingConfig:
             ModelError, UnknownNameError: a value outside its range; a tracker that is not installed.
         """
         check_known("precision", [self.precision], PRECISIONS)
-        for name in ("micro_batch", "save_steps", "workers"):
+        for name in ("save_steps", "workers"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ModelError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if self.tracker:

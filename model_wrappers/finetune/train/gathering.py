@@ -3,9 +3,8 @@
 Every process computes the loss of the whole batch. In the backward pass a row's gradient is summed over the losses of
 all W processes, which makes it W times as large as in one process. `average_gradients` then averages the parameters'
 gradients over the processes, which gives the gradients of one process with the whole batch. A parameter that enters the
-loss directly, such as the scale, has the same full gradient in each process, and so in the average. `average_gradients`
-replaces `DistributedDataParallel`, in whose backward pass a process that runs out of memory would leave the others
-waiting.
+loss directly, such as the scale, has the same full gradient in each process, and so in the average. Without
+`DistributedDataParallel`, a checkpoint has the same names of weights for any number of processes.
 """
 
 from __future__ import annotations

@@ -8,15 +8,14 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ....metrics.common.errors import TrainingError
 from ....metrics.common.storage import write_text
@@ -25,7 +24,6 @@ from ...engine.progress import Progress
 from ..data.batches import BatchLoader, Drawn, TrainingBatch, draw_epoch, split, steps_per_epoch
 from ..data.mining import mine
 from ..data.training_set import TrainingSet
-from .cached_step import cached_backward
 from .checkpoints import (
     Position,
     checkpoint_folders,
@@ -42,13 +40,6 @@ from .losses import BatchEmbeddings, total
 from .recipes import Recipe
 from .towers import Towers, freeze_unused, parameter_groups
 from .validation import Evaluation
-
-# On a CPU larger chunks leave the cache and are slower.
-_MICRO_BATCHES = {"cpu": 32, "mps": 32, "cuda": 256}
-
-
-class _MemoryFullError(Exception):
-    """The memory of a process is full."""
 
 
 class TrainingLoop:
@@ -83,7 +74,6 @@ class TrainingLoop:
         self.position = Position()
         self.bars = Progress(show=progress and processes.is_main)
         device = next(encoder.module.parameters()).device
-        self.micro_batch = config.micro_batch or _MICRO_BATCHES.get(device.type, 32)
         self.accelerator = _accelerator(config, device.type, folder)
         self.loader = BatchLoader(encoder, training_set, config.workers)
         neighbours = self._mine(str(device), progress) if recipe.neighbours else None
@@ -214,66 +204,33 @@ class TrainingLoop:
         return drawn[split(len(drawn), world)[rank]]
 
     def _step(self, drawn: list[Drawn], batch: TrainingBatch) -> dict[str, Any]:
-        """Take one optimiser step on a batch, of which this process has a share, and return the values to log.
-
-        If the memory of a process is full, all processes repeat the step with half the micro-batch, and keep it.
-        """
-        values: dict[str, Any] = {}
+        """Take one optimiser step on a batch, of which this process has a share, and return the values to log."""
         counts = [piece.stop - piece.start for piece in split(len(drawn), self.processes.world)]
-
-        def loss(outputs: dict[str, Tensor]) -> Tensor:
+        self.optimizer.zero_grad()
+        try:
+            outputs = self.towers(batch)
             scale = outputs.pop("scale")
-            gathered = gather_embeddings(BatchEmbeddings(**outputs), counts)
-            value, parts = total(gathered, scale, self.recipe.weights)
-            values.update(loss=value.item(), losses=parts, scale=scale.item())
-            if not math.isfinite(values["loss"]):
-                raise self._not_finite("loss", values["loss"], drawn, gathered)
-            return value
-
-        while True:
-            self.optimizer.zero_grad()
-            try:
-                cached_backward(self.towers, self._chunks(batch), loss, block=self._until_memory_is_full)
-                break
-            except _MemoryFullError:
-                self._halve_micro_batch(max(counts))
+            embeddings = gather_embeddings(BatchEmbeddings(**outputs), counts)
+            loss, parts = total(embeddings, scale, self.recipe.weights)
+            if not math.isfinite(loss.item()):
+                raise self._not_finite("loss", loss.item(), drawn, embeddings)
+            loss.backward()
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"the memory is full with a batch of {len(drawn)} captions; use a smaller one (--set batch_size=…), "
+                "more processes, or precision: bfloat16 in --config"
+            ) from error
         average_gradients(self.towers.parameters(), self.processes.world)
         most = self.recipe.max_gradient_norm
         norm = float(self.accelerator.clip_grad_norm_(self.towers.parameters(), math.inf if most is None else most))
         if not math.isfinite(norm):
             raise self._not_finite("norm of the gradient", norm, drawn)
-        values |= {"gradient_norm": norm, "learning_rate": self.schedule.get_last_lr()[0]}
+        values = {"loss": loss.item(), "losses": parts, "scale": scale.item(), "gradient_norm": norm}
+        values["learning_rate"] = self.schedule.get_last_lr()[0]
         self.optimizer.step()
         self.schedule.step()
         self.plain_towers.clip_scale()
         return values
-
-    def _chunks(self, batch: TrainingBatch) -> list[TrainingBatch]:
-        return batch.chunks(math.ceil(len(batch) / self.micro_batch))
-
-    @contextmanager
-    def _until_memory_is_full(self) -> Iterator[None]:
-        """Raise `_MemoryFullError` in all processes if the memory of one is full in the block."""
-        from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
-
-        is_full = False
-        try:
-            yield
-        except RuntimeError as error:
-            if not should_reduce_batch_size(error):
-                raise
-            is_full = True
-        if self.accelerator.reduce(torch.tensor(float(is_full), device=self.accelerator.device)).item():
-            clear_device_cache(garbage_collection=True)
-            raise _MemoryFullError
-
-    def _halve_micro_batch(self, most: int) -> None:
-        """Halve the micro-batch, of which a batch has at most `most` captions; `TrainingError` if it is one caption."""
-        encoded = min(self.micro_batch, most)
-        if encoded == 1:
-            raise TrainingError("the memory is full with one caption at a time; train a smaller model, or on the CPU")
-        self.micro_batch = encoded // 2
-        self.bars.say(f"the memory is full with {encoded} captions at once; from now on {self.micro_batch} are encoded")
 
     def _not_finite(
         self, what: str, value: float, drawn: list[Drawn], embeddings: BatchEmbeddings | None = None

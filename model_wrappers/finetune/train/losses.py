@@ -1,9 +1,8 @@
 """The losses of NegCLIP and of fine-tuning on hard negatives and hard positives, as pure functions of embeddings.
 
 All losses take embeddings of unit length and the scale (the inverse temperature, not its logarithm), and return a
-scalar in nats to minimise; `total` checks the shapes. Logits are computed in float32 at least, under autocast too: a
-logit near 100 has steps of 0.5 in bfloat16. Losses cover the whole batch: with several processes gather the rows first
-(`gather_embeddings`).
+scalar in nats to minimise. Logits are computed in float32 at least, under autocast too: a logit near 100 has steps of
+0.5 in bfloat16. Losses cover the whole batch: with several processes gather the rows first (`gather_embeddings`).
 
 Sources: ARO is Yuksekgonul et al. (2023), section 4; *Hard Positives* is Kamath et al. (2024), section 5.1, 5.3 and
 appendix D.1. The latter follows SVLC (Doveh et al., 2023, "Teaching Structured Vision & Language Concepts to Vision &
@@ -19,8 +18,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from ....metrics.common.errors import ScoresError
 
 
 class BatchEmbeddings(NamedTuple):
@@ -41,8 +38,9 @@ class BatchEmbeddings(NamedTuple):
 class LossWeights(NamedTuple):
     """Weights of the losses in their sum, any number; a loss of weight 0 is not computed.
 
-    CLIP is the default, NegCLIP is ``Weights(contrastive=0, negclip=1)``, HN ``Weights(hard_negative=1)`` and HP+HN
-    ``Weights(hard_negative=1, hard_positive=1)``, where *Hard Positives* 5.3 varies ``hard_negative`` from 0 to 1.
+    CLIP is the default, NegCLIP is ``LossWeights(contrastive=0, negclip=1)``, HN ``LossWeights(hard_negative=1)`` and
+    HP+HN ``LossWeights(hard_negative=1, hard_positive=1)``, where *Hard Positives* 5.3 varies ``hard_negative`` from 0
+    to 1.
     """
 
     contrastive: float = 1.0
@@ -95,46 +93,29 @@ def hard_positive(batch: BatchEmbeddings, scale: Tensor | float) -> Tensor:
     return (summed[0] + summed[1]) / 2 / max(len(positives), 1)
 
 
-# Each loss with the further embeddings that it needs.
-_LOSSES: Mapping[str, tuple[Callable[[BatchEmbeddings, Tensor | float], Tensor], str]] = {
-    "contrastive": (contrastive, "captions"),
-    "negclip": (negclip, "negatives"),
-    "hard_negative": (hard_negative, "negatives"),
-    "hard_positive": (hard_positive, "positives"),
+_LOSSES: Mapping[str, Callable[[BatchEmbeddings, Tensor | float], Tensor]] = {
+    "contrastive": contrastive,
+    "negclip": negclip,
+    "hard_negative": hard_negative,
+    "hard_positive": hard_positive,
 }
 
 
-def total(
-    embeddings: BatchEmbeddings, scale: Tensor | float, weights: LossWeights | None = None
-) -> tuple[Tensor, dict[str, float]]:
+def total(embeddings: BatchEmbeddings, scale: Tensor | float, weights: LossWeights) -> tuple[Tensor, dict[str, float]]:
     """Return the weighted sum of the losses, and each unweighted loss by name.
 
     The sum of *Hard Positives* has CLIP's contrastive loss ("a contrastive loss across the batch, as in CLIP", D.1),
-    without negatives among its columns. SVLC's code has them by default, which is ``Weights(contrastive=0, negclip=1,
-    hard_negative=…)``.
+    without negatives among its columns. SVLC's code has them by default, which is ``LossWeights(contrastive=0,
+    negclip=1, hard_negative=…)``.
 
     Args:
-        embeddings: the embeddings of the whole batch.
+        embeddings: the embeddings of the whole batch, with those that the losses need.
         scale: the inverse temperature.
-        weights: the weights of the losses; None for CLIP's loss only.
-
-    Raises:
-        ScoresError: all weights are 0, embeddings that a loss needs are None, or shapes do not match.
+        weights: the weights of the losses, of which one at least is not 0.
     """
-    _check(embeddings)
-    weights = weights or LossWeights()
-    parts: dict[str, Tensor] = {}
-    for name, (loss, needed) in _LOSSES.items():
-        if getattr(weights, name) != 0:
-            if getattr(embeddings, needed) is None:
-                raise ScoresError(
-                    f"the loss {name} has a weight, but the batch has no {needed}; add them, or give it weight 0"
-                )
-            parts[name] = loss(embeddings, scale)
-    if not parts:
-        raise ScoresError("all weights are 0; give one loss another weight")
-    value = torch.stack([getattr(weights, name) * loss_part for name, loss_part in parts.items()]).sum()
-    values = torch.stack([loss_part.detach() for loss_part in parts.values()]).tolist()
+    parts = {name: loss(embeddings, scale) for name, loss in _LOSSES.items() if getattr(weights, name)}
+    value = torch.stack([getattr(weights, name) * part for name, part in parts.items()]).sum()
+    values = torch.stack([part.detach() for part in parts.values()]).tolist()
     return value, dict(zip(parts, values, strict=True))
 
 
@@ -163,18 +144,3 @@ def _present(batch: BatchEmbeddings, kind: str) -> list[Tensor]:
     """
     mask = getattr(batch, f"has_{kind[:-1]}")
     return [rows if mask is None else rows[mask] for rows in (batch.images, batch.captions, getattr(batch, kind))]
-
-
-def _check(batch: BatchEmbeddings) -> None:
-    """Check that all embeddings have one shape, and that masks have a bool for each image."""
-    shape = tuple(batch.images.shape)
-    if len(shape) != 2 or not shape[0]:
-        raise ScoresError(f"images must be (n, d) with n at least 1; got {shape}")
-    for name, tensor in zip(BatchEmbeddings._fields, batch, strict=True):
-        if tensor is None:
-            continue
-        actual = tuple(tensor.shape)
-        if not name.startswith("has_") and actual != shape:
-            raise ScoresError(f"{name} must have the images' shape {shape}; got {actual}")
-        if name.startswith("has_") and (tensor.dtype != torch.bool or actual != shape[:1]):
-            raise ScoresError(f"{name} must be bool {shape[:1]}; got {tensor.dtype} {actual}")

@@ -25,7 +25,7 @@ class Towers(nn.Module):
         encoder: the dual encoder.
         negatives, positives: whether these captions of a batch are embedded.
         trains_norms: whether batch normalisation is trained, as a model from random weights needs; otherwise it keeps
-            its statistics. Trained, it normalises by each micro-batch, whose size then matters.
+            its statistics. Trained, it normalises by each process's share of the batch.
     """
 
     def __init__(self, encoder: Any, *, negatives: bool, positives: bool, trains_norms: bool = False) -> None:
@@ -33,9 +33,7 @@ class Towers(nn.Module):
         self.encoder = encoder
         self.model = encoder.module
         self._kinds = {"negatives": negatives, "positives": positives}
-        norms = [norm for norm in self.modules() if isinstance(norm, nn.modules.batchnorm._BatchNorm)]
-        # With their momentum; which, if they are trained, is 0 in passes without gradients, as a chunk comes twice.
-        self._norms = [(norm, norm.momentum) for norm in norms]
+        self._norms = [norm for norm in self.modules() if isinstance(norm, nn.modules.batchnorm._BatchNorm)]
         self._trains_norms = trains_norms
         self._name = "temperature" if hasattr(self.model, "temperature") else "logit_scale"
         value = getattr(self.model, self._name, None)
@@ -60,14 +58,12 @@ class Towers(nn.Module):
     def train(self, mode: bool = True) -> Towers:
         """Set the mode; unless it is trained, batch normalisation keeps its statistics."""
         super().train(mode)
-        for norm, _ in self._norms:
+        for norm in self._norms:
             norm.train(mode and self._trains_norms)
         return self
 
     def forward(self, batch: TrainingBatch) -> dict[str, Tensor]:
-        """Unit embeddings and masks by the names of `losses.Embeddings`, and the ``scale``."""
-        for norm, momentum in self._norms:
-            norm.momentum = momentum if torch.is_grad_enabled() else 0.0
+        """Unit embeddings and masks by the names of `losses.BatchEmbeddings`, and the ``scale``."""
         texts = list(batch.captions)
         indices = {}
         for name in (name for name, is_embedded in self._kinds.items() if is_embedded):

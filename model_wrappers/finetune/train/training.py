@@ -1,8 +1,8 @@
 """Fine-tune a dual encoder with a recipe, and save it as a model folder.
 
-The loss sees the whole batch of all processes: each process encodes its share in chunks of `micro_batch` captions, with
-cached gradients. A run that was killed resumes from its last checkpoint when the same call is made again; with one
-process on a CPU the result equals an uninterrupted run bit by bit.
+The loss sees the whole batch of all processes, of which each encodes its share. A run that was killed resumes from its
+last checkpoint when the same call is made again; with one process on a CPU the result equals an uninterrupted run bit
+by bit.
 """
 
 from __future__ import annotations
@@ -219,7 +219,6 @@ def _finish(loop: TrainingLoop, out: Path, facts: Mapping[str, Any], settings: M
                 "steps": f"{loop.steps:,}",
                 "trained parameters": f"{loop.trained:,}",
                 "processes": str(loop.processes.world),
-                "micro batch": str(loop.micro_batch),
             }
             write_text(out / "README.md", model_card(out, facts, details, history, results))
             if results:

@@ -10,7 +10,6 @@ import torch
 from bare_forwards import score
 from tiny_models import CHECKPOINTS
 
-from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import LoadOptions, load_model
 from vl_assay.model_wrappers.engine.protocol import CrossEncoder, DualEncoder, TextScorer
 from vl_assay.model_wrappers.loading import exact
@@ -82,16 +81,6 @@ def test_a_copy_that_does_not_fit_on_the_gpu_is_made_on_the_cpu(monkeypatch):
         assert exact.exact_copy(model, "m") == expected
 
 
-def test_a_copy_that_fails_is_an_error_with_its_size(folders, monkeypatch):
-    def fail(*args, **kwargs):
-        raise torch.OutOfMemoryError("out of memory")
-
-    model = load_model(str(folders["clip"]))
-    monkeypatch.setattr(exact.copy, "deepcopy", fail)
-    with pytest.raises(ModelError, match=r"no float64 copy of .* on cpu, which needs 0\.0 GB \(out of memory\)"):
-        model.chosen(True)
-
-
 @pytest.fixture
 def compiled(monkeypatch):
     """The names of the compiled modules and functions, whenever one is called; nothing is really compiled."""
@@ -138,7 +127,7 @@ def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, 
     np.testing.assert_allclose(score(fast, images, CAPTIONS, PAIRS), expected, rtol=0, atol=1e-5)
 
 
-ON_DEVICE = ("clip", "siglip", "tipsv2", "flava", "blip", "blip2", "bridgetower", "xvlm", "vera", "gpt2", "cola")
+ON_DEVICE = ("clip", "siglip", "flava", "blip", "xvlm", "vera", "gpt2")
 
 
 @pytest.mark.parametrize(("name", "exact"), [*((name, False) for name in ON_DEVICE), ("clip", True), ("blip", True)])

@@ -22,7 +22,7 @@ KEY = "sk-very-secret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
+def _short_waits(monkeypatch, toy):
     monkeypatch.setattr("vl_assay.hub_datasets.chat.calls.FIRST_WAIT", 0.01)
 
 
@@ -294,8 +294,6 @@ def test_a_killed_run_asks_again_only_what_was_under_way(tmp_path):
     rng = np.random.default_rng(0)
     faulty = {number: QUICK_FAULTS[number % len(QUICK_FAULTS)] for number in range(10**4) if rng.random() < 0.1}
     places = tmp_path / "out", tmp_path / "cache"
-    places[1].mkdir()
-    (places[1] / "datasets").symlink_to(cache_folder() / "datasets")  # what is built is built once
     settings = {"concurrency": concurrency, "limit": questions, "timeout": 2}
     answering = VisionModelStandIn(
         lambda image, prompt: yes_or_no(0.7), latency=0.02, slots=8, fault=lambda number, times: faulty.get(number)

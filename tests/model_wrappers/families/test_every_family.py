@@ -103,13 +103,14 @@ def test_a_score_is_that_of_a_bare_forward_in_a_batch_and_alone(name, settings, 
     assert batched.dtype == np.float64
     assert len(batched) == len(PAIRS)
     assert np.ptp(batched) > 1e-3, "scores that hardly differ would show little"
+    pairs, batched = PAIRS[2:], batched[2:]  # with the shortest caption and the longest
     if CHECKPOINTS[name].abilities != DETECTS:
-        exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in PAIRS]
+        exact = [score(model, [images[i]], [captions[j]], [(0, 0)], exact=True)[0] for i, j in pairs]
         np.testing.assert_allclose(exact, batched, rtol=1e-5, atol=1e-5)
         if name in BARE:
-            bare = bare_scores(name, settings, folders[name], images, captions, PAIRS, model.max_tokens, torch.float64)
+            bare = bare_scores(name, settings, folders[name], images, captions, pairs, model.max_tokens, torch.float64)
             np.testing.assert_allclose(exact, bare, rtol=0, atol=1e-9)
-    alone = [score(model, [images[i]], [captions[j]], [(0, 0)])[0] for i, j in PAIRS]
+    alone = [score(model, [images[i]], [captions[j]], [(0, 0)])[0] for i, j in pairs]
     np.testing.assert_allclose(batched, alone, rtol=1e-6, atol=1e-6)
 
 
@@ -178,7 +179,8 @@ def test_the_dtype_is_float32_whatever_the_file_holds(name, folders, tmp_path):
     assert {parameter.dtype for parameter in load(name, folder).module.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize("name", {tiny.family: name for name, tiny in CHECKPOINTS.items()}.values())
+# One model of each base class.
+@pytest.mark.parametrize("name", ["clip", "blip2", "vera", "gpt2", "owlvit", "xvlm", "llava"])
 def test_scores_in_half_precision_are_near_float32(name, folders, images):
     pairs, dtype = PAIRS[1:3], "float16" if name in ("blip2", "vera") else "bfloat16"
     low = load(name, folders[name], dtype=dtype)
@@ -195,7 +197,7 @@ def test_scores_in_half_precision_are_near_float32(name, folders, images):
         np.testing.assert_allclose(scores, expected, rtol=0, atol=0.5 if dtype == "bfloat16" else 0.05)
 
 
-@pytest.mark.parametrize("name", ["clip", "flava", "xvlm"])
+@pytest.mark.parametrize("name", ["clip", "xvlm"])
 def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images):
     model = load(name, folders[name], settings={"head": "itc"} if name == "xvlm" else {})
     expected = score(model, images, CAPTIONS, PAIRS)
@@ -206,7 +208,7 @@ def test_a_dual_encoder_in_mixed_precision_is_near_float32(name, folders, images
     assert {parameter.dtype for parameter in model.module.parameters()} == {torch.bfloat16, torch.float32}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["clip", "causal_lm", "vqascore", "owlvit"])
 def test_a_checkpoint_of_another_family_is_refused_with_the_right_one(family, folders):
     other = "vilt" if family == "clip" else "clip"
     with pytest.raises(ModelError, match=f"is a '{other}' checkpoint, not one for {family} .*its family is {other}"):

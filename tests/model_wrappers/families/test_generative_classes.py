@@ -26,10 +26,7 @@ QUICK = {
     "gemma3": "continued",  # token types
     "git": "in batches",  # the image before the tokens
     "hunyuan_vl": "continued by image",  # two images of one shape change each other's logits
-    "idefics3": "continued",  # an image in tiles
-    "llava": "continued",
     "mllama": "continued",  # cross-attention
-    "ovis2": "continued",  # several outputs of the vision tower
     "paligemma": "in batches",  # a line break after the prompt
     "qwen2_vl": "continued",  # as many tokens as the size of the image asks for
     "qwen3_vl": "continued",  # features for several layers

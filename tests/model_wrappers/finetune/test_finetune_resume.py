@@ -21,40 +21,29 @@ from damage import Evil
 from finetune_support import furthest, make_training_set, read_log, same_bits, short, weights
 
 from vl_assay.metrics.common.errors import DataError, StorageError
+from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.finetune.data.batches import draw_epoch
 
 SCRIPT = """
     import os
     import sys
-    import torch
     from finetune_support import make_training_set, short, train
-    from vl_assay.model_wrappers.finetune.train.towers import Towers
 
-    model, out, epochs, micro_batch, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
+    model, out, epochs, stop = *sys.argv[1:3], *map(int, sys.argv[3:])
 
     def on_step(number, values):
         if number == stop:
             os._exit(7)
 
-    if os.environ.get("FULL", "none") == os.environ.get("RANK"):
-        forward = Towers.forward
-
-        def limited(self, batch):
-            if torch.is_grad_enabled() and self.training and len(batch) > 1:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-            return forward(self, batch)
-
-        Towers.forward = limited
-
     recipe = short(epochs=epochs, epsilon=1e-2, learning_rate=1e-2)
     training_set = make_training_set()
     if "BROKEN" in os.environ:
         training_set.images.broken = os.environ["BROKEN"]
-    train(model, out, recipe, training_set, save_steps=2, micro_batch=micro_batch, on_step=on_step)
+    train(model, out, recipe, training_set, save_steps=2, on_step=on_step)
 """
 RECIPE = short(epochs=3)
-train = partial(finetune_support.train, save_steps=2, micro_batch=4)
-train_until = partial(finetune_support.train_until, save_steps=2, micro_batch=4)
+train = partial(finetune_support.train, save_steps=2)
+train_until = partial(finetune_support.train_until, save_steps=2)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +70,7 @@ def interrupted(dropping, tmp_path_factory):
 
 @pytest.mark.parametrize("step", np.random.default_rng(7).choice(np.arange(1, 10), 2, replace=False).tolist())
 def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, uninterrupted, tmp_path):
+    assert load_model(str(dropping)).module.config.text_config.hidden_dropout_prob > 0
     train_until(step, dropping, tmp_path / "out", RECIPE)
     assert not (tmp_path / "out" / "model.safetensors").exists()
     torch.manual_seed(12345)  # another state of the generator than the run left
@@ -90,18 +80,6 @@ def test_a_run_stopped_at_any_step_ends_with_the_same_bits(step, dropping, unint
     for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "scale"):
         assert [line[name] for line in ours] == [line[name] for line in theirs]
     assert [line["step"] for line in ours] == list(range(1, 10))
-
-
-def test_dropout_is_there_and_another_seed_is_another_run(dropping, uninterrupted, tmp_path):
-    train(dropping, tmp_path / "out", short(epochs=3, seed=1))
-    assert furthest(weights(tmp_path / "out"), weights(uninterrupted)) > 1e-4
-
-
-def test_the_last_two_checkpoints_are_kept_until_the_end(interrupted, uninterrupted):
-    # After every second step, and at the ends of the epochs of 3.
-    folder = interrupted / "training" / "checkpoints"
-    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint_4", "checkpoint_6"]
-    assert not (uninterrupted / "training" / "checkpoints").exists()
 
 
 def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
@@ -123,68 +101,45 @@ def test_a_full_disk_costs_no_checkpoint(dropping, uninterrupted, tmp_path):
 
 
 LAST = "checkpoints/checkpoint_6"
-DAMAGE = {
-    "a cut file": (f"{LAST}/pytorch_model.bin", b"half", r"checkpoint_6 .* resumes from .*checkpoint_4"),
-    "no random states": (f"{LAST}/random_states_0.pkl", b"", r"is damaged \(random_states_0.pkl\)"),
-    "other facts": ("run.json", b"[]", "another model"),
-    "a cut result": ("finished.json", b"{", "finished.json cannot be read"),
-}
+# A file, its new content, and what the error says; a file with a hash gets the hash of its content.
+DAMAGE = [
+    (f"{LAST}/pytorch_model.bin", b"half", False, r"checkpoint_6 .* resumes from .*checkpoint_4"),
+    (f"{LAST}/random_states_0.pkl", b"", False, r"is damaged \(ValueError: random_states_0.pkl changed"),
+    ("run.json", b"[]", False, "another model"),
+    ("finished.json", b"{", False, "finished.json cannot be read"),
+    (f"{LAST}/pytorch_model.bin", b"", True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/optimizer.bin", [1, 2], True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/scheduler.bin", {"a": {"b": 1}}, True, r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"),
+    (f"{LAST}/optimizer.bin", {"step": Evil()}, True, "UnpicklingError"),
+]
 
 
-@pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_run_says_what_to_remove(case, dropping, interrupted, tmp_path):
-    out = shutil.copytree(interrupted, tmp_path / "out")
-    name, content, message = DAMAGE[case]
-    (out / "training" / name).write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        train(dropping, out, RECIPE)
-
-
-def note_hash(file):
-    """Write the hash of a changed file into its checkpoint."""
-    complete = file.with_name("complete.json")
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    complete.write_text(json.dumps(json.loads(complete.read_text()) | {file.name: digest}))
-
-
-def test_a_checkpoint_that_would_run_code_is_refused_even_with_the_right_hash(
-    dropping, interrupted, tmp_path, monkeypatch
+@pytest.mark.parametrize(("name", "content", "has_hash", "message"), DAMAGE)
+def test_a_damaged_run_says_what_to_remove_and_runs_no_code(
+    name, content, has_hash, message, dropping, interrupted, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     out = shutil.copytree(interrupted, tmp_path / "out")
-    evil = out / "training" / LAST / "optimizer.bin"
-    torch.save({"step": Evil()}, evil)
-    note_hash(evil)
-    with pytest.raises(DataError, match="UnpicklingError"):
+    file = out / "training" / name
+    file.write_bytes(content) if isinstance(content, bytes) else torch.save(content, file)
+    if has_hash:
+        complete = file.with_name("complete.json")
+        record = json.loads(complete.read_text())
+        record["sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        complete.write_text(json.dumps(record))
+    with pytest.raises(DataError, match=message):
         train(dropping, out, RECIPE)
     assert not (tmp_path / "unpickled").exists()
 
 
-OTHER = {
-    "empty": b"",
-    "a list": [1, 2],
-    "other keys": {"a": {"b": 1}},
-}
-
-FILES = ["pytorch_model.bin", "optimizer.bin", "scheduler.bin"]
-
-
-@pytest.mark.parametrize(("kind", "name"), zip(OTHER, FILES, strict=True))
-def test_a_checkpoint_of_other_content_with_the_right_hash_is_named(kind, name, dropping, interrupted, tmp_path):
-    out = shutil.copytree(interrupted, tmp_path / "out")
-    file = out / "training" / LAST / name
-    if isinstance(OTHER[kind], bytes):
-        file.write_bytes(OTHER[kind])
-    else:
-        torch.save(OTHER[kind], file)
-    note_hash(file)
-    with pytest.raises(DataError, match=r"checkpoint_6 is damaged \(\w+:.* resumes from .*checkpoint_4"):
-        train(dropping, out, RECIPE)
-
-
-def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, interrupted, uninterrupted, tmp_path):
+def test_two_checkpoints_are_kept_and_incomplete_ones_and_damaged_log_lines_are_ignored(
+    dropping, interrupted, uninterrupted, tmp_path
+):
     out = shutil.copytree(interrupted, tmp_path / "out")
     checkpoints = out / "training" / "checkpoints"
+    # After every second step, and at the ends of the epochs of 3; the last two are kept until the end.
+    assert sorted(path.name for path in checkpoints.iterdir()) == ["checkpoint_4", "checkpoint_6"]
+    assert not (uninterrupted / "training" / "checkpoints").exists()
     (checkpoints / "checkpoint_8").mkdir()
     (checkpoints / "checkpoint_8" / "pytorch_model.bin").write_bytes(b"half")
     (out / "training" / "log.jsonl").write_bytes(b'\xff\n{"step": "a"}\n')
@@ -193,12 +148,12 @@ def test_incomplete_checkpoints_and_damaged_log_lines_are_ignored(dropping, inte
     assert same_bits(weights(out), weights(uninterrupted))
 
 
-def start(place, model, out, epochs=2, processes=1, micro_batch=4, stop=0, environment=None):
+def start(place, model, out, epochs=2, processes=1, stop=0, environment=None):
     """The script in new processes, which exit after step `stop`."""
     script = place / "train.py"
     script.write_text(textwrap.dedent(SCRIPT))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, micro_batch, stop]
+    command = [sys.executable, *(torchrun if processes > 1 else []), script, model, out, epochs, stop]
     support = str(Path(finetune_support.__file__).parent)
     paths = os.pathsep.join(filter(None, [support, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
@@ -217,12 +172,12 @@ def finish(process):
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_does_though_interrupted(tiny_clip, tmp_path):
-    out, one_is_full = tmp_path / "two", {"FULL": "1"}  # the memory of the second process has room for one caption
-    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, stop=3)
+    out = tmp_path / "two"
+    process = start(tmp_path, tiny_clip, out, processes=2, stop=3)
     process.communicate()
     assert process.returncode != 0
     assert [path.name for path in (out / "training" / "checkpoints").iterdir()] == ["checkpoint_2"]
-    process = start(tmp_path, tiny_clip, out, processes=2, micro_batch=3, environment=one_is_full)
+    process = start(tmp_path, tiny_clip, out, processes=2)
     finetune_support.train(tiny_clip, tmp_path / "one", short(epsilon=1e-2, learning_rate=1e-2))
     finish(process)
     assert furthest(weights(tmp_path / "one"), weights(out)) < 1e-5

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.model_wrappers.finetune.train import losses
 from vl_assay.model_wrappers.finetune.train.losses import BatchEmbeddings, LossWeights, total
 
 EVERY = LossWeights(contrastive=0.7, negclip=1.3, hard_negative=0.5, hard_positive=-0.25)
@@ -93,23 +91,6 @@ def test_values_and_gradients_are_those_of_the_definitions(batch, scale, weights
     assert all(torch.allclose(found, by_loops, **EXACT) for found, by_loops in pairs)
 
 
-def test_values_by_arithmetic():
-    axes = torch.eye(3, dtype=torch.float64)
-    images = captions = axes[:2]
-    # Own caption e, the other 1: -log(e / (e + 1)) = log(1 + 1/e), both ways.
-    alone = math.log(1 + math.exp(-1))
-    assert losses.contrastive(BatchEmbeddings(images, captions), 1.0).item() == pytest.approx(alone)
-    # Two further captions at right angles to all: image -> caption log(1 + 3/e); caption -> image as before.
-    negatives = axes[[2, 2]]
-    expected = (math.log(1 + 3 * math.exp(-1)) + alone) / 2
-    assert losses.negclip(BatchEmbeddings(images, captions, negatives), 1.0).item() == pytest.approx(expected)
-    # Own caption 1, own negative 0, scale 2: log(1 + exp(-2)); the other image has none.
-    batch = BatchEmbeddings(images, captions, negatives, positives=negatives, has_negative=torch.tensor([True, False]))
-    assert losses.hard_negative(batch, 2.0).item() == pytest.approx(math.log(1 + math.exp(-2)))
-    # Positives at right angles to all: each of two is as likely, for images and for captions.
-    assert losses.hard_positive(batch, 9.0).item() == pytest.approx(math.log(2))
-
-
 @pytest.mark.parametrize("kind", ["images", "captions", "negatives", "positives"])
 @given(seed=st.integers(0, 99), row=st.integers(0, 3), column=st.integers(0, 2))
 def test_a_nan_is_not_hidden(kind, seed, row, column):
@@ -148,21 +129,3 @@ def test_logits_keep_their_digits_under_autocast_and_in_half_precision():
     half = BatchEmbeddings(*(tensor.bfloat16() for tensor in single[:4]))
     widened = BatchEmbeddings(*(tensor.float() for tensor in half[:4]))
     assert total(half, 100.0, EVERY)[0].item() == total(widened, 100.0, EVERY)[0].item()
-
-
-def test_what_does_not_fit_is_refused_with_the_cure():
-    batch = make_batch(7, 3)
-    for changes, message in (
-        ({"captions": batch.captions[:2]}, r"captions must have the images' shape \(3, 3\); got \(2, 3\)"),
-        ({"images": batch.images[:0]}, r"images must be \(n, d\) with n at least 1; got \(0, 3\)"),
-        ({"negatives": batch.negatives[:, :2]}, r"negatives must have the images' shape \(3, 3\); got \(3, 2\)"),
-        ({"positives": batch.positives[:1]}, "positives must have the images' shape"),
-        ({"has_negative": torch.tensor([0, 1, 1])}, r"has_negative must be bool \(3,\); got torch.int64 \(3,\)"),
-        ({"has_positive": torch.tensor([True])}, r"has_positive must be bool \(3,\); got torch.bool \(1,\)"),
-    ):
-        with pytest.raises(ScoresError, match=message):
-            total(batch._replace(**changes), 1.0)
-    with pytest.raises(ScoresError, match="negclip has a weight, but the batch has no negatives; add them"):
-        total(batch._replace(negatives=None), 1.0, LossWeights(negclip=1))
-    with pytest.raises(ScoresError, match="all weights are 0"):
-        total(batch, 1.0, LossWeights(contrastive=0))

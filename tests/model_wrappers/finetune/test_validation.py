@@ -74,12 +74,12 @@ def test_the_command_trains_and_says_how_to_score(tiny_clip, tmp_path):
     out = tmp_path / "toy-hn"
     arguments = ["finetune", str(tiny_clip), "toy_scenes", "--out", str(out), "--recipe", "hn", "--limit", "20"]
     arguments += ["--set", "negatives=scene:swap", "--set", "epochs=1", "--set", "batch_size=10", "--no-evaluation"]
-    (tmp_path / "config.yaml").write_text("micro_batch: 4\nsave_steps: 1\ntracker: [tensorboard]\n")
+    (tmp_path / "config.yaml").write_text("save_steps: 1\ntracker: [tensorboard]\n")
     result = invoke(*arguments, "--config", tmp_path / "config.yaml")
     assert result.exit_code == 0, result.exception
     assert f"vl-assay run {out}" in result.output.replace("\n", " ")
     card = (out / "README.md").read_text("utf-8")
-    assert all(text in card for text in ("| micro batch | 4 |", "| warmup steps | 1 |", "; read with `limit` 20"))
+    assert all(text in card for text in ("| precision | float32 |", "| warmup steps | 1 |", "; read with `limit` 20"))
     assert list((out / "training").rglob("events.out.tfevents.*"))
     assert len(weights(out)) > 10
     assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir() if file.is_file()} == {0o644}

@@ -14,6 +14,7 @@ from vl_assay.hub_datasets.hub.tool_logs import write_log
 from vl_assay.metrics.common.errors import ModelError, StorageError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
+from vl_assay.model_wrappers.precomputed import other_tools
 from vl_assay.model_wrappers.precomputed.records import read_records
 
 LIMIT = 6
@@ -149,12 +150,21 @@ def test_logs_of_something_else_are_refused(sample, message, tmp_path):
         list(read_records(tmp_path / "a.json"))
 
 
-def test_archives_are_bounded(tmp_path):
+def test_the_release_of_gpt4v_has_an_answer_a_key_and_a_summary(tmp_path):
+    answers = {key: {"answer": {"multiple_choice_answer": text}} for key, text in (("7", "a cat"), ("8", None))}
+    (tmp_path / "gpt4v-swap_obj.json").write_text(json.dumps(answers | {"accuracy": 0.5}))
+    for path in (tmp_path, tmp_path / "gpt4v-swap_obj.json"):
+        records = [record.fields for record in read_records(path)]
+        assert records == [{"id": "swap_obj/7", "answer": "a cat"}, {"id": "swap_obj/8", "answer": None}]
+
+
+def test_archives_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(other_tools, "_SAMPLE_LIMIT", 2**20)
     (tmp_path / "a.eval").write_bytes(b"PK")
     with pytest.raises(ModelError, match=r"a\.eval cannot be read: File is not a zip file"):
         list(read_records(tmp_path / "a.eval"))
     with zipfile.ZipFile(tmp_path / "b.eval", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("samples/1.json", b" " * (2**26 + 1))
-    assert (tmp_path / "b.eval").stat().st_size < 2**17
-    with pytest.raises(ModelError, match=r"samples/1.json is larger than 67,108,864 bytes"):
+        archive.writestr("samples/1.json", b" " * (2**20 + 1))
+    assert (tmp_path / "b.eval").stat().st_size < 2**12
+    with pytest.raises(ModelError, match=r"samples/1.json is larger than 1,048,576 bytes"):
         list(read_records(tmp_path / "b.eval"))

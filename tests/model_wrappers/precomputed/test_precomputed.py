@@ -121,8 +121,8 @@ def test_predictions_come_back_as_they_were_given(reference, ending, run):
         assert results_of(run(said, reference, out="words", ending=ending)) == results_of(original)
 
 
-def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tmp_path):
-    how = {"limit": 50, "progress": False}
+def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(toy, tmp_path):
+    how = {"limit": 20, "progress": False}
     [original] = predict("mock:shuffled", "toy_scenes/paraphrases", out=tmp_path / "first", **how)
     records = [{"id": row.id, "scores": row.scores[0]} for row in read_predictions(original).rows]
     file = tmp_path / "said.csv"
@@ -130,7 +130,7 @@ def test_similarities_of_captions_come_back_too_and_must_be_one_for_each_pair(tm
     [again] = predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "second", **how)
     assert results_of(again) == results_of(original)
     file.write_text(table([{**record, "scores": [0.5, 0.1]} for record in records]))
-    with pytest.raises(ModelError, match=r"50 of its records .* 1 × 2 scores; the example has 1 × 3"):
+    with pytest.raises(ModelError, match=r"20 of its records .* 1 × 2 scores; the example has 1 × 3"):
         predict(f"precomputed:{file}", "toy_scenes/paraphrases", out=tmp_path / "third", **how)
 
 
@@ -155,19 +155,6 @@ def test_without_images_everything_but_their_keys_is_the_same(coco, tmp_path):
     assert [row.images for row in ours.rows][:2] == [["file:000000000000.jpg"], ["file:000000000001.jpg"]]
     assert all(len(row.images[0]) == 32 for row in theirs.rows)
     assert results_of(without) == results_of(with_images)
-
-
-def test_a_build_whose_images_are_partly_missing_is_answered_whole(coco, tmp_path):
-    folder = coco(rows=12, images=5)
-    (folder / "val2017" / "000000000003.jpg").unlink()
-    options = {**UNVERIFIED, "allow_missing": True}
-    repository = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj"], data_dir=folder, options=options)
-    ids = [example.id for example in load_examples(str(repository))[0].examples]
-    (tmp_path / "said.csv").write_text(table([{"id": i, "answer": 0} for i in ids]), encoding="utf-8")
-    [path] = predict(f"precomputed:{tmp_path}/said.csv", str(repository), out=tmp_path / "out", progress=False)
-    predictions = read_predictions(path)
-    assert (predictions.metadata["benchmark"]["missing"], predictions.rows[3].images) == ([], ["file:000000000003.jpg"])
-    assert report(path, resamples=100)[0].scores["n"] == 12
 
 
 def test_the_model_says_which_file_it_is(tmp_path):
@@ -390,7 +377,7 @@ def works(sources):
     )
 )
 @for_example(records=[{"id": "val/1", "boxes": [[]]}])
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_whatever_stands_in_a_file_it_is_read_or_refused(records, works, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzz.jsonl"
     path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")

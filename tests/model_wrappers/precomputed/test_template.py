@@ -12,6 +12,8 @@ from vl_assay.hub_datasets.reports.predictions_template import write_template
 from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers import predict
 
+pytestmark = pytest.mark.usefixtures("toy")
+
 
 def fill(text, predict):
     """The template with the fields that `predict` returns for each of its records."""
@@ -72,14 +74,11 @@ def test_a_template_that_is_not_filled_is_refused(part, template, tmp_path):
         score(template(part), f"toy_scenes/{part}", tmp_path / "out")
 
 
-def test_a_file_that_exists_is_not_overwritten(tmp_path):
-    (tmp_path / "old.jsonl").write_text("filled in")
-    with pytest.raises(DataError, match=r"old\.jsonl exists, and may be filled in; name another"):
-        write_template("toy_scenes/itm", tmp_path / "old.jsonl", data_dir=None, options={})
-    assert (tmp_path / "old.jsonl").read_text() == "filled in"
-
-
-def test_the_command_says_what_to_do_next(tmp_path):
+def test_the_command_says_what_to_do_next_and_overwrites_no_file(tmp_path):
     output = invoke("precomputed", "--template", "toy_scenes/vqa", folder=tmp_path).output
     assert "records with null to replace; then: vl-assay run precomputed:predictions.jsonl toy_scenes/vqa" in output
-    assert (tmp_path / "predictions.jsonl").is_file()
+    (tmp_path / "predictions.jsonl").write_text("filled in")
+    again = invoke("precomputed", "--template", "toy_scenes/vqa", folder=tmp_path).exception
+    assert isinstance(again, DataError)
+    assert "predictions.jsonl exists, and may be filled in; name another" in str(again)
+    assert (tmp_path / "predictions.jsonl").read_text() == "filled in"

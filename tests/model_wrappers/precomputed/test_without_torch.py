@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from vl_assay.hub_datasets import load_examples
 
 
+@pytest.mark.slow
 def test_predictions_are_read_and_evaluated_without_torch(toy, tmp_path):
     [task] = load_examples("toy_scenes/itm", limit=5)
     rows = [{"id": example.id, "scores": [[1.0, 0.0]]} for example in task.examples]

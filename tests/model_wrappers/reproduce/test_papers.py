@@ -11,6 +11,7 @@ from huggingface_hub import constants
 from reproduce_support import matching, sugarcrepe_predictions, write
 
 from vl_assay.hub_datasets.published.inventory import STATES, paper_names, read_inventory, summarise
+from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.hub_datasets.sources.network import without_network
 from vl_assay.metrics.common.documents import bullets, simple_table, to_markdown
 from vl_assay.metrics.common.errors import DataError, UnknownNameError
@@ -110,36 +111,38 @@ def test_rank_shares_are_those_of_the_scores():
     assert list(shares.values()) == pytest.approx([100 * share.mean() for share in expected])
 
 
-def test_the_averages_of_hard_positives_follow_from_its_table_1_and_our_ranks_are_next_to_the_papers(tmp_path):
+def test_our_ranks_are_next_to_the_papers(tmp_path):
     scores = [[3.0, 2.0, 1.0], [3.0, 1.0, 2.0], [1.0, 3.0, 2.0], [1.0, 2.0, 3.0]]  # c, c_p, c_n
     rows = [matching("swap", each, str(n)) for n, each in enumerate(scores)]
     write(tmp_path / "DAC-LLM" / "a.parquet", rows, "hard_positives/swap", name="dac")
     compared = {"hard-positives-1": reproduce("hard-positives-1", predictions=tmp_path)}
-    averages, first, *_ = analyses.ranking(AnalysisInput(compared=compared))
-    for printed, ours in lines(averages).values():
-        assert float(ours) == pytest.approx(float(printed), abs=0.11)  # of values that are rounded to .1
-    shares = lines(first)
+    shares = lines(analyses.ranking(AnalysisInput(compared=compared))[0])
     # 87.6 - 48.9 = 38.7; 40.1 - 38.7 = 1.4; 100 - 48.9 - 40.1 = 11.0
     assert shares["DAC-LLM, REPLACE"] == ["48.9", "38.7", "1.4", "11.0"]
     assert shares["DAC-LLM, ours, SWAP"] == ["25.0", "25.0", "25.0", "25.0"]
     assert all(sum(map(float, row)) == pytest.approx(100, abs=0.11) for row in shares.values())
 
 
-def test_values_that_follow_from_printed_ones():
-    [table] = analyses.perturbations(AnalysisInput())
-    texts = [text for [text] in lines(table).values()]
-    assert texts[0] == analyses.CAPTION
-    assert {tuple(sorted(text.split())) for text in texts} == {tuple(sorted(analyses.CAPTION.split()))}
+def test_stored_values_follow_from_printed_ones():
+    [[shuffles], recalls, [negclip], [averages], [blind]] = analyses.derived().values()
+    texts = [text for [text] in lines(shuffles).values()]
+    assert len({tuple(sorted(text.split())) for text in texts}) == 1
     assert len({*texts}) == 5
-    text, image = analyses.retrieval_without_order(AnalysisInput())
-    # .341 of .503 is 68 %
-    assert lines(text)["COCO, CLIP, Text Recall@1"] == ["0.503", "Shuffle all words", "0.341", "68 %"]
-    assert lines(image)["COCO, Flava, Text Recall@1"] == ["0.454", "Shuffle Patches (9)", "0.182", "40 %"]
-    [table] = analyses.negclip_profile(AnalysisInput())
-    assert lines(table)["COCO-PRC"] == ["0.46", "0.36", "0.86", "+0.40"]
-    [table] = analyses.blind_against_clip(AnalysisInput())
-    assert [name for name, row in lines(table).items() if row[-1] == "CLIP"] == ["VL-Checklist Object"]
-    assert table.note == "A blind model is the best on 9 of 10 tasks; the paper says 9 out of 10."
+    for table, name in zip(recalls, ("aro-3", "aro-4"), strict=True):
+        printed = {}
+        for row in get_table(name).rows:
+            printed.setdefault(row.label, {}).update(get_table(name).values(row))
+        for key, (plain, shuffle, recall, share) in lines(table).items():
+            data, model, score = key.split(", ")
+            by_shuffle = {k: v for k, v in printed[model].items() if k.startswith(f"{data}, ") and k.endswith(score)}
+            assert by_shuffle[f"{data}, No Shuffling: {score}"] == float(plain)
+            assert by_shuffle[f"{data}, {shuffle}: {score}"] == float(recall) == min(by_shuffle.values())
+            assert share == f"{100 * float(recall) / float(plain):.0f} %"
+    for clip, _, tuned, gain in lines(negclip).values():
+        assert float(gain) == pytest.approx(float(tuned) - float(clip))
+    for printed, ours in lines(averages).values():
+        assert float(ours) == pytest.approx(float(printed), abs=0.11)  # of values that are rounded to .1
+    assert [name for name, row in lines(blind).items() if row[-1] == "CLIP"] == ["VL-Checklist Object"]
 
 
 def test_gaps_of_blind_models_are_those_of_their_scores(tmp_path):

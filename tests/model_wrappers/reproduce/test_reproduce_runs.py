@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-import sources_aro
 import sources_hard_positives
 import sources_retrieval
 import sources_sugarcrepe
 import sources_tricd
 from console import invoke
 from reproduce_support import cells_of
-from tiny_models import tiny_blip
 
 from vl_assay.hub_datasets import report
 from vl_assay.hub_datasets.published.tables import get_table
 from vl_assay.metrics.common.errors import DataError
-from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers.reproduce.reproduce import reproduce
 
 MOCK = "mock:shuffled"
@@ -75,14 +72,6 @@ def test_values_of_tricd_are_not_compared_with_those_of_the_papers_test_set(tmp_
     )
 
 
-def test_blip_on_aro_is_scored_as_its_authors_do(tmp_path):
-    use = {"BLIP (COCO-PRC)": f"blip:{tiny_blip(tmp_path / 'tiny-blip')}"}
-    result = run("aro-5", sources_aro, tmp_path, use)
-    assert_is_what_the_predictions_give(result, tmp_path / "out")
-    [path] = (tmp_path / "out").rglob("*.parquet")
-    assert read_predictions(path).metadata["model"]["settings"]["head"] == "aro"
-
-
 def test_one_run_of_hard_positives_fills_all_its_tables(tmp_path):
     result = run("hard-positives-9", sources_hard_positives, tmp_path, {"CLIP": MOCK})
     assert len(result.comparisons) == 2
@@ -128,8 +117,8 @@ def test_the_command_compares_and_prints(tmp_path):
     assert "published and ours" in after
     # Beside the predictions, only the models of --use are run.
     arguments = ["--predictions", tmp_path / "out", "--use", "RN101=mock:constant", *arguments[-4:]]
-    document = json.loads(invoke("reproduce", "sugarcrepe-6", *arguments, "--json").output)
+    assert invoke("reproduce", "sugarcrepe-6", *arguments).exit_code == 0
+    document = json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
     assert document["schema"] == "vl-assay/reproduction"
-    assert document == json.loads((tmp_path / "out" / "sugarcrepe-6.json").read_text())
     assert {each["model"] for each in document["comparisons"]} == {"RN50", "RN101"}
     assert document["not_run"]["ViT-B-32"] == "no predictions"

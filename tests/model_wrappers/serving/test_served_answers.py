@@ -9,10 +9,7 @@ import pytest
 
 from vl_assay.model_wrappers.serving import answers
 from vl_assay.model_wrappers.serving.answers import (
-    UNLISTED,
-    answer_score,
     choice_scores,
-    is_bounded,
     parse_answer,
     read_answer,
     yes_log_odds,
@@ -51,13 +48,6 @@ def test_confident_answers_are_told_apart_where_one_less_p_is_lost_in_rounding()
     assert math.isfinite(yes_log_odds([("Yes", 0.0)]))
 
 
-def test_a_yes_that_is_not_listed_ties_with_its_like_below_every_one_that_is():
-    unlisted = [yes_log_odds(listed(No=0.9)), yes_log_odds(listed(No=0.5, Maybe=0.4))]
-    assert unlisted == [UNLISTED, UNLISTED]
-    assert yes_log_odds([("No", -1e-9), ("Yes", -200.0)]) > UNLISTED
-    assert yes_log_odds([("No", -1e-9), ("Yes", -9999.0)]) == UNLISTED  # OpenAI's value for impossible tokens
-
-
 def test_a_question_has_the_difference_of_yes_and_no_with_a_bound_for_the_unlisted_word():
     assert yes_no_log_odds(listed(Yes=0.6, _no=0.2, No=0.1)) == pytest.approx(math.log(0.6 / 0.3))
     # No is not listed: it has at most 0.05, which the least listed token has, and at most what is left, 0.01.
@@ -65,24 +55,6 @@ def test_a_question_has_the_difference_of_yes_and_no_with_a_bound_for_the_unlist
     assert yes_no_log_odds(listed(Yes=0.79, Maybe=0.2)) == pytest.approx(math.log(0.79 / 0.01))
     assert yes_no_log_odds(listed(No=0.8, Maybe=0.05)) == pytest.approx(-math.log(0.8 / 0.05))
     assert yes_no_log_odds(listed(Maybe=0.5)) == 0
-
-
-@pytest.mark.parametrize(
-    ("tokens", "caption", "question"),
-    [({"Yes": 0.5}, False, True), ({"Yes": 0.5, "No": 0.1}, False, False), ({"No": 0.5}, True, True)],
-)
-def test_scores_with_an_unlisted_word_are_counted(tokens, caption, question):
-    assert is_bounded(listed(**tokens), is_question=False) == caption
-    assert is_bounded(listed(**tokens), is_question=True) == question
-
-
-@pytest.mark.parametrize(
-    ("text", "caption", "question"),
-    [("Yes.", 1, 1), ("yes, it does", 1, 1), ("No", 0, -1), ("I cannot tell", 0, 0), ("", 0, 0), ("Yesterday", 0, 0)],
-)
-def test_an_answer_that_is_neither_yes_nor_no_affirms_nothing(text, caption, question):
-    assert answer_score(text, is_question=False) == caption
-    assert answer_score(text, is_question=True) == question
 
 
 def test_a_caption_scores_the_share_of_orders_that_chose_it_and_nothing_where_one_order_chose_none():
