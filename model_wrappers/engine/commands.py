@@ -51,7 +51,6 @@ class RunSettings:
     workers: Annotated[
         int | None, "processes that prepare images; by default 0 on a CPU, and beside a GPU all CPUs but one", 0
     ] = None
-    compile: Annotated[bool, "compile the model with torch.compile; pays off for large sets"] = False
     cache: Annotated[bool, "keep results for later runs, and use those of earlier ones"] = True
     engine: Annotated[str, "ray: a Ray cluster with a worker for each GPU; ray:0.5: two workers for each GPU"] = ""
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +183,6 @@ def prepare(model: str | AnyModel, benchmarks: str | Iterable[str], seeds: Itera
         if isinstance(model, str):
             progress.say(f"loading {model}")
         loaded = _load(model, processes, config)
-    if getattr(loaded, "is_shared", False):
-        processes = replace(processes, together=True)
     with clock(seconds, "data"):
         progress.say(f"loading {', '.join(references)}")
         plan = ScoringPlan(_load_seeds(references, loaded, processes, chosen_seeds, config))
@@ -216,7 +214,7 @@ def load_options(model: str, processes: Processes, config: RunConfig) -> LoadOpt
     on_cpu = model.startswith(("mock:", "endpoint:", "precomputed:"))
     device = "cpu" if on_cpu else default_device(processes.rank)
     dtype = "float32" if config.chosen_dtype == AUTO else config.chosen_dtype
-    return LoadOptions(device, dtype, config.revision, dict(config.settings or {}), config.compile)
+    return LoadOptions(device, dtype, config.revision, dict(config.settings or {}))
 
 
 def checked_references(benchmarks: str | Iterable[str], seeds: Sequence[int], config: RunConfig) -> list[str]:

@@ -13,8 +13,7 @@ from .arrays import as_column, is_tensor, joined
 from .embeddings import Scores, load_image, prepare_texts, recheck, text_facts
 from .loader import Loaded
 from .plan import Pairs, ScoringPlan, by_anchor
-from .protocol import ChoiceModel, CrossEncoder, PairScorer, Reranker, TextPairScorer, VQAModel
-from .reranking import matched_pairs, shortlists
+from .protocol import ChoiceModel, CrossEncoder, PairScorer, TextPairScorer, VQAModel
 from .stages import Item, StageBatch, Stages, Work
 from .store import item_key
 
@@ -90,21 +89,10 @@ def score_text_pairs(model: TextPairScorer, plan: ScoringPlan, stages: Stages) -
 
 
 def score_by_matching(model: CrossEncoder, plan: ScoringPlan, stages: Stages) -> Scores:
-    """Return scores of all captions of a plan by a `CrossEncoder`; see `reranking` for large retrieval sets."""
-    pairs = plan.captions
-    tokens = prepare_texts(model.prepare_captions, pairs.texts)
-    lists = shortlists(model, plan, stages) if isinstance(model, Reranker) else [None] * len(pairs.pools)
-    to_match = matched_pairs(pairs, lists)
-    near = partial(to_match.near_ties, margin=NEAR_TIE_OF_LOGITS)
-    result = _score_and_recheck(model, plan, stages, "pairs", to_match, tokens, model.match, near)
-    if stages.shard is not None:
-        return result
-    sizes = [len(pairs.anchor), *(len(shortlist.images) for shortlist in lists if shortlist is not None)]
-    scores, *matched = np.split(result.pairs, np.cumsum(sizes)[:-1])
-    shortlisted, complete = iter(matched), iter(result.pools)
-    pools = [next(complete) if shortlist is None else shortlist.ranked(next(shortlisted)) for shortlist in lists]
-    facts = {"reranked_pairs": sum(sizes[1:])} if len(sizes) > 1 else {}
-    return Scores(scores, pools, result.facts | facts)
+    """Return scores of all captions of a plan by a `CrossEncoder`."""
+    tokens = prepare_texts(model.prepare_captions, plan.captions.texts)
+    near = partial(plan.captions.near_ties, margin=NEAR_TIE_OF_LOGITS)
+    return _score_and_recheck(model, plan, stages, "pairs", plan.captions, tokens, model.match, near)
 
 
 def score_by_choice(model: ChoiceModel, plan: ScoringPlan, stages: Stages) -> Scores:

@@ -33,7 +33,6 @@ _TITLES = {
     "texts": "comparing captions",
     "questions": "answering questions",
     "boxes": "detecting phrases",
-    "first": "ranking by embeddings",
     "float32": "deciding in float32",
     "float64": "re-checking near-ties",
 }
@@ -157,9 +156,7 @@ class Stages:
 
     def _compute_missing(self, work: Work, rows: StoredRows, missing: np.ndarray, clock: dict[str, float]) -> None:
         """Compute the rows at these positions, each by one rank."""
-        items = work.items(missing)
-        if not self.processes.together:
-            items = items[self.processes.rank :: self.processes.world]
+        items = work.items(missing)[self.processes.rank :: self.processes.world]
         title = _TITLES.get(work.kind.partition("-")[0], work.kind)
         if stored := self.stored[work.kind]:
             self.progress.say(f"{title}: {stored:,} of {len(work.keys):,} results are stored already")
@@ -237,8 +234,6 @@ class Stages:
             if not work.one_by_one and not is_out_of_memory(error):
                 raise
             problem = str(error) or type(error).__name__
-        if self.processes.together:  # the ranks hold parts of one model and need batches of one size
-            problem = next((rank_problem for rank_problem in self.processes.gather(problem) if rank_problem), "")
         if not problem:
             return result  # pyright: ignore[reportPossiblyUnboundVariable]
         if work.one_by_one:
@@ -283,8 +278,7 @@ class Stages:
         if work.check is not None:
             work.check(results)
         rows.put(positions, results)
-        if self.processes.is_main or not self.processes.together:
-            self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
+        self._add(work.kind, [work.keys[position] for position in positions.tolist()], results)
 
     def _add(self, kind: str, keys: Sequence[bytes], results: Any) -> None:
         """Store results; if the disk is full, a run of a single process goes on without the store."""

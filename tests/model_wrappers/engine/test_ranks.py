@@ -12,11 +12,6 @@ from support import Recorder, all_scores, command, run_quietly
 
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
-from vl_assay.model_wrappers.engine.distributed import Processes
-from vl_assay.model_wrappers.engine.loader import Loader
-from vl_assay.model_wrappers.engine.progress import Progress
-from vl_assay.model_wrappers.engine.stages import Stages, Work
-from vl_assay.model_wrappers.engine.store import Store, item_key
 
 
 @pytest.mark.parametrize(("mixed", "given", "dtype"), [("bf16", None, "bfloat16"), ("bf16", "float32", "float32")])
@@ -55,36 +50,6 @@ def test_an_error_of_one_process_ends_all_with_its_message(tiny_clip, coco, tmp_
     output, _ = process.communicate(timeout=300)
     assert process.returncode
     assert output.count("error: the image") == 1
-
-
-class OtherRank(Processes):
-    """This process beside another one that holds the other half of its model, and runs out of memory once."""
-
-    def __init__(self):
-        super().__init__(rank=0, world=2, together=True)
-        object.__setattr__(self, "problems", ["", "CUDA out of memory."])
-
-    def gather(self, value):
-        if isinstance(value, str):
-            return [value, self.problems.pop(0) if self.problems else ""]
-        return [value, None]
-
-
-def stages_of(processes, model="m", batch_size=8):
-    return Stages(model, Store(None), processes, Progress(show=False), Loader(), batch_size)
-
-
-def test_ranks_of_one_model_halve_their_batches_together():
-    sizes = []
-
-    def compute(batch):
-        sizes.append(len(batch.items))
-        return np.array([[float(item[0])] for item in batch.items])
-
-    keys = [item_key(str(number)) for number in range(24)]
-    rows = stages_of(OtherRank()).run(Work("captions", keys, compute))
-    assert rows[:, 0].tolist() == list(range(24))
-    assert sizes == [8, 8, 4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("exact", [False, True])
