@@ -202,7 +202,7 @@ def truncated(model: Any, tokens: Sequence[Sequence[int]]) -> dict[str, int]:
 
 
 def added(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return counts for the metadata, those of one name added, sorted by name."""
+    """Return the sum of the counts of each name, sorted by name, for the metadata."""
     return {name: sum(part.get(name, 0) for part in parts) for name in sorted({*chain(*parts)})}
 
 

@@ -50,7 +50,7 @@ AnyModel = Model | PredictionsSource
 
 @dataclass(frozen=True)
 class WorkPlan:
-    """The results that a run of a local model would compute, as its text says.
+    """The work of a run of a local model; its text prints it.
 
     Args:
         size: the examples, images and captions of the run, in words.
