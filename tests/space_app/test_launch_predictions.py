@@ -37,10 +37,20 @@ def predictions_files():
         yield pytest.param(path, id=path.name, marks=[pytest.mark.slow] if is_long else [])
 
 
+def rounded(value):
+    """Values without the digits in which versions of NumPy and SciPy differ."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(part) for part in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
 @pytest.mark.parametrize("path", predictions_files())
-def test_shipped_predictions_give_the_shipped_results_to_the_last_digit(path):
-    now = [asdict(result) for result in report(path, **OPTIONS)]
-    assert now == [asdict(result) for result in shipped_results() if result.predictions["file"] == path.name], AGAIN
+def test_shipped_predictions_give_the_shipped_results(path):
+    now = [rounded(asdict(result)) for result in report(path, **OPTIONS)]
+    kept = [rounded(asdict(result)) for result in shipped_results() if result.predictions["file"] == path.name]
+    assert now == kept, AGAIN
 
 
 def test_the_folder_holds_the_predictions_and_their_results():
