@@ -12,8 +12,6 @@ The setting ``first`` is the token that a caption begins with where image and ca
 `transformers` and BLIP's ``blip_itm.py``, or ``enc``, as in training (BLIP, section 3.1). The default is ``cls``, and
 for ``head=aro`` it is ``enc``.
 
-In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
-
 Source: BLIP (Li et al., ICML 2022), section 3; ARO (Yuksekgonul et al., ICLR 2023).
 """
 
@@ -32,12 +30,11 @@ from .engine.protocol import LoadOptions
 from .loading.blip_layers import read_with_images
 from .loading.checkpoints import load_checkpoint
 from .loading.torch_models import (
-    CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
+    FusedModel,
     ImageStates,
     ImageTextModel,
-    RerankingModel,
     head_logits,
     log_odds,
     unit,
@@ -46,7 +43,7 @@ from .loading.torch_models import (
 _CLASSES = {"blip": BlipForImageTextRetrieval}
 MODEL_TYPES = tuple(_CLASSES)
 CHECKPOINTS = ("Salesforce/blip-itm-base-coco", "Salesforce/blip-itm-base-flickr", "Salesforce/blip-itm-large-coco")
-SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc"), **CANDIDATES}
+SETTINGS = {"head": ("itm", "itc", "sum", "aro"), "first": ("cls", "enc")}
 _ARO_TOKENS = 35
 
 
@@ -63,15 +60,13 @@ class BlipContrastive(DualEncoderMixin, ImageTextModel):
         return _caption_embeddings(model, *self.batch_tokens(captions, model))
 
 
-class BlipMatching(RerankingModel):
+class BlipMatching(FusedModel):
     """The matching head, with or without the contrastive head; the vision tower runs once for an image."""
 
     def __init__(self, checkpoint: Checkpoint, max_tokens: int, first_token: int | None) -> None:
         super().__init__(checkpoint, max_tokens)
         self._head = checkpoint.info.settings["head"]
         self._first_token = first_token
-
-    FIRST_STAGE = BlipContrastive
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> ImageStates:
         """Return both towers of the image side."""
@@ -88,8 +83,7 @@ class BlipMatching(RerankingModel):
         encoder = model.text_encoder
         hidden = encoder.embeddings(input_ids=first)
         attended = create_bidirectional_mask(config=encoder.config, inputs_embeds=hidden, attention_mask=mask)
-        layers, compiled = encoder.encoder.layer, "compile" in self.info.settings
-        fused = read_with_images(layers, hidden, attended, features.states, rows, compiled=compiled)[:, 0]
+        fused = read_with_images(encoder.encoder.layer, hidden, attended, features.states, rows)[:, 0]
         if self._head == "itm":
             return log_odds(model.itm_head, fused)
         cosine = (features.embeddings[rows] * unit(_caption_embeddings(model, ids, mask))).sum(-1)

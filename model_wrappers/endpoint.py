@@ -313,8 +313,8 @@ def load(checkpoint: str, options: LoadOptions) -> EndpointModel:
         UnknownNameError: an unknown setting or value.
     """
     settings = choose("endpoint", options, SETTINGS)
-    if options.revision is not None or options.dtype != LoadOptions.dtype or options.compile:
-        raise ModelError("the server chooses revision and dtype: leave them out, and compile")
+    if options.revision is not None or options.dtype != LoadOptions.dtype:
+        raise ModelError("the server chooses revision and dtype: leave them out")
     if settings["template"].count("{}") != 1:
         raise ModelError(f"the template of endpoint has {{}} once, for the caption; got {settings['template']!r}")
     name, variable = checkpoint, KEY_VARIABLE

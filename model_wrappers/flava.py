@@ -6,8 +6,6 @@ The setting ``head`` chooses the score of an image and a caption:
 - ``itm``: log-odds of a match by the image-text matching head over the multimodal encoder's first token, a monotone
   form of the probability that the authors of ARO use for their four benchmarks.
 
-In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
-
 Source: FLAVA (Singh et al., CVPR 2022), section 3; ARO (Yuksekgonul et al., ICLR 2023), ``model_zoo/flava.py``.
 """
 
@@ -22,11 +20,11 @@ from transformers import FlavaForPreTraining, FlavaModel
 
 from .engine.protocol import LoadOptions
 from .loading.checkpoints import load_checkpoint
-from .loading.torch_models import CANDIDATES, DualEncoderMixin, ImageTextModel, RerankingModel, log_odds
+from .loading.torch_models import DualEncoderMixin, FusedModel, ImageTextModel, log_odds
 
 MODEL_TYPES = ("flava",)
 CHECKPOINTS = ("facebook/flava-full",)
-SETTINGS = {"head": ("contrastive", "itm"), **CANDIDATES}
+SETTINGS = {"head": ("contrastive", "itm")}
 
 _CODEBOOK = ("image_codebook.",)
 _HEADS = ("itm_head.", "mim_head.", "mlm_head.", "mmm_image_head.", "mmm_text_head.")
@@ -48,15 +46,8 @@ class FlavaContrastive(DualEncoderMixin, ImageTextModel):
         return model.text_projection(states[:, 0])
 
 
-class FlavaMatching(RerankingModel):
+class FlavaMatching(FusedModel):
     """The matching head of a `FlavaForPreTraining`; the vision tower runs once for an image."""
-
-    FIRST_STAGE = FlavaContrastive
-
-    @property
-    def contrastive_module(self) -> Any:
-        """The module without the matching head."""
-        return self._model.flava
 
     def see(self, model: Any, images: Sequence[np.ndarray]) -> torch.Tensor:
         """Return the input of the multimodal encoder, (n, patches, d)."""

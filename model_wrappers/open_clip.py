@@ -35,7 +35,7 @@ from ..hub_datasets.core.pretrained import check_file, check_folder, read_json
 from ..metrics.common.errors import ModelError, UnknownNameError
 from .engine.families import import_library
 from .engine.protocol import LoadOptions, ModelInfo, choose
-from .loading.checkpoints import compile_layers, folder_hash, loading_errors, torch_dtype
+from .loading.checkpoints import folder_hash, loading_errors, torch_dtype
 from .loading.open_clip_config import FILE, check_config
 from .loading.published import QUICK, Published, find_published, published_checkpoints
 from .loading.torch_models import DualEncoderMixin, on_device, pad_to, to_device
@@ -179,11 +179,8 @@ def load(checkpoint: str, options: LoadOptions) -> OpenClip:
             "pretrained": weights,
             **_activation(library, model, source),
             **({"weights": "; ".join(changes)} if changes else {}),
-            **({"compile": "true"} if options.compile else {}),
         },
     )
-    if options.compile:
-        compile_layers(model)
     loaded = OpenClip(model.eval().to(options.device, dtype), tokenizer, preprocess, info, source.model)
     texts = ["a dog", "two cats and a dog " * loaded.max_tokens]
     if not torch.equal(loaded.padded(loaded.prepare_captions(texts)), torch.as_tensor(tokenizer(texts))):

@@ -16,8 +16,6 @@ The setting ``captions`` is ``raw``, unchanged captions, the default of ``itm+it
 not clean captions; or ``cleaned``, X-VLM's ``pre_caption``, the default of the other heads: lower case without
 punctuation, and 30 words at most.
 
-In large retrieval sets only the first ``candidates`` (256, 128 or all) by the contrastive head are matched.
-
 Source: X-VLM (Zeng et al., ICML 2022), section 3; parts of `transformers`: `SwinModel` and the layers of BLIP's text
 encoder, which are X-VLM's.
 """
@@ -41,12 +39,11 @@ from .loading.blip_layers import read_with_images
 from .loading.checkpoints import CheckpointFiles, image_preprocessing
 from .loading.released import TensorOrigin, filled, read_released, reading_sizes, renamed, tensors_of, tokenizer_beside
 from .loading.torch_models import (
-    CANDIDATES,
     Checkpoint,
     DualEncoderMixin,
+    FusedModel,
     ImageStates,
     ImageTextModel,
-    RerankingModel,
     head_logits,
     pad_right,
     unit,
@@ -54,7 +51,7 @@ from .loading.torch_models import (
 
 MODEL_TYPES = ()
 CHECKPOINTS = ("16m_base_model_state_step_199999.th", "xvlm-coco.pth", "xvlm-flickr.pth")
-SETTINGS = {"head": ("itm+itc", "itm", "itc"), "captions": ("raw", "cleaned"), **CANDIDATES}
+SETTINGS = {"head": ("itm+itc", "itm", "itc"), "captions": ("raw", "cleaned")}
 SOURCE = (
     "gdown 1B3gzyzuDN1DU0lvt2kDz2nTTwSKWqzV5 (4M), 1iXgITaSbQ1oGPPvGaV0Hlae4QiJG5gx0 (16M), "
     "1bv6_pZOsXW53EhlwU0ZgSk03uzFI61pN (fine-tuned on COCO), 1vhdtH3iFaoZuMqOGm-8YM-diPWVfRJzv (on Flickr30k)"
@@ -151,10 +148,8 @@ class XvlmContrastive(DualEncoderMixin, XvlmReader):
         return model.text_proj(model.read(*self.batch_tokens(captions, model))[:, 0])
 
 
-class XvlmMatching(XvlmReader, RerankingModel):
+class XvlmMatching(XvlmReader, FusedModel):
     """The matching head, with or without the contrastive head; the vision tower runs once for an image."""
-
-    FIRST_STAGE = XvlmContrastive
 
     def see(self, model: Xvlm, images: Sequence[np.ndarray]) -> ImageStates:
         """Return the image side of both heads."""
@@ -165,8 +160,7 @@ class XvlmMatching(XvlmReader, RerankingModel):
         """Return scores (n,), float64; see the module."""
         read = model.read(ids, mask)
         attended = create_bidirectional_mask(config=model.config.text, inputs_embeds=read, attention_mask=mask)
-        compiled = "compile" in self.info.settings
-        fused = read_with_images(model.fusion, read, attended, features.states, rows, compiled=compiled)[:, 0]
+        fused = read_with_images(model.fusion, read, attended, features.states, rows)[:, 0]
         last: Any = model.itm_head[3]
         logits = head_logits(last, model.itm_head[:3](fused))[:, 1]
         if self.info.settings["head"] == "itm":

@@ -65,7 +65,7 @@ def test_an_audit_that_could_not_be_written_is_not_begun(tmp_path, monkeypatch):
 def test_mistakes_are_told_before_a_model_is_loaded_or_predictions_are_read(tmp_path, monkeypatch, words, message):
     (tmp_path / "notes.txt").touch()
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("vl_assay.model_wrappers.engine.runner.load_model", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("vl_assay.model_wrappers.engine.job.load_model", lambda *_: pytest.fail("loaded"))
     result = invoke(*words.split(), folder=tmp_path)
     with pytest.raises(VLAssayError, match=message):
         raise result.exception

@@ -26,25 +26,21 @@ def full_float32() -> Iterator[dict[str, str]]:
     import torch
 
     modules = {name: _below(torch.backends, name) for name in _OPERATIONS}
-    new = {name: module.fp32_precision for name, module in modules.items() if hasattr(module, "fp32_precision")}
+    settings = {name: module.fp32_precision for name, module in modules.items()}
     old: dict[str, bool] = {}
     for name in _LEGACY:
         with suppress(RuntimeError):  # the user's own settings disagree already
             old[name] = modules[name].allow_tf32
-    if not new and not any(old.values()):
-        yield {}
-        return
     try:
         for name in _LEGACY:
             modules[name].allow_tf32 = False
-        for name in new:
-            modules[name].fp32_precision = "ieee"
-        settings = new or {name: "tf32" for name, value in old.items() if value}
+        for module in modules.values():
+            module.fp32_precision = "ieee"
         yield {name: value for name, value in settings.items() if value not in ("ieee", "none")}
     finally:
         for name, value in old.items():
             modules[name].allow_tf32 = value
-        for name, value in new.items():
+        for name, value in settings.items():
             modules[name].fp32_precision = value
 
 

@@ -6,9 +6,10 @@ or an overflow, not a model that is merely weak.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,18 @@ import numpy as np
 from ...hub_datasets.core.examples import TaskData, load_examples
 from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, Row, VQARow
+from .distributed import Processes
 from .embeddings import NEAR_TIE
-from .estimate import peak_memory, sample, score_alone
 from .families import load_model
+from .loader import Loader
 from .output import device_of
 from .pairs import NEAR_TIE_OF_LOGITS
 from .plan import ScoringPlan
+from .progress import Progress
 from .protocol import Detector, DualEncoder, LoadOptions, Model, ModelInfo, RemoteModel, TextScorer, abilities
-from .results import refuse_computed
+from .results import Results, refuse_computed, score_plan
+from .stages import Stages
+from .store import Store
 
 # By task type the tasks to score and their numbers of examples: groups show if scores depend on image and caption.
 _SAMPLES = {
@@ -100,7 +105,7 @@ def check(model: str | Model, options: LoadOptions | None = None) -> ModelCheck:
         loaded.connect()
     tasks = _tasks(loaded)
     plan = ScoringPlan(tasks)
-    alone, together = (score_alone(loaded, plan, size) for size in (1, _TOGETHER))
+    alone, together = (_score(loaded, plan, size) for size in (1, _TOGETHER))
     rows = [[row for number in range(len(tasks)) for row in results.rows(number)] for _, results in (alone, together)]
     findings = [*_scores(loaded, rows[1])]
     if loaded.info.dtype not in ("bfloat16", "float16"):
@@ -108,7 +113,7 @@ def check(model: str | Model, options: LoadOptions | None = None) -> ModelCheck:
     stages = together[0].seconds.items()
     seconds = {stage: spent["total"] / spent["items"] for stage, spent in stages if spent["items"]}
     facts = device_of(loaded), abilities(loaded), load_seconds
-    return ModelCheck(loaded.info, *facts, findings, seconds, peak_memory(loaded))
+    return ModelCheck(loaded.info, *facts, findings, seconds, _peak_memory(loaded))
 
 
 def _tasks(model: Model) -> list[TaskData]:
@@ -118,7 +123,32 @@ def _tasks(model: Model) -> list[TaskData]:
     samples_of_model = [
         task_sample for task_type, samples in _SAMPLES.items() if task_type in able for task_sample in samples
     ]
-    return [task for reference, size in samples_of_model for task in sample(load_examples(reference), size)]
+    return [_sample(task, size) for reference, size in samples_of_model for task in load_examples(reference)]
+
+
+def _sample(task: TaskData, size: int) -> TaskData:
+    """Return a task with `size` evenly spaced examples."""
+    indices = np.linspace(0, len(task.examples) - 1, size).round().astype(int)
+    return replace(task, examples=[task.examples[index] for index in indices])
+
+
+def _score(model: Model, plan: ScoringPlan, batch_size: int) -> tuple[Stages, Results]:
+    """Score a plan in this process and store nothing; the stages have their times."""
+    progress = Progress(show=False)
+    stages = Stages(model.info.name, Store(None), Processes(), progress, Loader(), batch_size)
+    return stages, score_plan(model, plan, stages)[0]
+
+
+def _peak_memory(model: object) -> int:
+    """Return the peak memory in bytes of a model's GPU, or else of this process; 0 on Windows, where it is unknown."""
+    if str(getattr(model, "device", "")).startswith("cuda"):
+        return sys.modules["torch"].cuda.max_memory_allocated(model.device)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return 0
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
 def _scores(model: Model, rows: Sequence[Row]) -> Iterator[Finding]:

@@ -20,8 +20,6 @@ from ...metrics.common.errors import VLAssayError
 if TYPE_CHECKING:
     from ...metrics.results.report import PredictionFiles
     from .checking import ModelCheck
-    from .estimate import Estimate
-    from .protocol import RequestPlan
     from .runner import RunConfig
 
 app = typer.Typer()
@@ -51,7 +49,6 @@ class RunSettings:
     workers: Annotated[
         int | None, "processes that prepare images; by default 0 on a CPU, and beside a GPU all CPUs but one", 0
     ] = None
-    compile: Annotated[bool, "compile the model with torch.compile; pays off for large sets"] = False
     cache: Annotated[bool, "keep results for later runs, and use those of earlier ones"] = True
     engine: Annotated[str, "ray: a Ray cluster with a worker for each GPU; ray:0.5: two workers for each GPU"] = ""
 
@@ -135,7 +132,7 @@ def run(
     benchmarks: Benchmarks = None,
     *,
     options: RunOptions,
-    plan: Annotated[bool, typer.Option("--plan", help="Estimate time and memory, or requests, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Count what is to be computed or asked, and stop.")] = False,
     ties: Ties = None,
 ) -> None:
     """Evaluate a model on benchmarks and report: predictions, tables, plots, JSON, LaTeX.
@@ -155,7 +152,8 @@ def run(
     check_options(ties=ties)
     if plan:
         references = benchmarks or runner.DEFAULT_BENCHMARKS
-        _print_plan(model, runner.plan(model, references, config=options.run_config()))
+        planned = runner.plan(model, references, config=options.run_config())
+        typer.echo(f"{model}: {planned}. Nothing was computed or sent.")
         return
     files = options.predict(model, benchmarks)
     if _is_main():
@@ -271,23 +269,7 @@ def _print_check(result: ModelCheck) -> None:
     }
     typer.echo(result.verdict)
     print_tables([simple_table((info.name, ""), [fact for fact in facts.items() if fact[1]])])
-    typer.echo("time and memory of a benchmark: vl-assay run MODEL BENCHMARK --plan")
-
-
-def _print_plan(model: str, estimate: Estimate | RequestPlan) -> None:
-    from ...metrics.common.documents import print_tables, simple_table
-    from .protocol import RequestPlan
-
-    if isinstance(estimate, RequestPlan):
-        typer.echo(f"{model}: {estimate}. No question was sent.")
-        return
-    total = max(estimate.total, 1e-9)
-    spent = estimate.seconds.items()
-    rows = [(phase, f"{seconds:,.1f}", f"{100 * seconds / total:.0f} %") for phase, seconds in spent]
-    title = f"{model}: {estimate.examples:,} examples, estimated from {estimate.sample:,}"
-    rows = [*rows, None, ("all", f"{estimate.total:,.1f}", "")]
-    print_tables([simple_table(("phase", "seconds", "share"), rows, title=title, numbers=True)])
-    typer.echo(f"bound by {estimate.bound}; peak memory {estimate.memory / 1e9:,.1f} GB; without loading")
+    typer.echo("the number of images, captions and pairs of a benchmark: vl-assay run MODEL BENCHMARK --plan")
 
 
 def parse_settings(pairs: list[str] | None) -> dict[str, str]:

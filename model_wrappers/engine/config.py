@@ -27,7 +27,6 @@ class RunConfig:
     | `dtype` | None | of weights and activations, or ``"auto"``; None: as Accelerate is configured, else float32 |
     | `revision` | None | branch, tag or commit of the model's Hub repository |
     | `settings` | None | settings of the model's family, such as ``{"head": "itc"}`` |
-    | `compile` | False | whether to compile the model with `torch.compile`; needs a model given by name |
     | `decode` | None | ``"gpu"``: decode and resize JPEG files there, another preprocessing; see `gpu_decoding` |
     | `workers` | None | processes that prepare images; None: beside a GPU all CPUs but one, for enough images |
     | `cache` | None | whether results are stored for later runs; None: only for models given by name |
@@ -52,7 +51,6 @@ class RunConfig:
     dtype: str | None = None
     revision: str | None = None
     settings: Mapping[str, str] | None = None
-    compile: bool = False
     decode: str | None = None
     workers: int | None = None
     cache: bool | None = None

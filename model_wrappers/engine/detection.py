@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_array
-from .embeddings import load_image
 from .loader import Loaded
 from .plan import ScoringPlan
 from .protocol import Detections, Detector, PhraseQuery
-from .stages import Item, StageBatch, Stages, Work
+from .stages import Item, Stages, Work
 from .store import item_key
 
 # A box in a stored row: number of the query, x1, y1, x2, y2, score.
@@ -22,15 +22,14 @@ _WIDTH = 6
 
 def detect(model: Detector, plan: ScoringPlan, stages: Stages) -> dict[tuple[int, PhraseQuery], Detections]:
     """Return the detections of every query of a plan, by image number and query, including queries without boxes."""
-    image_numbers = list(plan.queries)
-    asked = [list(plan.queries[number]) for number in image_numbers]
+    asked = [(number, list(queries)) for number, queries in plan.queries.items()]
 
     def load(item: Item) -> Loaded:
-        return load_image(model, plan, image_numbers[item[0]])
+        return plan.load(asked[item[0]][0], model.prepare_image)
 
-    def compute(batch: StageBatch) -> list[np.ndarray]:
-        queries = [asked[item[0]] for item in batch.items]
-        detections = list(model.detect(batch.images, batch.sizes, queries))
+    def compute(items: Sequence[Item], images: list[Any], sizes: list[tuple[int, int]]) -> list[np.ndarray]:
+        queries = [asked[item[0]][1] for item in items]
+        detections = list(model.detect(images, sizes, queries))
         if len(detections) != len(queries):
             raise ModelError(f"{model.info.name} gave boxes for {len(detections)} of {len(queries)} images")
         return [
@@ -38,13 +37,11 @@ def detect(model: Detector, plan: ScoringPlan, stages: Stages) -> dict[tuple[int
             for image_queries, boxes in zip(queries, detections, strict=True)
         ]
 
-    owners = [item_key(plan.images[number]) for number in image_numbers]
-    keys = [
-        item_key(plan.images[number], json.dumps(queries)) for number, queries in zip(image_numbers, asked, strict=True)
-    ]
+    owners = [item_key(plan.images[number]) for number, _ in asked]
+    keys = [item_key(plan.images[number], json.dumps(queries)) for number, queries in asked]
     rows = stages.run(Work("boxes", keys, compute, load=load, owners=owners, ragged=True))
     detections = {}
-    for number, queries, row in zip(image_numbers, asked, rows, strict=True):
+    for (number, queries), row in zip(asked, rows, strict=True):
         table = np.reshape(row, (-1, _WIDTH))
         for index, query in enumerate(queries):
             query_rows = table[table[:, 0] == index]

@@ -20,15 +20,11 @@ _MIXED_PRECISION = {"bf16": "bfloat16", "fp16": "float16"}
 
 @dataclass(frozen=True)
 class Processes:
-    """The rank of this process and the number of processes.
-
-    With `together` all ranks compute all items in one order, as parts of one model; the first writes the results.
-    """
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     world: int = 1
     _state: Any = None
-    together: bool = False
 
     @property
     def is_main(self) -> bool:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...metrics.common.errors import ModelError
 from .arrays import as_column, check_unit_length
-from .gpu_decoding import GpuDecoder
 from .loader import Loaded
 from .plan import ScoringPlan
-from .precision import EmbeddingLookups, TwoPrecisions, decide, dots
+from .precision import EmbeddingLookups, TwoPrecisions, decide
 from .protocol import DualEncoder, TextScorer
-from .stages import Item, StageBatch, Stages, Work
+from .stages import EXACT, SINGLE, Item, Stages, Work
 from .store import item_key
 
 # In single precision a cosine changes by at most 1e-6 with the batch, so the difference of two by at most 2e-6; twice
@@ -30,147 +30,140 @@ _BLOCK = 2**22
 class Scores(NamedTuple):
     """Scores of pairs (p,), float64; of each retrieval set, float32 (images, texts); and counts for the metadata.
 
-    `text_pairs` has the similarities of the pairs of texts (q,), float64.
+    `text_pairs` has the similarities of the pairs of texts (q,), float64. By default all are empty, as for a shard.
     """
 
-    pairs: np.ndarray
-    pools: list[np.ndarray]
-    facts: dict[str, Any]
+    pairs: np.ndarray = np.empty(0)
+    pools: Sequence[np.ndarray] = ()
+    facts: Mapping[str, Any] = MappingProxyType({})
     text_pairs: np.ndarray = np.empty(0)
 
-    @classmethod
-    def none(cls) -> Self:
-        """Return empty scores, for a shard and for absent tasks."""
-        return cls(np.empty(0), [], {})
 
-
-class Encoder:
-    """Embeds images and captions of a plan, by their numbers.
+def lookups(
+    model: DualEncoder, plan: ScoringPlan, stages: Stages, tokens: Sequence[Sequence[int]], prefix: str = ""
+) -> EmbeddingLookups:
+    """Return look-ups of embeddings, which compute those that are not stored; numbers may repeat.
 
     Args:
         model: the model.
         plan: the plan.
         stages: compute what is not stored yet.
-        prefix: of the kinds under which the embeddings are stored, such as "float32-".
-        texts: the numbers of the captions that are read; all by default.
+        tokens: the token ids of each text of the plan's captions.
+        prefix: of the kinds under which the embeddings are stored; `EXACT` computes them one at a time in float64.
     """
+    is_exact, decoder = prefix == EXACT, getattr(model, "decoder", None)
 
-    def __init__(
-        self,
-        model: DualEncoder,
-        plan: ScoringPlan,
-        stages: Stages,
-        *,
-        prefix: str = "",
-        texts: np.ndarray | None = None,
-    ) -> None:
-        self.model, self._plan, self._stages = model, plan, stages
-        self._prefix, self._derived = prefix, False
-        self._decoder: GpuDecoder | None = getattr(model, "decoder", None)
-        text_numbers = np.arange(len(plan.captions.texts)) if texts is None else texts
-        tokens = prepare_texts(model.prepare_captions, [plan.captions.texts[number] for number in text_numbers])
-        self.tokens = dict(zip(text_numbers.tolist(), tokens, strict=True))
-
-    def with_model(self, model: DualEncoder, prefix: str) -> Encoder:
-        """Return an encoder that computes what the results of this one leave open, with a model of the same tokens."""
-        encoder = copy.copy(self)
-        encoder.model, encoder._prefix, encoder._derived = model, prefix, True
-        return encoder
-
-    def both(self, images: np.ndarray, captions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the embeddings (n, d) of images and (m, d) of captions; raises ModelError if their sizes differ."""
-        image_embeddings, caption_embeddings = self.images(images), self.captions(captions)
-        widths = [rows.shape[1] for rows in (image_embeddings, caption_embeddings) if len(rows)]
-        if len({*widths}) > 1:
-            raise ModelError(
-                f"{self.model.info.name} embeds images in {widths[0]} dimensions and captions in {widths[1]}; "
-                "a dual encoder projects both to one number"
-            )
-        return image_embeddings, caption_embeddings
-
-    def images(self, indices: np.ndarray) -> np.ndarray:
-        """Return the embeddings (n, d) of images."""
-        return self._see(indices, f"{self._prefix}images", exact=False)
-
-    def captions(self, indices: np.ndarray) -> np.ndarray:
-        """Return the embeddings (n, d) of captions."""
-        return self._read(indices, f"{self._prefix}captions", exact=False)
-
-    def exact_images(self, indices: np.ndarray) -> np.ndarray:
-        """Return embeddings (n, d) computed one at a time in float64; numbers may repeat."""
-        distinct, inverse = np.unique(indices, return_inverse=True)
-        return self._see(distinct, "float64-images", exact=True)[inverse]
-
-    def exact_captions(self, indices: np.ndarray) -> np.ndarray:
-        """Return embeddings (n, d) computed one at a time in float64; numbers may repeat."""
-        distinct, inverse = np.unique(indices, return_inverse=True)
-        return self._read(distinct, "float64-captions", exact=True)[inverse]
-
-    def _see(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        model, decoder = self.model, self._decoder
+    def images(numbers: np.ndarray) -> np.ndarray:
+        distinct, inverse = np.unique(numbers, return_inverse=True)
 
         def load(item: Item) -> Loaded:
-            number = int(indices[item[0]])
-            file = self._plan.read_image(number, decoder.load) if decoder else None
-            return file or load_image(model, self._plan, number)
+            number = int(distinct[item[0]])
+            file = decoder and plan.read_image(number, decoder.load)
+            return file or plan.load(number, model.prepare_image)
 
-        def compute(batch: StageBatch) -> Any:
-            images = decoder.images(batch.images) if decoder else batch.images
-            return model.encode_images(images, exact=exact)
+        def compute(_: Any, images: list[Any], __: Any) -> Any:
+            return model.encode_images(decoder.images(images) if decoder else images, exact=is_exact)
 
-        keys = [item_key(self._plan.images[number]) for number in indices.tolist()]
-        derived = self._derived or exact
-        check = partial(check_unit_length, self.model.info.name, "images")
-        return self._stages.run(Work(kind, keys, compute, load=load, one_by_one=exact, derived=derived, check=check))
+        keys = [item_key(plan.images[number]) for number in distinct.tolist()]
+        check = partial(check_unit_length, model.info.name, "images")
+        return stages.run(Work(f"{prefix}images", keys, compute, load=load, check=check))[inverse]
 
-    def _read(self, indices: np.ndarray, kind: str, *, exact: bool) -> np.ndarray:
-        texts, tokens = self._plan.captions.texts, [self.tokens[number] for number in indices.tolist()]
+    def texts(numbers: np.ndarray) -> np.ndarray:
+        read = partial(model.encode_captions, exact=is_exact)
+        check = partial(check_unit_length, model.info.name, "captions")
+        return _of_captions(plan, stages, tokens, numbers, f"{prefix}captions", read, check)
 
-        def compute(batch: StageBatch) -> Any:
-            return self.model.encode_captions([tokens[item[0]] for item in batch.items], exact=exact)
-
-        keys = [item_key(texts[number]) for number in indices.tolist()]
-        items, derived = by_length(tokens), self._derived or exact
-        check = partial(check_unit_length, self.model.info.name, "captions")
-        return self._stages.run(Work(kind, keys, compute, items, one_by_one=exact, derived=derived, check=check))
+    return EmbeddingLookups(images, texts)
 
 
 def score_by_embeddings(model: DualEncoder, plan: ScoringPlan, stages: Stages) -> Scores:
-    """Return scores of all captions of a plan, and similarities of its texts, as dot products of embeddings."""
+    """Return scores of all captions of a plan, and similarities of its texts, as dot products of embeddings.
+
+    Raises:
+        ModelError: image and caption embeddings differ in size.
+    """
     pairs, text_pairs = plan.captions, plan.text_pairs
-    encoder = Encoder(model, plan, stages)
-    image_numbers = pairs.images()
-    images, captions = encoder.both(image_numbers, np.arange(len(pairs.texts)))
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
+    computed, image_numbers = lookups(model, plan, stages, tokens), pairs.images()
+    images, captions = computed.images(image_numbers), computed.texts(np.arange(len(pairs.texts)))
     if stages.shard is not None:
-        return Scores.none()
+        return Scores()
+    if len(images) and images.shape[1] != captions.shape[1]:
+        raise ModelError(
+            f"{model.info.name} embeds images in {images.shape[1]} dimensions and captions in {captions.shape[1]}; "
+            "a dual encoder projects both to one number"
+        )
     row_of_image = np.zeros(len(plan.images), np.int64)
     row_of_image[image_numbers] = np.arange(len(image_numbers))
-    scores = dots(images[row_of_image[pairs.anchor]], captions[pairs.text])
-    similarities = dots(captions[text_pairs.anchor], captions[text_pairs.text])
-    facts: dict[str, Any] = {f"cached_{kind}": stages.stored[kind] for kind in ("images", "captions")}
+    found = EmbeddingLookups(lambda numbers: images[row_of_image[numbers]], captions.__getitem__)
+    scores = found.score(pairs)
+    similarities = EmbeddingLookups(found.texts, found.texts).score(text_pairs)
+    facts: dict[str, Any] = {f"cached_{kind}": stages.counts[kind][1] for kind in ("images", "captions")}
     if isinstance(model, TwoPrecisions):
-        mixed = EmbeddingLookups(lambda indices: images[row_of_image[indices]], captions.__getitem__)
-        single = encoder.with_model(model.precise, "float32-")
-        scores, decided = decide(pairs, scores, mixed, EmbeddingLookups(single.images, single.captions))
+        scores, decided = decide(pairs, scores, found, lookups(model.precise, plan, stages, tokens, SINGLE))
         facts |= decided
+    exact = lookups(model, plan, stages, tokens, EXACT)
     near, near_texts = pairs.near_ties(scores, NEAR_TIE), text_pairs.near_ties(similarities, NEAR_TIE)
-    facts |= recheck(stages, scores, near, lambda: _exact(encoder, pairs.anchor[near], pairs.text[near]))
-    sides = text_pairs.anchor[near_texts], text_pairs.text[near_texts]
-    facts |= recheck(stages, similarities, near_texts, lambda: _exact_texts(encoder, *sides))
+    of_pairs = recheck(stages, scores, near, lambda: exact.score(pairs, near))
+    of_texts = EmbeddingLookups(exact.texts, exact.texts)
+    of_text_pairs = recheck(stages, similarities, near_texts, lambda: of_texts.score(text_pairs, near_texts))
     pools = [
-        pool_scores(images[row_of_image[pool.images]], _ensembles(captions[pool.texts], pool.prompts))
+        pool_scores(found.images(pool.images), _ensembles(captions[pool.texts], pool.prompts)) for pool in pairs.pools
+    ]
+    return Scores(scores, pools, added(facts, of_pairs, of_text_pairs, truncated(model, tokens)), similarities)
+
+
+def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Scores:
+    """Return scores of all captions of a plan by a model that is given no image."""
+    pairs = plan.captions
+    tokens = prepare_texts(model.prepare_captions, pairs.texts)
+
+    def run(numbers: np.ndarray, kind: str) -> np.ndarray:
+        def read(texts: Sequence[Sequence[int]]) -> np.ndarray:
+            return as_column(model.info.name, model.score_captions(texts, exact=kind.startswith(EXACT)), len(texts))
+
+        return _of_captions(plan, stages, tokens, numbers, kind, read)
+
+    rows = run(np.arange(len(tokens)), "captions")
+    if stages.shard is not None:
+        return Scores()
+    captions = rows[:, 0]
+    scores = captions[pairs.text]
+    near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
+    facts = recheck(stages, scores, near, lambda: run(pairs.text[near], f"{EXACT}captions")[:, 0])
+    pools = [
+        np.tile(captions[pool.texts].reshape(-1, pool.prompts).mean(axis=1).astype(np.float32), (len(pool.images), 1))
         for pool in pairs.pools
     ]
-    tokens = encoder.tokens.values()
-    return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near, near_texts), similarities)
+    return Scores(scores, pools, added(facts, truncated(model, tokens)))
 
 
-def _exact(encoder: Encoder, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
-    return dots(encoder.exact_images(images), encoder.exact_captions(texts))
+def _of_captions(
+    plan: ScoringPlan,
+    stages: Stages,
+    tokens: Sequence[Sequence[int]],
+    numbers: np.ndarray,
+    kind: str,
+    read: Callable[[Sequence[Sequence[int]]], Any],
+    check: Callable[[np.ndarray], None] | None = None,
+) -> np.ndarray:
+    """Return the rows (n, width) that `read` gives for texts of the plan's captions, by their numbers (n,).
 
+    Texts of similar length share a batch, the longest first: batches have little padding, and one that is too large for
+    the memory fails at once.
+    """
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    read_tokens = [tokens[number] for number in distinct.tolist()]
 
-def _exact_texts(encoder: Encoder, texts: np.ndarray, compared: np.ndarray) -> np.ndarray:
-    return dots(*np.split(encoder.exact_captions(np.concatenate([texts, compared])), 2))
+    def items(missing: np.ndarray) -> list[Item]:
+        order = sorted(missing.tolist(), key=lambda position: len(read_tokens[position]), reverse=True)
+        return list(np.array(order, np.int64)[:, None])
+
+    def compute(batch: Sequence[Item], *_: Any) -> Any:
+        return read([read_tokens[item[0]] for item in batch])
+
+    keys = [item_key(plan.captions.texts[number]) for number in distinct.tolist()]
+    return stages.run(Work(kind, keys, compute, items, check=check))[inverse]
 
 
 def recheck(stages: Stages, scores: np.ndarray, near: np.ndarray, compute: Callable[[], np.ndarray]) -> dict[str, int]:
@@ -185,68 +178,16 @@ def recheck(stages: Stages, scores: np.ndarray, near: np.ndarray, compute: Calla
         compute: returns the scores of the near-ties in float64.
 
     Returns:
-        The number of near-ties that were not re-checked, as ``unchecked_near_ties``, if there are any.
+        The number of near-ties, and of those that were not re-checked if there are any (``unchecked_near_ties``).
     """
-    if not near.any():
-        return {}
+    facts = {"rechecked_pairs": int(near.sum())}
     try:
-        scores[near] = compute()
+        if near.any():
+            scores[near] = compute()
     except ModelError as error:
         stages.progress.say(f"{near.sum():,} near-ties keep their scores, as float64 is not possible here: {error}")
-        return {"unchecked_near_ties": int(near.sum())}
-    return {}
-
-
-def score_text_only(model: TextScorer, plan: ScoringPlan, stages: Stages) -> Scores:
-    """Return scores of all captions of a plan by a model that is given no image."""
-    pairs = plan.captions
-    tokens = prepare_texts(model.prepare_captions, pairs.texts)
-
-    def run(indices: np.ndarray, kind: str, *, exact: bool = False) -> np.ndarray:
-        ids = [tokens[number] for number in indices.tolist()]
-
-        def compute(batch: StageBatch) -> np.ndarray:
-            scores = model.score_captions([ids[item[0]] for item in batch.items], exact=exact)
-            return as_column(model.info.name, scores, len(batch.items))
-
-        keys = [item_key(pairs.texts[number]) for number in indices.tolist()]
-        return stages.run(Work(kind, keys, compute, by_length(ids), one_by_one=exact, derived=exact))
-
-    def exact_scores() -> np.ndarray:
-        distinct, inverse = np.unique(pairs.text[near], return_inverse=True)
-        return run(distinct, "float64-captions", exact=True)[inverse, 0]
-
-    rows = run(np.arange(len(tokens)), "captions")
-    if stages.shard is not None:
-        return Scores.none()
-    captions = rows[:, 0]
-    scores = captions[pairs.text]
-    near = pairs.near_ties(scores, NEAR_TIE, across_images=False)
-    facts = recheck(stages, scores, near, exact_scores)
-    pools = [
-        np.tile(captions[pool.texts].reshape(-1, pool.prompts).mean(axis=1).astype(np.float32), (len(pool.images), 1))
-        for pool in pairs.pools
-    ]
-    return Scores(scores, pools, facts | text_facts(model.max_tokens, tokens, near))
-
-
-def load_image(model: Any, plan: ScoringPlan, number: int) -> Loaded:
-    """Decode image number `number` of a plan and prepare it for a model; raises as `ScoringPlan.open_image`."""
-    image = plan.open_image(number)
-    return Loaded(model.prepare_image(image), image.size)
-
-
-def by_length(tokens: Sequence[Sequence[int]]) -> Callable[[np.ndarray], Sequence[Item]]:
-    """Return a division into items, for `Work`, that puts texts of similar length together, the longest first.
-
-    So batches have little padding, and a batch that is too large for the memory fails at once.
-    """
-
-    def items(missing: np.ndarray) -> Sequence[Item]:
-        order = sorted(missing.tolist(), key=lambda position: len(tokens[position]), reverse=True)
-        return list(np.array(order, np.int64)[:, None])
-
-    return items
+        facts["unchecked_near_ties"] = int(near.sum())
+    return facts
 
 
 def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str]) -> list[list[int]]:
@@ -255,12 +196,14 @@ def prepare_texts(prepare: Callable[[Sequence[str]], list[list[int]]], texts: Se
     return [ids for start in starts for ids in prepare(texts[start : start + _TOKENISED_AT_ONCE])]
 
 
-def text_facts(limit: int, tokens: Any, *near: np.ndarray) -> dict[str, int]:
-    """Return the number of truncated texts and of near-ties, for the metadata of the predictions."""
-    return {
-        "truncated_captions": sum(len(ids) > limit for ids in tokens),
-        "rechecked_pairs": sum(int(mask.sum()) for mask in near),
-    }
+def truncated(model: Any, tokens: Sequence[Sequence[int]]) -> dict[str, int]:
+    """Return the number of texts that are longer than a model reads, for the metadata of the predictions."""
+    return {"truncated_captions": sum(len(ids) > model.max_tokens for ids in tokens)}
+
+
+def added(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sum of the counts of each name, sorted by name, for the metadata."""
+    return {name: sum(part.get(name, 0) for part in parts) for name in sorted({*chain(*parts)})}
 
 
 def _ensembles(captions: np.ndarray, prompts: int) -> np.ndarray:

@@ -39,19 +39,9 @@ def family_names() -> list[str]:
 def get_family(name: str) -> Any:
     """Import the module of a family; `UnknownNameError` lists the known ones, `ModelError` names a missing library."""
     check_known("model family", [name], family_names())
-    try:
-        home = f"{name}.family" if _family_file(name).name == "family.py" else name
-        with gc_paused():
-            family = importlib.import_module(f"{_PACKAGE}.{home}")
-    except ImportError as error:
-        raise ModelError(f"the family {name} lacks a library ({error}): pip install 'vl-assay[models]'") from error
-    except RuntimeError as error:
-        if "torchvision" not in str(error):
-            raise
-        raise ModelError(
-            f"torch and torchvision do not fit together ({error}). Nothing here needs torchvision: "
-            "pip uninstall torchvision, or install the two in matching builds"
-        ) from error
+    home = f"{name}.family" if _family_file(name).name == "family.py" else name
+    with gc_paused():
+        family = _imported(f"{_PACKAGE}.{home}", name, "models")
     for needed in ("load", "MODEL_TYPES", "CHECKPOINTS"):
         if not hasattr(family, needed):
             raise ModelError(f"the family {name} has no {needed}; see CONTRIBUTING.md")
@@ -64,14 +54,19 @@ def import_library(name: str) -> Any:
     Raises:
         ModelError: it is not installed, or does not load.
     """
+    return _imported(name, name, name.replace("_", "-"))
+
+
+def _imported(module: str, family: str, extra: str) -> Any:
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(module)
     except ImportError as error:
-        extra = name.replace("_", "-")
-        raise ModelError(f"the family {name} needs its library ({error}): pip install 'vl-assay[{extra}]'") from error
+        raise ModelError(f"the family {family} needs its library ({error}): pip install 'vl-assay[{extra}]'") from error
     except RuntimeError as error:
+        if "torchvision" not in str(error):
+            raise
         raise ModelError(
-            f"{name} does not load ({error}): torch and torchvision must be installed in matching builds"
+            f"the family {family} does not load ({error}): torch and torchvision must be installed in matching builds"
         ) from error
 
 

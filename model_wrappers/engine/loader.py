@@ -24,6 +24,8 @@ from .distributed import available_cpus
 
 T = TypeVar("T")
 R = TypeVar("R")
+# Images, as a list or a tensor, and the width and height of each.
+_Images = tuple[Any, list[tuple[int, int]]]
 
 # Seconds of decoding below which no processes are started.
 _WORTHWHILE = 1.0
@@ -60,13 +62,11 @@ class Loader:
     def __init__(self, workers: int | None = 0, *, on_gpu: bool = False) -> None:
         self._workers, self._on_gpu = workers, on_gpu
 
-    def batches(
-        self, items_to_load: Sequence[Any], load: Callable[[Any], Loaded], size: int
-    ) -> Iterator[tuple[list[Any], list[tuple[int, int]]]]:
+    def batches(self, items: Sequence[Any], load: Callable[[Any], Loaded], size: int) -> Iterator[_Images]:
         """Yield the images, and their sizes in pixels, of every `size` items, in order.
 
         Args:
-            items_to_load: the items.
+            items: the items.
             load: loads an item.
             size: the number of items in a batch.
 
@@ -74,9 +74,12 @@ class Loader:
             VLAssayError: as `load`.
             ModelError: a worker died.
         """
-        items = _Items(items_to_load, load)
-        workers = self._workers_for(items)
-        loaded = self._in_workers(items, workers, size) if workers else self._in_threads(items, size)
+        if workers := self._workers_for(items, load):
+            loaded = self._in_workers(items, load, workers, size)
+        else:
+            threads = max(4, available_cpus())
+            one_by_one = in_threads(items, load, threads=threads, ahead=2 * size)
+            loaded = (([item.image], [item.size]) for item in one_by_one)
         images: list[Any] = []
         sizes: list[tuple[int, int]] = []
         for block, block_sizes in loaded:
@@ -88,39 +91,45 @@ class Loader:
         if sizes:
             yield _joined(images), sizes
 
-    def _workers_for(self, items: _Items) -> int:
+    def _workers_for(self, items: Sequence[Any], load: Callable[[Any], Loaded]) -> int:
         workers = self._workers
         if workers is None:
             workers = available_cpus() - 1 if self._on_gpu else 0
-            if workers > 0 and items.seconds() < _WORTHWHILE:
-                return 0
+            if workers > 0:
+                start, timed = time.perf_counter(), items[:_TIMED]
+                for item in timed:
+                    load(item)
+                if (time.perf_counter() - start) / max(len(timed), 1) * len(items) < _WORTHWHILE:
+                    return 0
         can_fork = "fork" in multiprocessing.get_all_start_methods()
         return min(workers, len(items)) if can_fork else 0
 
-    def _in_threads(self, items: _Items, size: int) -> Iterator[tuple[Any, list[tuple[int, int]]]]:
-        threads = max(4, available_cpus())
-        for item in in_threads(range(len(items)), items.__getitem__, threads=threads, ahead=2 * size):
-            if isinstance(item, VLAssayError):
-                raise item
-            yield [item.image], [item.size]
-
-    def _in_workers(self, items: _Items, workers: int, size: int) -> Iterator[tuple[Any, list[tuple[int, int]]]]:
+    def _in_workers(
+        self, items: Sequence[Any], load: Callable[[Any], Loaded], workers: int, size: int
+    ) -> Iterator[_Images]:
         from torch.utils.data import DataLoader
 
+        def load_block(block: Sequence[int]) -> Any:
+            """Return a block of images and their sizes; an error as a value, since torch would raise another for it."""
+            try:
+                return _packed([load(items[index]) for index in block])
+            except VLAssayError as error:
+                return error
+
         # A batch consists of whole blocks, and every worker has some of them.
-        block = max(1, min(_BLOCK, size, len(items) // (_AHEAD * workers)))
+        length = max(1, min(_BLOCK, size, len(items) // (_AHEAD * workers)))
         blocks = [
-            list(range(start, min(start + block, first + size, len(items))))
+            range(start, min(start + length, first + size, len(items)))
             for first in range(0, len(items), size)
-            for start in range(first, min(first + size, len(items)), block)
+            for start in range(first, min(first + size, len(items)), length)
         ]
         try:
             with _quietly():
                 loader = DataLoader(
-                    items,  # pyright: ignore[reportArgumentType]  # a map from index to item
-                    batch_sampler=blocks,
+                    blocks,  # pyright: ignore[reportArgumentType]  # a map from index to block
+                    batch_size=None,
                     num_workers=workers,
-                    collate_fn=_packed,
+                    collate_fn=load_block,
                     pin_memory=self._on_gpu,
                     prefetch_factor=_AHEAD,
                     multiprocessing_context="fork",
@@ -136,32 +145,6 @@ class Loader:
             raise ModelError(
                 f"a process that prepares images died ({error}); try fewer, or none (workers: 0 in --config)"
             ) from error
-
-
-class _Items:
-    """The items of a stage as a dataset of torch; those that were timed are kept."""
-
-    def __init__(self, numbers: Sequence[Any], load: Callable[[Any], Loaded]) -> None:
-        self._numbers, self._load = numbers, load
-        self._kept: dict[int, Loaded] = {}
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, index: int) -> Loaded | VLAssayError:
-        """Return an item; an error as a value, since torch would raise another in its place."""
-        if index in self._kept:
-            return self._kept[index]
-        try:
-            return self._load(self._numbers[index])
-        except VLAssayError as error:
-            return error
-
-    def seconds(self) -> float:
-        """Return the time that all items take, estimated from the first ones."""
-        start, timed = time.perf_counter(), range(min(_TIMED, len(self)))
-        self._kept = {index: item for index in timed if isinstance(item := self[index], Loaded)}
-        return (time.perf_counter() - start) / max(len(timed), 1) * len(self)
 
 
 def in_threads(
@@ -196,17 +179,11 @@ def in_threads(
             pool.shutdown(cancel_futures=True)
 
 
-def _packed(items: list[Loaded | VLAssayError]) -> Any:
+def _packed(loaded: list[Loaded]) -> _Images:
     """Return a block of items as a worker sends it: arrays of one shape as a tensor, which travels in shared memory."""
     import torch
 
-    loaded = []
-    for item in items:
-        if isinstance(item, VLAssayError):
-            return item
-        loaded.append(item)
-    images = [item.image for item in loaded]
-    sizes = [item.size for item in loaded]
+    images, sizes = [item.image for item in loaded], [item.size for item in loaded]
     is_batch = all(isinstance(image, np.ndarray) and image.dtype.kind in "fiu" for image in images)
     if is_batch and len({(image.shape, image.dtype) for image in images}) == 1:
         return torch.from_numpy(np.stack(images)), sizes

@@ -19,7 +19,6 @@ from ...hub_datasets.core.examples import TaskData
 from ...metrics.common.errors import PredictionsError
 from ...metrics.records.predictions import Predictions, read_predictions, write_predictions
 from ...metrics.records.results import code_version
-from .distributed import Processes
 from .plan import ScoringPlan
 from .protocol import ModelInfo, TextScorer
 from .results import Results
@@ -91,9 +90,7 @@ def write_task(path: Path, model: Any, results: Results, number: int, facts: dic
     write_predictions(path, Predictions(rows, metadata))
 
 
-def run_facts(
-    model: Any, plan: ScoringPlan, stages: Stages, processes: Processes, seconds: dict[str, float]
-) -> dict[str, Any]:
+def run_facts(model: Any, stages: Stages, plan: ScoringPlan, seconds: dict[str, float]) -> dict[str, Any]:
     """Return how the scores were computed, for the metadata of the predictions."""
     return {
         "code": code_version(),
@@ -101,7 +98,7 @@ def run_facts(
         "python": platform.python_version(),
         "machine": platform.machine(),
         "threads": sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
-        "processes": processes.world,
+        "processes": stages.processes.world,
         "batch_size": stages.batch_size,
         "seed": None,  # nothing in scoring is drawn at random
         "images": len(plan.images),

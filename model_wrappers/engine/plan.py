@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -17,6 +17,7 @@ from PIL import Image
 from ...hub_datasets.core.examples import MISSING, Example, TaskData
 from ...hub_datasets.core.images import DECODING_ERRORS, decode
 from ...metrics.common.errors import DataError
+from .loader import Loaded
 from .protocol import PhraseQuery
 
 T = TypeVar("T")
@@ -91,6 +92,10 @@ class Pairs:
         rows, columns = self.shapes[example]
         start = self.starts[example]
         return scores[start : start + rows * columns].reshape(rows, columns)
+
+    def some(self, which: np.ndarray) -> Pairs:
+        """Return the pairs that a mask or indices select, without examples and retrieval sets."""
+        return Pairs(self.texts, self.anchor[which], self.text[which], np.empty((0, 2), np.int64), [])
 
     def by_example(self) -> list[tuple[range, tuple[int, tuple[int, ...]]]]:
         """Return for each image of each example the range of its pairs, and the image with the numbers of its texts."""
@@ -231,36 +236,28 @@ class ScoringPlan:
                 digest.update(np.ascontiguousarray(array).tobytes() + b"/")
         return digest.hexdigest()
 
-    def image_bytes(self, number: int) -> bytes:
-        """Return the file of image number `number`."""
-        key = self.images[number]
-        return self._sources[key].image_bytes(key)
-
-    def open_image(self, number: int) -> Image.Image:
-        """Decode image number `number`.
-
-        Raises:
-            DataError: it cannot be read; see `unreadable`.
-        """
-        return self.read_image(number, decode)
+    def load(self, number: int, prepare: Callable[[Image.Image], Any]) -> Loaded:
+        """Decode image number `number` and prepare it for a model; raises as `read_image`."""
+        image = self.read_image(number, decode)
+        return Loaded(prepare(image), image.size)
 
     def read_image(self, number: int, read: Callable[[bytes], T]) -> T:
-        """Return the result of `read` for the file of image number `number`; raises as `open_image`."""
-        try:
-            return read(self.image_bytes(number))
-        except DECODING_ERRORS as error:
-            raise self.unreadable(number, error) from error
+        """Return the result of `read` for the file of image number `number`.
 
-    def unreadable(self, number: int, error: BaseException) -> DataError:
-        """Return the error for an image that cannot be decoded, with its file and examples."""
+        Raises:
+            DataError: it cannot be decoded; the message names the file and its examples.
+        """
         key = self.images[number]
         task = self._sources[key]
-        users = [example.id for example in task.examples if key in example.images]
-        return DataError(
-            f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
-            f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
-            "dataset again if you built it yourself, and run again"
-        )
+        try:
+            return read(task.image_bytes(key))
+        except DECODING_ERRORS as error:
+            users = [example.id for example in task.examples if key in example.images]
+            raise DataError(
+                f"the image {task.image_names[key]} of {task.benchmark} cannot be read ({error}); it belongs to "
+                f"{', '.join(users[:3])}{' …' if len(users) > 3 else ''}. Put an intact file in its place, build the "
+                "dataset again if you built it yourself, and run again"
+            ) from error
 
 
 class _Collector:

@@ -99,9 +99,9 @@ class EmbeddingLookups(NamedTuple):
     images: Rows
     texts: Rows
 
-    def score(self, pairs: Pairs, indices: np.ndarray) -> np.ndarray:
-        """Return the scores of the pairs at these indices."""
-        return dots(self.images(pairs.anchor[indices]), self.texts(pairs.text[indices]))
+    def score(self, pairs: Pairs, which: Any = slice(None)) -> np.ndarray:
+        """Return the scores of the pairs that a mask or indices select; of all by default."""
+        return dots(self.images(pairs.anchor[which]), self.texts(pairs.text[which]))
 
 
 class Decided(NamedTuple):
@@ -141,9 +141,9 @@ def _decide_alike(
     bounds, bounds_of_images, sampled = _bounds(pairs, scores, mixed, precise)
     decided = scores.copy()
     near = pairs.near_ties(scores, bounds)
-    decided[near] = captions_only.score(pairs, np.flatnonzero(near))
+    decided[near] = captions_only.score(pairs, near)
     open_ = near & pairs.near_ties(decided, bounds_of_images)
-    decided[open_] = precise.score(pairs, np.flatnonzero(open_))
+    decided[open_] = precise.score(pairs, open_)
     sides = zip(pairs.differences(scores), pairs.differences(decided), strict=True)
     turned = sum(int((np.sign(before) != np.sign(after)).sum()) for before, after in sides)
     values = (float(bounds.max()), float(bounds_of_images.max()), int(near.sum()), int(open_.sum()), sampled, turned)

@@ -37,7 +37,6 @@ class LoadOptions:
         dtype: the type of weights and activations, one of `DTYPES`.
         revision: branch, tag or commit of a Hub repository; None for the default branch.
         settings: settings of the family, such as ``{"head": "itc"}``; values are strings.
-        compile: whether to compile the parts of the model with `torch.compile`, which pays off for large sets only.
 
     Raises:
         UnknownNameError: a dtype that does not exist.
@@ -47,7 +46,6 @@ class LoadOptions:
     dtype: str = "float32"
     revision: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    compile: bool = False
 
     def __post_init__(self) -> None:
         check_known("dtype", [self.dtype], DTYPES)
@@ -164,18 +162,6 @@ class CrossEncoder(_EncodesImages, _ReadsCaptions, Protocol):
         self, features: Any, images: Sequence[int], captions: Sequence[Sequence[int]], *, exact: bool = False
     ) -> np.ndarray:
         """Return scores (n,), float64, of n pairs: image number ``images[i]`` of `features` with prepared caption i."""
-        ...
-
-
-@runtime_checkable
-class Reranker(CrossEncoder, Protocol):
-    """A model that in a large retrieval set matches only what its own embeddings rank first; see `reranking`."""
-
-    candidates: int  # captions of an image, and images of a caption; 0 for all
-
-    @property
-    def first_stage(self) -> DualEncoder:
-        """The model that ranks all pairs."""
         ...
 
 

@@ -21,7 +21,7 @@ from ...metrics.common.errors import ModelError
 from ...metrics.common.storage import write_atomically
 from ...metrics.results.report import PredictionFiles
 from .config import RunConfig
-from .job import Job, prepare
+from .job import Job
 from .progress import Progress
 from .shards import UNFINISHED, RunRecord, Shard, collect
 from .store import Store
@@ -115,7 +115,7 @@ def _merge_shards(_: int, arguments: bytes, shards: _Files) -> _Files:
 def _job(arguments: bytes) -> Job:
     """Return the loaded model and data, which a worker keeps between tasks."""
     model, references, seeds, config = pickle.loads(arguments)  # pickled by the driver
-    return prepare(model, references, seeds, config)
+    return Job(model, references, seeds, config)
 
 
 def _read(folder: Path, paths: Iterable[Path]) -> _Files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -12,7 +12,7 @@ from ...hub_datasets.core.examples import MISSING
 from ...metrics.common.errors import ModelError
 from ...metrics.records.schema import DetectionRow, MatchingRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .detection import detect
-from .embeddings import Scores, score_by_embeddings, score_text_only
+from .embeddings import Scores, added, score_by_embeddings, score_text_only
 from .pairs import score_answers, score_by_choice, score_by_matching, score_by_pairs, score_text_pairs
 from .plan import ScoringPlan, queries_of, scored
 from .protocol import (
@@ -71,7 +71,7 @@ class Results:
     plan: ScoringPlan
     pairs: np.ndarray
     text_pairs: np.ndarray
-    pools: list[np.ndarray]
+    pools: Sequence[np.ndarray]
     answers: np.ndarray
     boxes: dict[tuple[int, PhraseQuery], Detections]
 
@@ -128,9 +128,9 @@ class Results:
 def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results, dict[str, Any]]:
     """Score everything in a plan; return the results and counts for the metadata of the predictions."""
     if isinstance(model, RemoteModel):
-        captions, answers, facts = ask_remotely(model, plan, stages.processes, stages.progress)
+        captions, answers, facts = ask_remotely(model, plan, stages)
         return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, {}), facts
-    captions = answers = Scores.none()
+    captions = answers = Scores()
     if isinstance(model, DualEncoder):
         if len(plan.captions) or len(plan.text_pairs):
             captions = score_by_embeddings(model, plan, stages)
@@ -148,7 +148,5 @@ def score_plan(model: Model, plan: ScoringPlan, stages: Stages) -> tuple[Results
     if len(plan.questions):
         answers = score_answers(cast(VQAModel, model), plan, stages)
     boxes = detect(cast(Detector, model), plan, stages) if plan.queries else {}
-    facts = {"truncated_captions": 0}
-    for name in sorted({*captions.facts, *answers.facts}):
-        facts[name] = captions.facts.get(name, 0) + answers.facts.get(name, 0)
+    facts = added({"truncated_captions": 0}, captions.facts, answers.facts)
     return Results(plan, captions.pairs, captions.text_pairs, captions.pools, answers.pairs, boxes), facts

@@ -12,7 +12,7 @@ captions that are identical to the model tie exactly. Retrieval sets and boxes a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,12 @@ from ...metrics.records.predictions import prediction_files
 from ...metrics.results.compute import check_options
 from ...metrics.results.report import PredictionFiles, Report
 from .config import RunConfig
-from .distributed import Processes, join
-from .estimate import Estimate, estimate
-from .families import DEFAULT_MODEL, check_model, load_model
-from .job import AnyModel, batch_size_of, checked_references, load_data, load_options, prepare
-from .output import default_folder, device_of
-from .plan import ScoringPlan
-from .protocol import RemoteModel, RequestPlan
+from .distributed import join
+from .families import DEFAULT_MODEL, check_model
+from .job import AnyModel, Job, WorkPlan, checked_references
+from .output import default_folder
+from .protocol import RequestPlan
 from .ray_engine import predict_on_ray
-from .remote import plan_requests
-from .results import refuse_computed
 from .shards import Shard, collect
 
 DEFAULT_BENCHMARKS = ("toy_scenes",)
@@ -123,7 +119,7 @@ def predict(
         references = checked_references(benchmarks, list(seeds), config)
         return predict_on_ray(model, references, folder or default_folder(model), list(seeds), config)
     shard = Shard.parse(config.shard) if config.shard else None
-    return prepare(model, benchmarks, seeds, config).predict(folder, shard=shard)
+    return Job(model, benchmarks, seeds, config).predict(folder, shard=shard)
 
 
 def merge(
@@ -150,7 +146,7 @@ def merge(
     known = {field.name for field in fields(RunConfig)}
     arguments = {name: value for name, value in record.config.items() if name in known}
     arguments |= {"shard": None, "progress": progress, "data_dir": data_dir or record.config["data_dir"]}
-    job = prepare(record.model, record.benchmarks, record.seeds, RunConfig(**arguments))
+    job = Job(record.model, record.benchmarks, record.seeds, RunConfig(**arguments))
     record.check_same_run(job.record())
     return job.predict(out, merged=shards)
 
@@ -161,8 +157,8 @@ def plan(
     *,
     config: RunConfig | None = None,
     **changes: Any,
-) -> Estimate | RequestPlan:
-    """Estimate the time and memory of `predict` with the same arguments from a sample, without writing anything.
+) -> WorkPlan | RequestPlan:
+    """Count what `predict` would compute with the same arguments, without computing or writing anything.
 
     For a model behind a server, count the requests that a run would send, without sending any.
 
@@ -172,15 +168,6 @@ def plan(
     Raises:
         VLAssayError: as `predict`.
     """
-    config = RunConfig.of(config, changes)
     if isinstance(model, str):
         check_model(model)
-    references = checked_references(benchmarks, (), config)
-    loaded: Any = model
-    if isinstance(model, str):
-        loaded = load_model(model, load_options(model, Processes(), config))
-    refuse_computed(loaded, "nothing to predict")
-    tasks = load_data(references, loaded, Processes(), config, config.options)
-    if isinstance(loaded, RemoteModel):
-        return plan_requests(loaded, ScoringPlan(tasks))
-    return estimate(loaded, tasks, batch_size=config.batch_size or batch_size_of(device_of(loaded)))
+    return Job(model, benchmarks, (), replace(RunConfig.of(config, changes), progress=False)).count()

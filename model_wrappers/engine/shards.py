@@ -47,6 +47,10 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.count}"
 
 
+# A shard of no items.
+NOTHING = Shard(0, 1)
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """The run that a shard belongs to.

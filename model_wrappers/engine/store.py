@@ -54,7 +54,7 @@ class StoredRows:
 
     def __init__(self, count: int, *, ragged: bool = False) -> None:
         self.has = np.zeros(count, bool)
-        self._rows: Any = [np.empty(0)] * count if ragged else None
+        self._rows: Any = [np.empty(0)] * count if ragged else np.empty((count, 0))
         self._is_ragged = ragged
 
     @property
@@ -69,8 +69,8 @@ class StoredRows:
                 self._rows[position] = row
         elif len(positions):
             block = np.asarray(rows)
-            if self._rows is None:
-                self._rows = np.empty((len(self.has), block.shape[1]), block.dtype)
+            if not self.has.any():
+                self._rows = np.empty((len(self.has), *block.shape[1:]), block.dtype)
             if block.shape[1:] != self._rows.shape[1:]:
                 raise ModelError(
                     f"the store holds rows of width {self._rows.shape[1]} and the model gives {block.shape[1]}; "
@@ -81,7 +81,7 @@ class StoredRows:
 
     def filled(self) -> Any:
         """Return all rows: an array (count, width), or a list of arrays if they are ragged."""
-        return np.empty((len(self.has), 0)) if self._rows is None else self._rows
+        return self._rows
 
 
 class Store:
@@ -113,10 +113,11 @@ class Store:
             table = self._read_part(path)
             if table is None:
                 continue
-            part_keys = table["key"].to_pylist()
+            part_keys, lists = table["key"].to_pylist(), table["values"].combine_chunks()
+            values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
             here = [row for row, key in enumerate(part_keys) if key in missing]
             positions = np.array([missing.pop(part_keys[row]) for row in here], np.int64)
-            rows.put(positions, _values(table["values"].combine_chunks(), here))
+            rows.put(positions, [values[offsets[row] : offsets[row + 1]].copy() for row in here])
 
     def add(self, kind: str, keys: Sequence[bytes], rows: Sequence[np.ndarray] | np.ndarray) -> None:
         """Write a part with the rows of items; raises StorageError if the disk is full."""
@@ -138,7 +139,7 @@ class Store:
         other.folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(self.folder.glob("*.parquet")):
             content = path.read_bytes()
-            if _is_intact(path, content):  # the name also shows later whether a copy is incomplete
+            if _content_hash(content) in path.name:  # it also shows later whether a copy is incomplete
                 (other.folder / path.name).write_bytes(content)
 
     def remove(self) -> None:
@@ -152,7 +153,7 @@ class Store:
         """Return a part, or None if it is damaged or another run has just deleted it."""
         try:
             content = path.read_bytes()
-            if not _is_intact(path, content):
+            if _content_hash(content) not in path.name:
                 raise ValueError("its content has changed")
             return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         except FileNotFoundError:
@@ -174,6 +175,11 @@ class StoredModel:
     bytes: int
 
 
+def model_folder(identity: Mapping[str, Any]) -> Path:
+    """Return the path of the folder of a model in the cache, which may not exist."""
+    return _home() / identity_hash(identity)
+
+
 def cached_folder(identity: Mapping[str, Any]) -> Path:
     """Return the folder of a model in the cache, marked as used now.
 
@@ -181,7 +187,7 @@ def cached_folder(identity: Mapping[str, Any]) -> Path:
         StorageError: VL_ASSAY_CACHE_LIMIT is not a number, or the cache cannot be written.
     """
     _limit()
-    folder = _home() / identity_hash(identity)
+    folder = model_folder(identity)
     description = folder / _MODEL_FILE
     try:
         if not isinstance(json.loads(description.read_text(encoding="utf-8"))["name"], str):
@@ -251,17 +257,3 @@ def _home() -> Path:
 
 def _content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _is_intact(path: Path, content: bytes) -> bool:
-    return path.name.split(".")[1] == _content_hash(content)
-
-
-def _values(lists: pa.LargeListArray, rows: Sequence[int]) -> Any:
-    """Return copies of the values of some rows: an array (n, width) if all are of one length, else a list of arrays."""
-    values, offsets = lists.values.to_numpy(), lists.offsets.to_numpy()
-    row_indices = np.asarray(rows, np.int64)
-    starts, lengths = offsets[row_indices], (offsets[1:] - offsets[:-1])[row_indices]
-    if len(row_indices) and (lengths == lengths[0]).all() and lengths[0]:
-        return values[starts[:, None] + np.arange(lengths[0])]
-    return [values[start : start + length].copy() for start, length in zip(starts, lengths, strict=True)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 
 def read_with_images(
-    layers: Iterable[Any], hidden: Tensor, mask: Tensor | None, states: Tensor, rows: Tensor, *, compiled: bool
+    layers: Iterable[Any], hidden: Tensor, mask: Tensor | None, states: Tensor, rows: Tensor
 ) -> Tensor:
     """Return the hidden states (n, tokens, d) of captions after the last layer.
 
@@ -24,11 +23,9 @@ def read_with_images(
         mask: of `create_bidirectional_mask` for the captions.
         states: (images, patches, e).
         rows: (n,), int64: the image of each caption.
-        compiled: whether to compile a layer.
     """
-    read_layer = torch.compile(_read_layer, dynamic=True) if compiled else _read_layer
     for layer in layers:
-        hidden = read_layer(layer, hidden, mask, states, rows)
+        hidden = _read_layer(layer, hidden, mask, states, rows)
     return hidden
 
 

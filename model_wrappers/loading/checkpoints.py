@@ -154,7 +154,7 @@ class CheckpointFiles:
             model_class: a class of `transformers`.
             unused: prefixes of weights that may be in the file although this class has no use for them.
             changes: values of the configuration to replace, for example to leave out parts that score nothing, and
-                arguments of ``from_pretrained``, of which ``device_map`` and ``tp_plan`` decide the devices.
+                arguments of ``from_pretrained``, of which ``device_map`` decides the devices.
         """
         with loading_errors(self.checkpoint, self.family), _without_warnings():
             self.refuse_adapter()
@@ -169,17 +169,11 @@ class CheckpointFiles:
                 **(changes or {}),
             )
         self.refuse_incomplete(loading, unused)
-        return self.ready(model, is_placed=bool({"device_map", "tp_plan"} & {*(changes or ())}))
+        return self.ready(model, is_placed="device_map" in (changes or {}))
 
     def ready(self, model: Any, *, is_placed: bool = False) -> Any:
-        """Return a model with its weights in evaluation mode, with compiled layers if `LoadOptions.compile` is set.
-
-        It moves to the device of the options, unless `transformers` has placed its parts.
-        """
-        model = model.eval() if is_placed else model.eval().to(self.options.device)
-        if self.options.compile:
-            compile_layers(model)
-        return model
+        """Return a model in evaluation mode, on the device of the options unless its parts are placed already."""
+        return model.eval() if is_placed else model.eval().to(self.options.device)
 
     def image_processor(self, processor_class: Any = AutoImageProcessor) -> Any:
         """Return the image processor, for Pillow if there is one: that for torchvision gives other pixels."""
@@ -215,7 +209,7 @@ class CheckpointFiles:
             dtype=options.dtype,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             preprocessing=preprocessing,
-            settings={**settings, **({"compile": "true"} if options.compile else {})},
+            settings={**settings},
         )
 
     def refuse_incomplete(self, loading: Mapping[str, Any], unused: Sequence[str] = ()) -> None:
@@ -240,20 +234,6 @@ class CheckpointFiles:
                 f"{self.checkpoint} does not have the weights of {self.family} ({'; '.join(problems)}); missing ones "
                 "would be random numbers. Is this the whole model, and of this family?"
             )
-
-
-def compile_layers(model: torch.nn.Module) -> None:
-    """Compile the repeated layers of a model in place, which do nearly all of its work.
-
-    Scores come from methods that call parts of a model and never the whole, but all of them call its layers.
-    """
-    for child in model.children():
-        is_list = isinstance(child, torch.nn.ModuleList | torch.nn.Sequential)
-        if is_list and len({type(layer) for layer in child}) == 1:
-            for layer in child:
-                layer.compile(dynamic=True)
-        else:
-            compile_layers(child)
 
 
 def torch_dtype(options: LoadOptions) -> torch.dtype:

@@ -105,11 +105,6 @@ class GenerativeModel(TorchModel):
         """Return the module, or its float64 copy if it can be copied."""
         return super().chosen(exact and is_whole(self.info.settings))
 
-    @property
-    def is_shared(self) -> bool:
-        """Return whether all processes compute each forward pass together."""
-        return self.info.settings["placement"] == "tensor"
-
     def row(self, image: ImageInputs, ids: Sequence[int], answer: Sequence[int] = ()) -> PromptRow:
         """Return a row with the tokens of the image in the prompt.
 

@@ -1,9 +1,9 @@
-"""Models larger than a GPU: spread over several, split over processes, or with quantised weights.
+"""Models larger than a GPU: spread over several, or with quantised weights.
 
-The setting ``placement`` is ``one`` (each process has the model on its device), ``auto`` (one process spreads the
-layers over all GPUs and the memory: Accelerate's ``device_map="auto"``) or ``tensor`` (the processes of ``torchrun``
-share each layer: ``tp_plan="auto"`` of `transformers`). The setting ``quantise`` is ``no``, ``8bit`` or ``4bit``, by
-bitsandbytes. Such a model has no float64 copy: near-ties are computed again one at a time, in its own precision.
+The setting ``placement`` is ``one`` (each process has the model on its device) or ``auto`` (one process spreads the
+layers over all GPUs and the memory: Accelerate's ``device_map="auto"``). The setting ``quantise`` is ``no``, ``8bit``
+or ``4bit``, by bitsandbytes. Such a model has no float64 copy: near-ties are computed again one at a time, in its own
+precision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...metrics.common.errors import ModelError
 from ..engine.protocol import LoadOptions
 from .checkpoints import torch_dtype
 
-PLACEMENT = {"placement": ("one", "auto", "tensor"), "quantise": ("no", "8bit", "4bit")}
+PLACEMENT = {"placement": ("one", "auto"), "quantise": ("no", "8bit", "4bit")}
 
 
 def is_whole(settings: Mapping[str, str]) -> bool:
@@ -35,14 +35,9 @@ def placement_arguments(settings: Mapping[str, str], options: LoadOptions) -> di
     if placement == "auto" and processes > 1:
         raise ModelError(
             f"placement=auto spreads a model over all GPUs from one process, and {processes} were started: start "
-            "vl-assay without torchrun, or take placement=tensor"
+            "vl-assay without torchrun"
         )
-    if placement == "tensor" and processes == 1:
-        raise ModelError(
-            "placement=tensor shares each layer among processes, and there is one: start them with "
-            'torchrun --nproc_per_node N "$(which vl-assay)" run …'
-        )
-    arguments: dict[str, Any] = {"auto": {"device_map": "auto"}, "tensor": {"tp_plan": "auto"}}.get(placement, {})
+    arguments: dict[str, Any] = {"device_map": "auto"} if placement == "auto" else {}
     if settings["quantise"] == "no":
         return arguments
     if find_spec("bitsandbytes") is None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,8 +19,6 @@ from .exact import exact_copy
 
 # Layers that are matrix products, nearly all of a model's work.
 _PRODUCTS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.MultiheadAttention)
-# The setting of a `RerankingModel`.
-CANDIDATES = {"candidates": ("256", "128", "all")}
 
 
 class Checkpoint(NamedTuple):
@@ -219,34 +217,6 @@ class ImageStates(NamedTuple):
 
     states: torch.Tensor
     embeddings: torch.Tensor
-
-
-class RerankingModel(FusedModel, ABC):
-    """A `Reranker`: a fused model whose checkpoint has a contrastive head, too.
-
-    The setting ``candidates`` is the number of captions of an image, and of images of a caption, that are matched in a
-    retrieval set, as BLIP does with 256 on COCO and 128 on Flickr30k; ``all`` matches every pair.
-    """
-
-    @property
-    def candidates(self) -> int:
-        """The number of candidates; 0 for all."""
-        setting = self.info.settings["candidates"]
-        return 0 if setting == "all" else int(setting)
-
-    # The class of the contrastive head.
-    FIRST_STAGE: ClassVar[type[ImageTextModel]]
-
-    @property
-    def first_stage(self) -> Any:
-        """The contrastive head, a `DualEncoder` of the same module."""
-        checkpoint = Checkpoint(self.contrastive_module, self._tokenizer, self._image_processor, self.info)
-        return self.FIRST_STAGE(checkpoint, self.max_tokens)
-
-    @property
-    def contrastive_module(self) -> Any:
-        """The module of the contrastive head."""
-        return self._model
 
 
 def cut_tokens(ids: Sequence[int], limit: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Scores on a GPU beside a plain `DataLoader` loop: seconds, MFU, and decisions that change with the precision.
 
-    python tests/benchmarks/bench_gpu.py --sugarcrepe DIR [--pairs 7511] [--peak 989] [--large] [--compile]
+    python tests/benchmarks/bench_gpu.py --sugarcrepe DIR [--pairs 7511] [--peak 989] [--large]
 
 `DIR` holds the released annotations (``swap_obj.json`` …). The model is a ViT-B/32 CLIP with random weights, with
 `--large` a ViT-L/14; the images are noise, 640 × 480. For float32, bfloat16 and auto it prints the seconds after
@@ -99,7 +99,7 @@ def plain_loop(model: Any, folder: Path, pairs: list, data: Path) -> torch.Tenso
 
 def main() -> int:
     """Measure and print."""
-    options = read_options(__doc__, sugarcrepe=Path, pairs=7511, peak=989.0, large=False, compile=False)
+    options = read_options(__doc__, sugarcrepe=Path, pairs=7511, peak=989.0, large=False)
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU: this is the CPU"
     table = Table(
         "dtype", "seconds", "pairs / s", "MFU", "decisions changed", "plain loop", "ours / plain", title=device
@@ -114,7 +114,7 @@ def main() -> int:
         plain_device = "cuda" if torch.cuda.is_available() else "cpu"
         work = operations(load_model(name), pairs)
         for dtype in ("float32", "bfloat16", "auto"):
-            config = {"data_dir": data, "options": {"verify": False}, "cache": False, "compile": options.compile}
+            config = {"data_dir": data, "options": {"verify": False}, "cache": False}
             files = predict(name, "sugarcrepe", out=folder / dtype, dtype=dtype, progress=False, **config)
             found = read_predictions(files[0])
             seconds = found.metadata["run"]["seconds"]["scores"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from console import invoke
@@ -11,10 +9,8 @@ from support import UNVERIFIED, Recorder
 
 from vl_assay.hub_datasets import load_examples
 from vl_assay.metrics.common.errors import ModelError
-from vl_assay.model_wrappers import LoadOptions, plan
+from vl_assay.model_wrappers import LoadOptions, plan, predict
 from vl_assay.model_wrappers.engine.checking import check
-from vl_assay.model_wrappers.engine.distributed import available_cpus
-from vl_assay.model_wrappers.engine.estimate import estimate, sample
 
 
 def passed(found):
@@ -77,37 +73,24 @@ def test_the_command_prints_verdict_and_facts_and_fails_with_the_model(toy):
     assert "FAILED: 50 pairs of toy_scenes, finite, ignore the image and ignore the caption" in constant.stdout
 
 
-@pytest.fixture
-def tasks(coco):
-    return load_examples("sugarcrepe/add_att", data_dir=coco(rows=60, images=24), options=UNVERIFIED)
-
-
-class Slow(Recorder):
-    """Takes a while for each image it prepares."""
-
-    def prepare_image(self, image):
-        time.sleep(0.02)
-        return super().prepare_image(image)
-
-
-def test_a_sample_is_spread_over_the_whole_task(tasks):
-    [small] = sample(tasks, 4)
-    ids = [example.id for example in tasks[0].examples]
-    assert [ids.index(example.id) for example in small.examples] == [0, 20, 39, 59]
-    assert len(sample(tasks, 1000)[0].examples) == 60
-
-
-def test_an_estimate_scales_with_the_work_and_names_what_bounds_it(tasks):
-    whole = estimate(Slow(), tasks, batch_size=8, size=30)
-    assert whole.bound == "decode"
-    assert (whole.sample, whole.examples) == (30, 60)
-    # 24 images at 20 ms each in at least four threads, and not much less.
-    assert whole.seconds["decode"] > 0.5 * 24 * 0.02 / max(4, available_cpus())
-    assert whole.memory > 10e6
-
-
-def test_a_plan_writes_nothing(coco, tmp_path, monkeypatch):
+def test_a_plan_counts_what_is_not_stored_and_writes_nothing(coco, tiny_clip, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = coco(rows=30, images=10)
-    assert plan("mock:shuffled", "sugarcrepe/add_att", data_dir=folder, options=UNVERIFIED).total > 0
+    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))
+    run = {"data_dir": coco(rows=30, images=10), "options": UNVERIFIED}
+    planned = plan(str(tiny_clip), "sugarcrepe/add_att", **run)
+    assert {kind: stored for kind, (_, stored) in planned.results.items()} == {"images": 0, "captions": 0}
+    images, captions = (planned.results[kind][0] for kind in ("images", "captions"))
+    assert (images, captions) == (10, len(set(captions_of(run))))
     assert not (tmp_path / "vl-assay-results").exists()
+    assert not (tmp_path / "cache" / "store").exists()
+    predict(str(tiny_clip), "sugarcrepe/add_att", limit=6, progress=False, **run)
+    some = plan(str(tiny_clip), "sugarcrepe/add_att", **run)
+    assert some.results["images"] == (10, 6)
+    assert f"To be computed: images 4 of 10, captions {captions - some.results['captions'][1]} of {captions}" in str(
+        some
+    )
+
+
+def captions_of(run):
+    [task] = load_examples("sugarcrepe/add_att", **run)
+    return [caption for example in task.examples for caption in example.captions]

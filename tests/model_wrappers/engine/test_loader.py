@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from support import Recorder, all_scores, run_quietly
+from support import Recorder, run_quietly
 
 from vl_assay.metrics.common.errors import DataError, ModelError
 from vl_assay.model_wrappers.engine.loader import Loaded, Loader
@@ -67,28 +67,9 @@ def test_a_gpu_has_workers_only_where_there_is_enough_to_decode(seconds, cpus, e
     monkeypatch.setattr("time.perf_counter", lambda: next(times))
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(cpus), raising=False)
     asked = []
-
-    def in_workers(self, items, workers, size):
-        asked.append(workers)
-        return iter(())
-
-    def in_threads(self, items, size):
-        asked.append(0)
-        return iter(())
-
-    monkeypatch.setattr(Loader, "_in_workers", in_workers)
-    monkeypatch.setattr(Loader, "_in_threads", in_threads)
+    monkeypatch.setattr("torch.utils.data.DataLoader", lambda blocks, **options: asked.append(options) or ())
     list(Loader(on_gpu=True, workers=None).batches(range(100), image_of, 4))
-    assert asked == [expected]
-
-
-def test_a_model_of_a_local_class_runs_with_workers(coco, tmp_path):
-    class Local(Recorder):
-        pass
-
-    folder = coco(rows=40, images=20)
-    ours = all_scores(run_quietly(Local(), folder, tmp_path / "a", workers=2))
-    assert (ours == all_scores(run_quietly(Local(), folder, tmp_path / "b"))).all()
+    assert [options["num_workers"] for options in asked] == ([expected] if expected else [])
 
 
 def test_an_error_of_a_models_own_code_is_not_taken_for_a_broken_image(coco, tmp_path):
@@ -101,21 +82,35 @@ def test_an_error_of_a_models_own_code_is_not_taken_for_a_broken_image(coco, tmp
     assert not isinstance(caught.value, DataError)
 
 
+def test_whole_batches_reach_the_model_as_the_blocks_that_workers_stacked(coco, tmp_path):
+    forms = []
+
+    class Watching(Recorder):
+        def encode_images(self, images, *, exact=False):
+            forms.append([len(block) for block in images.blocks])
+            return super().encode_images(images, exact=exact)
+
+    run_quietly(Watching(), coco(rows=20, images=20), tmp_path, ["sugarcrepe/add_att"], workers=2, batch_size=16)
+    assert list(map(sum, forms)) == [16, 4]
+
+
 SCRIPT = """
 import sys
-from support import run_quietly
-run_quietly(sys.argv[1], sys.argv[2], "out", workers=2, cache=False)
-print("done")
+from support import Recorder, all_scores, run_quietly
+class Local(Recorder):
+    pass
+ours, theirs = (all_scores(run_quietly(Local(), sys.argv[1], str(n), workers=n)) for n in (0, 2))
+print((ours == theirs).all())
 """
 
 
-def test_a_script_without_a_guard_runs_with_workers(tiny_clip, coco, tmp_path, monkeypatch, capfd):
+def test_a_script_without_a_guard_runs_its_own_model_with_workers(coco, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["script.py", str(tiny_clip), str(coco(rows=10, images=5))])
+    monkeypatch.setattr("sys.argv", ["script.py", str(coco(rows=10, images=5))])
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runpy.run_path("script.py", run_name="__main__")
     out, err = capfd.readouterr()
-    assert out == "done\n"  # once, although workers that import the script would run it again
+    assert out == "True\n"  # once, although workers that import the script would run it again
     assert "arning" not in err

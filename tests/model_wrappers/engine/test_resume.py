@@ -37,17 +37,6 @@ def test_an_interrupted_run_goes_on_where_it_stopped(interrupted, tmp_path):
     assert not (tmp_path / "out" / ".unfinished").exists()
 
 
-def with_another_bit(content):
-    return content[:40] + bytes([content[40] ^ 64]) + content[41:]
-
-
-def test_a_damaged_part_is_computed_again(interrupted, tmp_path):
-    for part in (tmp_path / "out" / ".unfinished").rglob("*.parquet"):
-        part.write_bytes(with_another_bit(part.read_bytes()))
-    ours = all_scores(run_quietly(Recorder(), interrupted, tmp_path / "out"))
-    assert (ours == all_scores(run_quietly(Recorder(), interrupted, tmp_path / "other"))).all()
-
-
 @pytest.mark.slow
 def test_runs_killed_at_ten_moments_by_other_numbers_of_processes_decide_the_same(tiny_clip, coco, tmp_path):
     folder, cache = coco(rows=1500, images=900), tmp_path / "cache"

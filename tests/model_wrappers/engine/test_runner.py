@@ -67,31 +67,6 @@ def test_metadata_identify_model_data_and_code(tiny_clip, coco, tmp_path):
     ]  # fmt: skip
 
 
-def test_nan_scores_are_refused_and_earlier_predictions_stay(coco, tmp_path):
-    folder = coco()
-    [path, _] = run_quietly("mock:constant", folder, tmp_path / "out")
-    before = path.read_bytes()
-    with pytest.raises(ModelError, match="mock:nan gave NaN or infinity in the stage pairs"):
-        run_quietly("mock:nan", folder, tmp_path / "nan")
-    assert path.read_bytes() == before
-    assert not list((tmp_path / "nan").glob("*.parquet"))
-
-
-def test_a_missing_image_fails_by_name_or_is_kept_unscored_and_counted(coco, tmp_path):
-    folder = coco(rows=24, images=8)
-    (folder / "val2017" / "000000000003.jpg").unlink()
-    with pytest.raises(DataError, match=r"000000000003\.jpg"):
-        run_quietly("mock:shuffled", folder, tmp_path / "out")
-    options = {**UNVERIFIED, "allow_missing": True}
-    [path] = predict(
-        "mock:shuffled", ["sugarcrepe/swap_obj"], out=tmp_path / "out", data_dir=folder, options=options, progress=False
-    )
-    predictions = read_predictions(path)
-    unscored = [row.id for row in predictions.rows if row.scores is None]
-    assert (len(predictions.rows), len(unscored)) == (24, 3)
-    assert predictions.metadata["benchmark"]["missing"] == unscored
-
-
 # What may lie in place of an image.
 DAMAGED = {
     "a copy that was interrupted": lambda content: content[: len(content) // 3],
@@ -199,16 +174,6 @@ def test_a_second_run_into_a_folder_keeps_what_is_there_and_reports_all_of_it(fo
     with pytest.raises(Exception, match=r"other\.parquet is not a readable Parquet file"):
         run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
     (folder / "other.parquet").unlink()
-
-
-def test_what_run_returns_can_be_looked_into(folder):
-    report = run("mock:bag-of-words", "toy_scenes/vqa", out=folder, **QUIET)
-    assert "mock:bag-of-words on toy_scenes (vqa): yes_no_f1" in repr(report)
-    assert "<table" in report._repr_html_()
-    assert {path.name for path in folder.iterdir()} >= {"results.json", "report.md", "report.tex"}
-    examples = report.per_example("yes_no_f1")
-    assert examples["accuracy"].mean() == pytest.approx(report[0].scores["accuracy"])
-    assert all(len(captions) == 1 and captions[0] for captions in examples["captions"])
 
 
 def test_predictions_say_how_they_are_to_be_evaluated_and_what_is_reached_without_seeing(folder):

@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tiny_models
-from support import UNVERIFIED
+from sources_sugarcrepe import make_sugarcrepe
+from support import UNVERIFIED, Recorder
 
 from vl_assay.metrics.common.errors import DataError, PredictionsError, VLAssayError
 from vl_assay.metrics.records.predictions import read_predictions
@@ -42,30 +43,31 @@ def blip(tmp_path_factory):
     return tiny_models.CHECKPOINTS["blip"].build(tmp_path_factory.mktemp("shards") / "blip")
 
 
+@pytest.fixture(scope="module")
+def finished(tiny_clip, tmp_path_factory):
+    """The sources, and the folder of three shards of a run on them, made in another order."""
+    place = tmp_path_factory.mktemp("finished")
+    folder = make_sugarcrepe(place / "coco", 60, 30)
+    for number in (3, 1, 2):
+        out, shard = place / "shards" / str(number), f"{number}/3"
+        assert list(predict(f"clip:{tiny_clip}", TASKS, out=out, **options(folder, shard=shard))) == []
+    return folder, place / "shards"
+
+
 @pytest.fixture
-def clip_shards(coco, tiny_clip, tmp_path):
-    """The sources, and the folder of three shards of a run on them."""
-    folder, shards = coco(rows=60, images=30), tmp_path / "shards"
-    for number in (1, 2, 3):
-        predict(f"clip:{tiny_clip}", TASKS, out=shards / str(number), **options(folder, shard=f"{number}/3"))
-    return folder, shards
+def clip_shards(finished, tmp_path):
+    """The sources, and a copy of the shards."""
+    return finished[0], shutil.copytree(finished[1], tmp_path / "shards")
 
 
-def test_shards_in_any_order_of_which_some_were_lost_give_the_scores_of_one_run(coco, tiny_clip, tmp_path):
-    folder, shards = coco(rows=60, images=30), tmp_path / "shards"
-    order = [3, 1, 4, 2]
-
-    def run(numbers):
-        for number in numbers:
-            out, shard = shards / str(number), f"{number}/4"
-            assert list(predict(f"clip:{tiny_clip}", TASKS, out=out, **options(folder, shard=shard))) == []
-
-    run(order)
+def test_shards_of_which_some_were_lost_give_the_scores_of_one_run(clip_shards, finished, tiny_clip, tmp_path):
+    folder, shards = clip_shards
     for lost in (2, 3):
         shutil.rmtree(shards / str(lost))
-    with pytest.raises(DataError, match=r"missing: shard 2, shard 3 of 4 .*Run these again"):
+    with pytest.raises(DataError, match=r"missing: shard 2, shard 3 of 3 .*Run these again"):
         merge(shards, out=tmp_path / "merged", progress=False)
-    run((3, 2))
+    for found in (3, 2):
+        shutil.copytree(finished[1] / str(found), shards / str(found))
     merged = merge(shards, out=tmp_path / "merged", progress=False)
     whole = predict(f"clip:{tiny_clip}", TASKS, out=tmp_path / "whole", **options(folder))
     assert_same(merged, whole)
@@ -84,8 +86,8 @@ def test_cross_encoders_detectors_pair_scorers_and_two_precisions_have_shards_to
         "mock:oracle": (model, ["toy_scenes/itm", "toy_scenes/vqa", "toy_scenes/detection", "toy_scenes/retrieval"]),
     }[model]
     chosen = {"limit": 8, "progress": False, "cache": False, "dtype": "auto" if model == "auto" else None}
-    for number in (3, 2, 1):
-        predict(name, tasks, out=tmp_path / "shards" / str(number), shard=f"{number}/3", **chosen)
+    for number in (2, 1):
+        predict(name, tasks, out=tmp_path / "shards" / str(number), shard=f"{number}/2", **chosen)
     merged = merge(tmp_path / "shards", out=tmp_path / "merged", progress=False)
     whole = predict(name, tasks, out=tmp_path / "whole", **chosen)
     if model == "auto":  # bfloat16 differs with the batch, and the decisions do not
@@ -128,11 +130,9 @@ def test_shards_of_different_runs_are_not_merged(clip_shards, tiny_clip, tmp_pat
 
 
 def test_merging_on_other_data_than_the_shards_saw_is_refused(clip_shards, coco, tmp_path):
-    folder, shards = clip_shards
-    shutil.rmtree(folder)
-    coco(rows=50, images=30)
+    _, shards = clip_shards
     with pytest.raises(PredictionsError, match="shards 1/3 and here are not of one run: the data: "):
-        merge(shards, out=tmp_path / "merged", progress=False)
+        merge(shards, out=tmp_path / "merged", data_dir=coco(rows=50, images=30), progress=False)
 
 
 def test_a_damaged_record_and_a_folder_without_shards_are_told(clip_shards, tmp_path):
@@ -149,3 +149,9 @@ def test_a_damaged_record_and_a_folder_without_shards_are_told(clip_shards, tmp_
 def test_a_shard_that_is_none_is_told_before_anything_is_loaded(text, tmp_path):
     with pytest.raises(VLAssayError, match=re.escape(f"the shard is '{text}'; give its number")):
         predict("demo-clip", "toy_scenes", out=tmp_path, shard=text)
+
+
+def test_a_shard_to_which_no_caption_falls_is_finished_too(toy, tmp_path):
+    for number in (1, 2, 3, 4):  # an image and two captions
+        predict(Recorder(), "toy_scenes/itm", out=tmp_path, limit=1, shard=f"{number}/4", progress=False)
+    assert len([*tmp_path.rglob("shard-*-of-4.json")]) == 4

@@ -10,7 +10,8 @@ import torch
 from bare_forwards import score
 from tiny_models import CHECKPOINTS
 
-from vl_assay.model_wrappers import LoadOptions, load_model
+from vl_assay.metrics.common.errors import ModelError
+from vl_assay.model_wrappers import load_model
 from vl_assay.model_wrappers.engine.protocol import CrossEncoder, DualEncoder, TextScorer
 from vl_assay.model_wrappers.loading import exact
 
@@ -81,50 +82,14 @@ def test_a_copy_that_does_not_fit_on_the_gpu_is_made_on_the_cpu(monkeypatch):
         assert exact.exact_copy(model, "m") == expected
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """The names of the compiled modules and functions, whenever one is called; nothing is really compiled."""
-    names = []
+def test_a_copy_that_fails_is_an_error_with_its_size(folders, monkeypatch):
+    def fail(*args, **kwargs):
+        raise torch.OutOfMemoryError("out of memory")
 
-    def spy(function, **options):
-        assert options == {"dynamic": True}
-
-        def call(*args, **kwargs):
-            names.append(type(getattr(function, "__self__", function)).__name__)
-            return function(*args, **kwargs)
-
-        return call
-
-    monkeypatch.setattr(torch, "compile", spy)
-    return names
-
-
-@pytest.mark.parametrize(
-    ("name", "head", "layers"),
-    [
-        ("clip", "", ({"CLIPEncoderLayer"}, {"CLIPEncoderLayer"})),
-        ("blip", "itm", ({"BlipEncoderLayer"}, {"function"})),
-        ("xvlm", "itm", ({"SwinStage"}, {"function", "BlipTextLayer"})),
-        ("vilt", "", (set(), {"ViltLayer"})),
-    ],
-)
-def test_what_is_compiled_is_what_computes(name, head, layers, folders, images, compiled):
-    options = {"settings": {"head": head} if head else {}}
-    path = f"{CHECKPOINTS[name].family}:{folders[name] / CHECKPOINTS[name].file}"
-    plain, fast = load_model(path, LoadOptions(**options)), load_model(path, LoadOptions(**options, compile=True))
-    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
-    expected = score(plain, images, CAPTIONS, PAIRS)
-    compiled.clear()
-    features = fast.encode_images([fast.prepare_image(image) for image in images])
-    assert set(compiled) == layers[0]
-    compiled.clear()
-    tokens = fast.prepare_captions(CAPTIONS)
-    if isinstance(fast, CrossEncoder):
-        fast.match(features, [0, 1, 2], tokens)
-    else:
-        fast.encode_captions(tokens)
-    assert set(compiled) == layers[1]
-    np.testing.assert_allclose(score(fast, images, CAPTIONS, PAIRS), expected, rtol=0, atol=1e-5)
+    model = load_model(str(folders["clip"]))
+    monkeypatch.setattr(exact.copy, "deepcopy", fail)
+    with pytest.raises(ModelError, match=r"no float64 copy of .* on cpu, which needs 0\.0 GB \(out of memory\)"):
+        model.chosen(True)
 
 
 ON_DEVICE = ("clip", "siglip", "flava", "blip", "xvlm", "vera", "gpt2")

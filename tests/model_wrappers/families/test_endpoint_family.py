@@ -186,7 +186,7 @@ def test_a_plan_tells_requests_and_tokens_and_sends_no_question(tmp_path):
         assert (planned.answered, planned.completion_tokens) == (0, planned.requests)
         words = ["--limit", 6, "--plan", f"--setting=base_url={server.url}"]
         output = invoke("run", "endpoint:tiny", ITM, *words, folder=tmp_path).output
-        assert output == f"endpoint:tiny: {planned}. No question was sent.\n"
+        assert output == f"endpoint:tiny: {planned}. Nothing was computed or sent.\n"
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(ModelError, match=rf"may be sent 2 requests \(max_requests\), and .* more: {planned}"):
             ask(server, tmp_path, max_requests="2")

@@ -101,21 +101,6 @@ def test_scores_equal_the_library_s_own_one_pair_at_a_time(name, library, images
     assert np.ptp(expected, axis=0).min() > 1e-3
 
 
-def test_compiled_layers_read_captions(library, monkeypatch):
-    plain, called = load_model("open_clip:tiny/laion"), []
-
-    def spy(function, **options):
-        return lambda *arguments, **given: called.append(options) or function(*arguments, **given)
-
-    monkeypatch.setattr(torch, "compile", spy)
-    fast = load_model("open_clip:tiny/laion", LoadOptions(compile=True))
-    assert fast.info.settings == {**plain.info.settings, "compile": "true"}
-    ids = plain.prepare_captions(CAPTIONS)
-    called.clear()
-    torch.testing.assert_close(fast.encode_captions(ids), plain.encode_captions(ids), rtol=0, atol=1e-5)
-    assert called == [{"dynamic": True}] * len(fast.module.transformer.resblocks)
-
-
 def test_captions_are_told_whole_and_cut_as_the_library_cuts_them(library):
     model = load_model("open_clip:tiny/laion")
     texts = ["a dog", "", "wow!", "the red box " * 200]
