@@ -8,29 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..estimation.aggregate import with_examples
 from ..estimation.checks import as_float64, check_ties, check_unmasked, refuse
 from ..estimation.paired import PairedOptions, paired_difference
-from ..estimation.spec import Described, Examples, category_numbers, make_examples
+from ..estimation.spec import category_numbers
 from .matching import MatchScores, match_scores
 
 
-def paired_examples(
-    predictions1: ArrayLike,
-    predictions2: ArrayLike,
-    references: ArrayLike,
-    *,
-    ties: str = "wrong",
-    **labels: Unpack[Described],
-) -> Examples:
-    """Return the per-example scores of both models; the arguments are the same as for `compare_models`."""
-    first = _values(predictions1, references, ties, "predictions1")
-    second = _values(predictions2, references, ties, "predictions2")
-    values = {"accuracy1": first.values, "accuracy2": second.values}
-    return make_examples(values, first.tied | second.tied, **labels)
-
-
-@with_examples(paired_examples)
 def compare_models(
     predictions1: ArrayLike,
     predictions2: ArrayLike,

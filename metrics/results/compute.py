@@ -155,7 +155,7 @@ def examples_of(
     """
     spec = get_spec(metric)
     columns, labels = metric_inputs(rows, spec, metric)
-    per_example = spec.function.per_example
+    per_example = spec.per_example
     accepted = option_names(per_example)
     parameters = inspect.signature(per_example).parameters.values()
     columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]

@@ -110,13 +110,6 @@ def test_rare_and_left_out_examples_stay_out_of_the_macro_difference():
     assert (result["n"], result["macro"]["score1"], result["macro"]["score2"]) == (3, 0.5, 0.5)
 
 
-def test_models_of_equal_predictions_do_not_differ():
-    _, _, (one, _) = two_detectors()
-    result = differences(one, one, QUICK)["ap"]
-    assert (result["difference"], result["difference_interval"], result["standard_error"]) == (0, None, None)
-    assert result["permutation_p_value"] == 1
-
-
 def test_differences_need_the_same_examples():
     one, two = (matching_accuracy.per_example([[1, 2]] * n, [0] * n) for n in (3, 4))
     with pytest.raises(ScoresError, match="got 3 examples of model 1 and 4 of model 2; pass the same examples"):
@@ -138,3 +131,10 @@ def test_ninety_five_per_cent_intervals_cover_what_is_true_in_93_to_97_of_a_hund
             low, high = result[f"{name}_interval"]
             covered[name] += low <= 0.7 <= high
     assert all(0.93 <= count / sets <= 0.97 for count in covered.values()), covered
+
+
+def test_models_of_equal_predictions_do_not_differ():
+    _, _, (one, _) = two_detectors()
+    result = differences(one, one, QUICK)["ap"]
+    assert (result["difference"], result["difference_interval"], result["standard_error"]) == (0, None, None)
+    assert result["permutation_p_value"] == 1

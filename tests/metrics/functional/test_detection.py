@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from vl_assay.metrics.functional import detection
 from vl_assay.metrics.functional.boxes import read_boxes
 from vl_assay.metrics.functional.detection import average_precisions, match, stacked
 
@@ -63,7 +62,7 @@ def datasets(draw, **options):
 def test_average_precision_is_that_of_plain_loops(max_boxes):
     rng = np.random.default_rng(max_boxes)
     undefined = distinct = split_by_ties = 0
-    for _ in range(150):
+    for _ in range(80):
         data = draw_dataset(rng)
         expected = {ties: precisions_by_hand(*data, ties, max_boxes) for ties in ("wrong", "coco")}
         for ties, wanted in expected.items():
@@ -112,7 +111,7 @@ def average_precisions_of_pycocotools(predictions, references, use_cats):
 @pytest.mark.parametrize("use_cats", [0, 1])
 @pytest.mark.parametrize(
     ("cases", "options"),
-    [(40, {}), (5, {"boxes": 250, "truths": 12, "size": 8}), (15, {"rows": 20})],
+    [(20, {}), (3, {"boxes": 250, "truths": 12, "size": 8}), (8, {"rows": 20})],
     ids=["tied", "more than 100 boxes", "many rows"],
 )
 def test_one_phrase_a_row_is_what_pycocotools_computes(cases, options, use_cats):
@@ -142,13 +141,6 @@ def one_row(scores, hits, truths, spare=0):
     assert len(given) == truths
     prediction = {"boxes": found, "scores": scores, "phrase_ids": [0] * len(scores)}
     return [prediction], [{"boxes": given, "phrase_ids": [0] * len(given)}]
-
-
-def test_without_truth_it_is_undefined():
-    predictions, _ = one_row([0.5], [1], 1)
-    assert np.isnan(precisions(predictions, [{"boxes": [], "phrase_ids": []}])).all()
-    predictions, references = one_row([0.5], [1], 1)
-    assert np.isnan(precisions(predictions, references, weights=[0])).all()
 
 
 def test_a_threshold_is_reached_by_equality():
@@ -203,14 +195,3 @@ def test_pairs_beyond_one_chunk_are_matched_alike():
     together = match(*read_boxes(predictions, references, "xyxy"))
     for part, other in zip(functools.reduce(stacked, alone), together, strict=True):
         assert np.array_equal(part, other)
-
-
-@pytest.mark.parametrize("ties", detection.TIES)
-@given(data=datasets(), kept=st.lists(st.booleans(), min_size=4, max_size=4))
-def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
-    weights = kept[: len(data[0])]
-    if any(weights):
-        left = [[row for row, keep in zip(side, weights, strict=True) if keep] for side in data]
-        assert precisions(*data, ties, weights=weights) == pytest.approx(
-            precisions(*left, ties), abs=1e-12, nan_ok=True
-        )

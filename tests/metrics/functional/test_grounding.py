@@ -228,12 +228,6 @@ def test_phrases_with_equal_keys_are_one(spans):
     assert group_recall_at_1(**inputs, phrase_keys=keys, **XYXY)["recall_at_1"] == 1.0
 
 
-def test_a_distractor_without_boxes_of_counted_phrases_is_fine_where_others_have_some():
-    inputs = {key: value + value for key, value in PAIR.items()} | {"pair_ids": ["a", "a", "b", "b"]}
-    inputs["predictions"] = [*PAIR["predictions"], boxes_of((HERE, 0.9, 1)), boxes_of((HERE, 0.95, 9))]
-    assert group_recall_at_1(**inputs, **XYXY)["recall_at_1"] == 0.5  # phrase 2 of "a", phrase 1 of "b"
-
-
 KEYS = [{1: "cat", 2: "mat"}, {1: "cat", 2: "mat"}]
 
 

@@ -140,13 +140,6 @@ def test_intervals_are_those_of_a_bootstrap_written_out():
         assert part["macro_f1_interval"] == pytest.approx(expected, abs=0.08 * np.ptp(expected))
 
 
-def test_resamples_without_one_kind_of_question_are_left_out():
-    # One of five images asks what is to be answered with no: (4/5)^5 = 33 % of resamples lack it.
-    said, right, clusters = [1, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 4, 4]
-    interval = yes_no_f1(said, right, clusters=clusters, confidence=0.9, resamples=20_000)["macro_f1_interval"]
-    assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
-
-
 @pytest.mark.parametrize(("yes", "no"), [(1, 1), (3, 9), (40, 60)])
 def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(yes, no):
     n = yes + no
@@ -179,10 +172,6 @@ def test_all_right_and_all_wrong_count_images_not_questions(images):
     lowest = sum(2 * part / (2 * part + errors) for part in hits) / 2
     all_right = yes_no_f1(right, right, clusters=clusters, confidence=0.9)
     assert all_right["macro_f1_interval"] == pytest.approx([lowest, 1])
-
-
-def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
-    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
 
 
 REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
@@ -220,3 +209,14 @@ def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
 def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
     with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
+
+
+def test_resamples_without_one_kind_of_question_are_left_out():
+    # One of five images asks what is to be answered with no: (4/5)^5 = 33 % of resamples lack it.
+    said, right, clusters = [1, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 4, 4]
+    interval = yes_no_f1(said, right, clusters=clusters, confidence=0.9, resamples=20_000)["macro_f1_interval"]
+    assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
+
+
+def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
+    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
