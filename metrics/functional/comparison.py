@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
 from ..estimation.checks import as_float64, check_ties, check_unmasked, refuse
-from ..estimation.paired import PairedOptions, paired_difference
-from ..estimation.spec import category_numbers
+from ..estimation.differences import differences
+from ..estimation.paired import PairedOptions, Resampling
+from ..estimation.spec import make_examples
 from .matching import MatchScores, match_scores
 
 
@@ -37,15 +38,19 @@ def compare_models(
         options: see ``paired.PairedOptions``.
 
     Returns:
-        What ``paired.paired_difference`` returns, with ``tie_rate1`` and ``tie_rate2``, in [0, 1], the shares of the
-        examples that a tie decides, also in the categories.
+        Plain Python numbers:
+
+        - ``difference``: ``accuracy1`` minus ``accuracy2``, in [-1, 1]; positive: model 1 is better;
+        - ``accuracy1``, ``accuracy2``: the models' mean scores, in [0, 1]; ``tie_rate1`` and ``tie_rate2``, in [0, 1],
+          the shares of the examples that a tie decides;
+        - all other entries of the result of ``differences.differences``, but for the numbers of draws.
 
     Raises:
         ScoresError: predictions of different numbers, text, a NaN, or invalid labels or options; the message names the
             model and the rows.
         UnknownNameError: an unknown tie policy.
 
-    Source: see ``paired.paired_difference``, and ``matching.match_scores`` for the per-example scores.
+    Source: see ``differences.differences``, and ``matching.match_scores`` for the per-example scores.
 
     >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
     >>> result["difference"], result["wins"], result["losses"]
@@ -55,11 +60,17 @@ def compare_models(
     check_not_text(references, "references")
     first = _values(predictions1, references, ties, "predictions1")
     second = _values(predictions2, references, ties, "predictions2")
-    result = paired_difference(first.values, second.values, **options)
-    tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
-    result |= {name: float(flags.mean()) for name, flags in tied.items()}
-    for name, rows in category_numbers(options.get("categories"), result["n"]).items():
-        result["per_category"][name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}
+    settings: dict[str, Any] = {**options}
+    labels = {name: settings.pop(name, None) for name in ("categories", "clusters")}
+    if settings.get("confidence") is None:
+        settings.pop("confidence", None)
+    one, two = (
+        make_examples({"accuracy": side.values}, side.tied, with_macro=False, **labels) for side in (first, second)
+    )
+    result = differences(one, two, Resampling(**settings))["accuracy"]
+    for part in (result, *result["per_category"].values()):
+        part |= {f"accuracy{n}": part.pop(f"score{n}") for n in (1, 2)}
+    del result["resamples"], result["permutations"]
     return result
 
 

@@ -9,13 +9,11 @@ import pytest
 from box_rows import HERE, boxes_of, truth_of
 from intervals import expanded_tails
 
-from vl_assay.metrics.common.errors import ScoresError
 from vl_assay.metrics.estimation.aggregate import aggregate
 from vl_assay.metrics.estimation.differences import Resampling, differences, p_value
 from vl_assay.metrics.estimation.spec import make_examples
 from vl_assay.metrics.functional.aro import aro_accuracy
 from vl_assay.metrics.functional.cpd import cpd_ap
-from vl_assay.metrics.functional.matching import matching_accuracy
 from vl_assay.metrics.functional.vqa import yes_no_f1
 
 AWAY = [50, 50, 60, 60]
@@ -108,12 +106,6 @@ def test_rare_and_left_out_examples_stay_out_of_the_macro_difference():
     one, two = (aro_accuracy.per_example(each, [0] * 4, categories=labels, min_count=2) for each in (scores, -scores))
     result = differences(one, two, QUICK)["accuracy"]
     assert (result["n"], result["macro"]["score1"], result["macro"]["score2"]) == (3, 0.5, 0.5)
-
-
-def test_differences_need_the_same_examples():
-    one, two = (matching_accuracy.per_example([[1, 2]] * n, [0] * n) for n in (3, 4))
-    with pytest.raises(ScoresError, match="got 3 examples of model 1 and 4 of model 2; pass the same examples"):
-        differences(one, two)
 
 
 @pytest.mark.slow

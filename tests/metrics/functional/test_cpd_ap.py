@@ -101,39 +101,6 @@ def test_a_category_scores_what_its_rows_score_by_themselves(rows, other):
     }
 
 
-def test_a_tie_within_a_row_wins_nothing():
-    # The loose box overlaps the first truth by 80 / 120 and the second by 70 / 130; going first, it takes the first
-    # one, and the tight box finds none: recall 1/2, so 51 of 101 points, at precision 1, or 1/2 where the tie is wrong.
-    truth = truth_of(([0, 0, 10, 10], 0), ([0, 5, 10, 15], 0))
-    tight, loose = ([0, 0, 10, 10], 0.5, 0), ([0, 2, 10, 12], 0.5, 0)
-    for found in (boxes_of(tight, loose), boxes_of(loose, tight)):
-        assert cpd_ap([found], [truth], **QUICK)["ap50"] == pytest.approx(51 / 101 / 2)
-    for found, expected in ((boxes_of(tight, loose), 1.0), (boxes_of(loose, tight), 51 / 101)):
-        assert cpd_ap([found], [truth], ties="coco", **QUICK)["ap50"] == pytest.approx(expected)
-
-
-def test_results_by_arithmetic():
-    result = load_metric("cpd_ap").compute(
-        predictions=PREDICTIONS,
-        references=REFERENCES,
-        box_format="xyxy",
-        categories=["relation", "relation", "object", "object"],
-        subsamples=0,
-    )
-    # hit, miss, hit of 2 truths: precision 1 up to recall 1/2 (51 points), 2/3 at the other 50.
-    pooled = (51 + 50 * 2 / 3) / 101
-    perfect = {**dict.fromkeys(SCORES, 1.0), "n": 2, "n_boxes": 1}  # the miss of "relation" comes after its hit
-    assert result == {
-        **dict.fromkeys(("ap", "ap50", "ap75"), pytest.approx(pooled)),
-        "ap_positives": 1.0,
-        "tie_rate": 0.0,
-        "n": 4,
-        "n_positive": 2,
-        "n_boxes": 2,
-        "per_category": {"relation": perfect, "object": perfect},
-    }
-
-
 def test_a_positive_row_can_be_without_ground_truth():
     rows = [
         (boxes_of((HERE, 0.8, 1)), truth_of((HERE, 1))),
