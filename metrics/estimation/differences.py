@@ -106,15 +106,15 @@ def differences(first: Examples, second: Examples, resampling: Resampling | None
             results[score]["macro"] = _macro_difference(ours, theirs, score, resampling)
     for ours, theirs in zip(first.estimators, second.estimators, strict=True):
         if ours.with_interval:
-            most = resampling
+            limited = resampling
             if not isinstance(ours, OfTotals):
                 draws = {name: min(getattr(resampling, name), MOST_WEIGHTED_DRAWS) for name in _DRAWS}
-                most = resampling._replace(**draws)
+                limited = resampling._replace(**draws)
             parts = {}
             for name, rows in first.places.items():
                 pair = (ours.select(rows), theirs.select(rows)) if name else (ours, theirs)
-                parts[name] = _estimated_differences(first, second, *pair, rows, most)
-            results |= _with_categories(parts, most)
+                parts[name] = _estimated_differences(first, second, *pair, rows, limited)
+            results |= _with_categories(parts, limited)
     return results
 
 

@@ -17,7 +17,7 @@ from vl_assay.metrics.functional.cpd import cpd_ap
 from vl_assay.metrics.functional.vqa import yes_no_f1
 
 AWAY = [50, 50, 60, 60]
-QUICK = Resampling(resamples=200, permutations=200)
+QUICK = Resampling(resamples=100, permutations=200)
 
 
 def sides(rows):
