@@ -13,30 +13,11 @@ from ..common.errors import ScoresError
 from .aggregate import RESAMPLES
 from .bootstrap import MIN_RESAMPLES, Floats, check_options, check_share, check_whole
 from .checks import as_float64, refuse
-from .spec import Described
 
 PERMUTATIONS = 10_000
 POWER = 0.8
 
 _FEW_DISCORDANT = 25
-
-
-class PairedOptions(Described, total=False):
-    """The options of ``comparison.compare_models``.
-
-    Keys:
-        categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
-        confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
-            ``smallest_detectable_difference`` is meant.
-        permutations: number of random sign flips, at least 100; 10,000 by default.
-        power: probability of detecting the smallest detectable difference, in (0, 1); 0.8 by default.
-    """
-
-    confidence: float | None
-    resamples: int
-    seed: int
-    permutations: int
-    power: float
 
 
 class Resampling(NamedTuple):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..estimation.checks import as_float64, check_ties, check_unmasked, refuse
+from ..estimation.aggregate import RESAMPLES
+from ..estimation.checks import Labels, as_float64, check_ties, check_unmasked, refuse
 from ..estimation.differences import differences
-from ..estimation.paired import PairedOptions, Resampling
-from ..estimation.spec import make_examples
+from ..estimation.paired import PERMUTATIONS, POWER, Resampling
+from ..estimation.spec import Described, make_examples
 from .matching import MatchScores, match_scores
 
 
@@ -21,7 +22,13 @@ def compare_models(
     references: ArrayLike,
     *,
     ties: str = "wrong",
-    **options: Unpack[PairedOptions],
+    categories: Labels | None = None,
+    clusters: Labels | None = None,
+    confidence: float | None = 0.95,
+    resamples: int = RESAMPLES,
+    permutations: int = PERMUTATIONS,
+    power: float = POWER,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Test the difference between two models on the same examples; a positive one means that the first is better.
 
@@ -35,7 +42,11 @@ def compare_models(
             pass each example's success as answers, 1 or 0, and 1 as every right answer.
         ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
             it, ``"right"`` 1. Answers have no ties.
-        options: see ``paired.PairedOptions``.
+        categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
+        confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
+            ``smallest_detectable_difference`` is meant.
+        permutations: number of random exchanges of the models, at least 100.
+        power: probability of detecting the smallest detectable difference, in (0, 1).
 
     Returns:
         Plain Python numbers:
@@ -60,14 +71,12 @@ def compare_models(
     check_not_text(references, "references")
     first = _values(predictions1, references, ties, "predictions1")
     second = _values(predictions2, references, ties, "predictions2")
-    settings: dict[str, Any] = {**options}
-    labels = {name: settings.pop(name, None) for name in ("categories", "clusters")}
-    if settings.get("confidence") is None:
-        settings.pop("confidence", None)
+    resampling = Resampling(0.95 if confidence is None else confidence, resamples, permutations, power, seed)
+    labels: Described = {"categories": categories, "clusters": clusters}
     one, two = (
         make_examples({"accuracy": side.values}, side.tied, with_macro=False, **labels) for side in (first, second)
     )
-    result = differences(one, two, Resampling(**settings))["accuracy"]
+    result = differences(one, two, resampling)["accuracy"]
     for part in (result, *result["per_category"].values()):
         part |= {f"accuracy{n}": part.pop(f"score{n}") for n in (1, 2)}
     del result["resamples"], result["permutations"]

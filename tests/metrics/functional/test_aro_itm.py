@@ -25,11 +25,13 @@ def metric():
 
 
 def test_relations_by_arithmetic(metric):
-    result = metric.compute(
-        predictions=[RIGHT, WRONG, RIGHT, TIE, RIGHT, RIGHT, RIGHT],
-        references=[0] * 7,
-        categories=["on", "on", "on", "under", "eating", "next to", "haunting"],
-    )
+    inputs = {
+        "predictions": [RIGHT, WRONG, RIGHT, TIE, RIGHT, RIGHT, RIGHT],
+        "references": [0] * 7,
+        "categories": ["on", "on", "on", "under", "eating", "next to", "haunting"],
+    }
+    assert metric.compute(**inputs, keep_symmetric=True)["accuracy"] == 5 / 7
+    result = metric.compute(**inputs)
     part = {"tie_rate": 0.0, "n": 1}
     assert result == {
         "accuracy": pytest.approx(4 / 6),  # on 2 of 3, under 0 of 1 (a tie), eating 1 of 1, haunting 1 of 1
@@ -84,7 +86,6 @@ def test_on_visual_genome_the_authors_argmax_is_ties_wrong(scores):
     [
         ({"categories": ["near", "next to"]}, "all relations are symmetric.*pass others, or keep_symmetric=True"),
         ({"categories": [["a", "b"], ["c", None]], "task": "attribution"}, "categories are missing in row 1"),
-        ({"categories": [["a", "b"], ["", "d"]], "task": "attribution"}, "categories are missing in row 1"),
         ({"categories": [[], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
         ({"categories": [["a", math.nan], ["c", "d"]], "task": "attribution"}, "categories are missing in row 0"),
         ({"min_count": 0}, "min_count is 0; it must be a whole number of at least 1"),
@@ -162,3 +163,14 @@ def test_table_2_has_the_averages_that_its_rows_give(metric, paper, model):
     macro = sum(accuracy for accuracy, _ in relations.values()) / 45
     [*_, shown_macro, shown_micro] = card_rows("aro_itm", "model", "all")[model]
     assert (shown_macro, shown_micro) == (f"{100 * macro:.1f}", f"{100 * micro:.1f}")
+
+
+def test_order_by_arithmetic(metric):
+    scores = [[5, 1, 2, 3, 4], [4, 4, 1, 2, 3], [4, 4, 4, 4, 4], [1, 2, 3, 3, 3]]  # best, 1 tie, 4 ties, beaten
+    inputs = {"predictions": scores, "references": [0] * 4, "task": "order"}
+    for ties, accuracy in {"wrong": 1 / 4, "half": (1 + 1 / 2 + 1 / 5) / 4, "right": 3 / 4}.items():
+        result = metric.compute(**inputs, ties=ties)
+        assert result["accuracy"] == result["macro_accuracy"] == pytest.approx(accuracy)
+        assert (result["tie_rate"], result["n"], result["n_symmetric"]) == (0.5, 4, 0)
+    by_source = metric.compute(**inputs, categories=["coco", "coco", "coco", "flickr30k"])
+    assert (by_source["macro_accuracy"], by_source["rare"]) == (pytest.approx(1 / 6), {})  # (1/3 + 0/1) / 2

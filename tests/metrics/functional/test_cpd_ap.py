@@ -186,3 +186,18 @@ def test_what_is_invalid_is_rejected_with_a_remedy(options, message):
     inputs = {"predictions": PREDICTIONS, "references": REFERENCES, "box_format": "xyxy"} | options
     with pytest.raises(ScoresError, match=message):
         cpd_ap(**inputs)
+
+
+def test_subsets_without_ground_truth_say_nothing():
+    # The only positive row is left out of 1 subset in 10; the others all score the same.
+    rows = [(boxes_of((HERE, 0.5, 1)), truth_of((HERE, 1)))] + [(NOTHING, NO_TRUTH)] * 9
+    generator = np.random.default_rng(0)
+    assert 0 < sum(0 not in generator.choice(10, 9, replace=False) for _ in range(100)) < 50
+    assert cpd_ap(*sides(rows), box_format="xyxy")["ap_subsample_std"] == 0.0
+    assert cpd_ap(*sides(rows), box_format="xyxy", subsamples=1)["ap_subsample_std"] is None
+    assert "ap_subsample_std" not in cpd_ap(*sides(rows), box_format="xyxy", subsamples=0)
+
+
+def test_where_all_resamples_agree_there_is_no_interval():
+    rows = [(boxes_of((HERE, 0.5, 1)), truth_of((HERE, 1)))] * 5
+    assert cpd_ap(*sides(rows), confidence=0.95, **QUICK)["ap_interval"] is None

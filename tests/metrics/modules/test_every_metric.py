@@ -338,3 +338,16 @@ def test_a_masked_value_is_rejected_in_every_input(name):
         module.compute(**inputs | {key: masked(inputs[key])}, **settings)
     unmasked = {key: masked(rows, mask=False) for key, rows in inputs.items() if key in input_names(name)}
     assert_same(run(inputs | unmasked), run(inputs))
+
+
+@pytest.mark.parametrize("name", ["cpd_ap", "grounding_recall", "group_recall_at_1"])
+def test_a_key_too_many_or_too_few_is_named_with_its_row(name):
+    inputs = rows_of(name)
+    for row, change, message in (
+        (0, lambda r: r | {"labels": []}, "the unknown key 'labels' in row 0"),
+        (2, lambda r: {key: r[key] for key in ("boxes", "scores")}, "lack phrase_ids in row 2"),
+    ):
+        predictions = list(inputs["predictions"])
+        predictions[row] = change(predictions[row])
+        with pytest.raises(ScoresError, match=message):
+            compute(name, inputs | {"predictions": predictions})

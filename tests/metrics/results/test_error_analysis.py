@@ -253,3 +253,13 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     page = found.write(tmp_path / "a.html").read_text("utf-8")
     assert page.count("A" * 1000) == 2
     assert "1 images beyond" in page
+
+
+def test_a_model_that_lacks_a_category_is_not_shown_there(tmp_path):
+    rows = matching([[1, 0], [0, 1]])
+    predictions(tmp_path / "a.parquet", rows, ITM, model="a")
+    lacking = MatchingRow("1", "itm", "swap_att", [""], [0], None)
+    predictions(tmp_path / "b.parquet", [rows[0], lacking], ITM, model="b")
+    found = errors(tmp_path, category="swap_att", **QUICK)
+    assert found.tasks[0].labels == ["a"]
+    assert "a errs on 100.0 % of 1 examples" in found.verdicts[0]
