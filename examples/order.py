@@ -27,7 +27,9 @@ from vl_assay.hub_datasets.core.benchmarks import option_names
 from vl_assay.metrics.common.documents import Part, Table, Verdict, print_tables, simple_table, to_markdown
 from vl_assay.metrics.common.formatting import interval, percent, points, words
 from vl_assay.metrics.estimation.bootstrap import cluster_bootstrap, resampled_totals
-from vl_assay.metrics.estimation.paired import paired_difference
+from vl_assay.metrics.estimation.differences import differences
+from vl_assay.metrics.estimation.paired import Resampling
+from vl_assay.metrics.estimation.spec import make_examples
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.metrics.results.compute import declared_metrics, examples_of, scored_rows
 from vl_assay.metrics.results.pairs import example_ids
@@ -97,7 +99,9 @@ def cell(seeds: Seeds, score: str, bounds: bool = False) -> str:
 def drop(before: Seeds, after: Seeds, score: str) -> str:
     """Return how many points a score falls: the paired difference of each query's means over seeds."""
     first, second, clusters = means(score, before, after).to_numpy().T
-    found = paired_difference(first, second, clusters=clusters, confidence=0.95, resamples=RESAMPLES, permutations=100)
+    resampling = Resampling(resamples=RESAMPLES, permutations=100)
+    sides = (make_examples({"recall": side}, np.zeros(len(side)), clusters=clusters) for side in (first, second))
+    found = differences(*sides, resampling)["recall"]
     return f"{points(found['difference'])} [{interval(found['difference_interval'], True)}]"
 
 

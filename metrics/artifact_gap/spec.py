@@ -11,4 +11,5 @@ SPEC = MetricSpec(
         ScoreSpec("accuracy", False, 1 / 2, meaning="How often captions alone give the positive one away."),
         ScoreSpec("auc", False, 1 / 2, meaning="How well captions alone rank positive ones above negatives."),
     ),
+    version=2,
 )

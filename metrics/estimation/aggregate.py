@@ -17,10 +17,11 @@ import numpy as np
 
 from .bootstrap import (
     Indices,
+    Interval,
     check_options,
     check_whole,
     cluster_bootstrap,
-    mean_intervals,
+    mean_interval,
     percentile_interval,
     resampled_totals,
     resampled_weights,
@@ -91,18 +92,9 @@ def metric_function(
         metric.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         metric.__annotations__["return"] = dict[str, Any]
         metric.__dict__["__signature__"] = inspect.Signature(parameters, return_annotation=dict[str, Any])
-        return with_examples(per_example)(metric)
-
-    return decorate
-
-
-def with_examples(per_example: Callable[..., Examples]) -> Callable[[Callable[..., Any]], MetricFunction]:
-    """Attach a function that returns `Examples` to a metric that aggregates in another way."""
-
-    def decorate(function: Callable[..., Any]) -> MetricFunction:
-        metric = cast(MetricFunction, function)
-        metric.per_example = per_example
-        return metric
+        made = cast(MetricFunction, metric)
+        made.per_example = per_example
+        return made
 
     return decorate
 
@@ -283,15 +275,16 @@ def _add_intervals(result: dict[str, Any], examples: Examples, options: _Options
             for category, by_score in intervals.items():
                 results[category] |= {f"{name}_interval": interval for name, interval in by_score.items()}
     for name, table in examples.tables.items():
+        is_share = all(np.isin(values, (0, 1)).all() for values in table.values())
         for category, indices in examples.places.items():
-            clusters, columns = examples.clusters[indices], [values[indices] for values in table.values()]
-            if all(np.isin(values, (0, 1)).all() for values in table.values()):
-                bounds = [cluster_bootstrap(values, clusters, None, *options).micro for values in columns]
-            else:
-                bounds = mean_intervals(columns, clusters, *options)
-            results[category][f"{name}_interval"] = {
-                label: interval and list(interval) for label, interval in zip(table, bounds, strict=True)
-            }
+            clusters, bounds = examples.clusters[indices], {}
+            for label, values in table.items():
+                if is_share:
+                    interval: Interval | None = cluster_bootstrap(values[indices], clusters, None, *options).micro
+                else:
+                    interval = mean_interval(values[indices], clusters, *options)
+                bounds[label] = interval and list(interval)
+            results[category][f"{name}_interval"] = bounds
 
 
 def _add_mean_intervals(result: dict[str, Any], examples: Examples, score: str, options: _Options) -> None:

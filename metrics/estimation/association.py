@@ -19,31 +19,38 @@ Indices = NDArray[np.intp]
 _ROUNDING = 1e-7
 
 
-class Associations(NamedTuple):
-    """The associations of errors with m features, as arrays of shape (m,).
+class Association(NamedTuple):
+    """The association of errors with a feature of examples.
 
     Attributes:
-        n, clusters: number of examples that have the feature, and of clusters with such an example.
+        n, clusters: number of examples that have the feature, and of clusters (images) with such an example.
         other_clusters: number of clusters with an example that lacks the feature.
-        rates: error rate of the examples that have the feature, in [0, 1]; NaN without such examples.
+        rate: error rate of the examples that have the feature, in [0, 1]; NaN without such examples.
         expected: mean error rate of the strata of these examples, in [0, 1]; NaN without such examples.
         low, high: Wilson interval of the rate, in [0, 1]; NaN without such examples.
-        p_values: two-sided, not corrected for the number of features; 1 if the feature cannot be tested.
+        p_value: two-sided, not corrected for the number of features; 1 if the feature cannot be tested.
+        p_value_holm: corrected for all features, by the caller.
     """
 
-    n: Indices
-    clusters: Indices
-    other_clusters: Indices
-    rates: Floats
-    expected: Floats
-    low: Floats
-    high: Floats
-    p_values: Floats
+    n: int
+    clusters: int
+    other_clusters: int
+    rate: float
+    expected: float
+    low: float
+    high: float
+    p_value: float
+    p_value_holm: float = 1.0
+
+    @property
+    def weight(self) -> float:
+        """The distance of the rate to its expectation, larger for more examples; the order of display."""
+        return abs(self.rate - self.expected) * self.n**0.5
 
 
 def associations(
     errors: Flags, features: Any, clusters: Indices, strata: Indices | None = None, confidence: float = 0.95
-) -> Associations:
+) -> list[Association]:
     """Test for each feature whether examples with it are wrong more, or less, often than others in their stratum.
 
     The p-value is the larger one of two:
@@ -64,7 +71,7 @@ def associations(
         confidence: coverage of the intervals, strictly between 0 and 1.
 
     Returns:
-        Rates, intervals and p-values. See ``paired.holm`` for a correction for the number of features.
+        For each feature its association. See ``paired.holm`` for a correction for the number of features.
 
     Raises:
         ScoresError: a confidence outside its range.
@@ -74,9 +81,9 @@ def associations(
     `wilson_interval`.
 
     >>> errors, feature = np.array([1, 1, 1, 0, 0, 0], dtype=bool), np.array([[1], [1], [1], [0], [0], [0]])
-    >>> found = associations(errors, feature, np.arange(6))
-    >>> found.rates.tolist(), found.expected.tolist(), found.p_values.round(3).tolist()  # 3 of 3 or 0 of 3: 2 / 20
-    ([1.0], [0.5], [0.1])
+    >>> [found] = associations(errors, feature, np.arange(6))
+    >>> found.rate, found.expected, round(found.p_value, 3)  # 3 of 3 or 0 of 3: 2 / 20
+    (1.0, 0.5, 0.1)
     """
     check_share("confidence", confidence)
     groups = np.zeros(len(errors), dtype=np.intp) if strata is None else np.unique(strata, return_inverse=True)[1]
@@ -101,7 +108,8 @@ def associations(
         z = np.abs(rates - expected) / np.sqrt(expected * (1 - expected) / having)
     p_values = np.maximum(p_values, 2 * ndtr(-np.nan_to_num(z)))
     low, high = wilson_interval(rates, having, confidence)
-    return Associations(n, having, lacking, rates, expected, low, high, p_values)
+    columns = (values.tolist() for values in (n, having, lacking, rates, expected, low, high, p_values))
+    return [Association(*values) for values in zip(*columns, strict=True)]
 
 
 def exact_p_value(errors: Flags, has: Flags, groups: Indices) -> float:

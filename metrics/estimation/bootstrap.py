@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -149,25 +149,20 @@ def cluster_bootstrap(
     )
 
 
-def cluster_draws(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
-    """Draw as many clusters as there are, with replacement, for each resample.
+def cluster_counts(clusters: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Count how often each cluster is in each resample, which draws as many clusters as there are, with replacement.
 
     All resamples are drawn here, but for the shortcut of `resampled_totals`.
 
     Yields:
-        int32 arrays of shape (rows, clusters) with indices of clusters; `resamples` rows in all, the same for a seed
-        however they are divided.
+        Arrays of shape (rows, clusters), of whole numbers; `resamples` rows in all, the same for a seed however they
+        are divided.
     """
     generator = np.random.default_rng(seed)
     # Look-ups are several times faster if a chunk fits a processor's cache.
     for rows in chunks(resamples, _CACHE_SHARE * clusters):
-        yield generator.integers(clusters, size=(rows, clusters), dtype=np.int32)
-
-
-def cluster_counts(clusters: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """Count how often each cluster is in each resample: arrays of shape (rows, clusters), of whole numbers."""
-    for drawn in cluster_draws(clusters, resamples, seed):
-        drawn += clusters * np.arange(len(drawn), dtype=np.int32)[:, np.newaxis]
+        drawn = generator.integers(clusters, size=(rows, clusters), dtype=np.int32)
+        drawn += clusters * np.arange(rows, dtype=np.int32)[:, np.newaxis]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
         # As floats, which hold whole numbers exactly: a product of whole numbers and floats is slow.
         yield counts.astype(np.float64)
@@ -229,38 +224,24 @@ def _draw(content: Floats, resamples: int, seed: int) -> Floats:
     return np.concatenate([generator.multinomial(clusters, shares, size=rows) @ kinds for rows in sizes])
 
 
-def mean_intervals(
-    columns: Sequence[Floats], cluster: Indices, confidence: float, resamples: int, seed: int
-) -> list[Interval | None]:
-    """Compute percentile intervals of means of finite values over resampled clusters; None if the means do not differ.
+def mean_interval(values: Floats, cluster: Indices, confidence: float, resamples: int, seed: int) -> Interval | None:
+    """Compute the percentile interval of the mean of finite values over resampled clusters; None if it has no spread.
 
     Args:
-        columns: arrays of shape (n,); each gets an interval, independent of the other columns.
+        values: of shape (n,).
         cluster: the number of each example's cluster, of shape (n,).
         confidence, resamples, seed: as for `cluster_bootstrap`.
     """
-    scales, totals = [], []
-    for values in columns:
-        # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
-        _, exponent = np.frexp(np.abs(values).max())
-        scaled = np.ldexp(values, -exponent)
-        scales.append(exponent)
-        sums, counts = cluster_totals(scaled, cluster)
-        order = np.lexsort((counts, sums))  # blind to the clusters' names
-        # One look-up for both; nothing is drawn of a mean without spread.
-        totals.append(None if cluster_standard_error(scaled, cluster) is None else (sums + 1j * counts)[order])
-    means: list[list[Floats]] = [[] for _ in columns]
-    if any(total is not None for total in totals):
-        for indices in cluster_draws(len(np.unique(cluster)), resamples, seed):
-            for column, total in zip(means, totals, strict=True):
-                if total is not None:
-                    drawn = total.take(indices).sum(axis=1)
-                    column.append(drawn.real / drawn.imag)
-    bounds = [percentile_interval(np.concatenate(column), confidence, cluster) if column else None for column in means]
-    return [
-        interval and (float(np.ldexp(interval[0], scale)), float(np.ldexp(interval[1], scale)))
-        for interval, scale in zip(bounds, scales, strict=True)
-    ]
+    # Scaled by a power of two, which rounds nothing, so that sums of huge values do not overflow.
+    _, exponent = np.frexp(np.abs(values).max())
+    scaled = np.ldexp(values, -exponent)
+    if cluster_standard_error(scaled, cluster) is None:
+        return None
+    totals = np.column_stack(cluster_totals(scaled, cluster))
+    totals = totals[np.lexsort(totals.T[::-1])]  # blind to the clusters' names
+    drawn = np.concatenate([counts @ totals for counts in cluster_counts(len(totals), resamples, seed)])
+    low, high = percentile_interval(drawn[:, 0] / drawn[:, 1], confidence, cluster)
+    return float(np.ldexp(low, exponent)), float(np.ldexp(high, exponent))
 
 
 def cluster_totals(values: Floats, cluster: Indices) -> tuple[Floats, Indices]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,32 +85,16 @@ class OfValues(OfRows):
     Args:
         names: the scores.
         values: float64 of shape (n,); examples whose value is NaN do not count.
-        functions: one for each name: from values and weights, both of shape (k,), to the score.
+        functions: one for each name: from values, of shape (k,), to the score.
     """
 
-    functions: tuple[Callable[[Floats, Floats], float], ...]
+    functions: tuple[Callable[[Floats], Any], ...]
     with_interval: bool = False
 
     def __call__(self, weights: Floats | None = None) -> Floats:
-        """See `Estimator`."""
-        counted = ~np.isnan(self.values) if weights is None else ~np.isnan(self.values) & (weights > 0)
-        values = self.values[counted]
+        """See `Estimator`; the weights are whole numbers."""
+        values = self.values if weights is None else np.repeat(self.values, weights.astype(np.intp))
+        values = values[~np.isnan(values)]
         if not len(values):
             return np.full(len(self.names), np.nan)
-        selected = np.ones(len(values)) if weights is None else weights[counted]
-        return np.array([function(values, selected) for function in self.functions])
-
-
-def mean(values: Floats, weights: Floats) -> float:
-    """Return the weighted mean; with equal weights the plain mean, rounded as `numpy.mean` rounds."""
-    return float(values.mean() if (weights == weights[0]).all() else weights @ values / weights.sum())
-
-
-def median(values: Floats, weights: Floats) -> float:
-    """Return the median of values repeated by whole weights: the mean of the two middle values of an even number."""
-    if (weights == weights[0]).all():
-        return float(np.median(values))
-    order = np.argsort(values)
-    upto = np.cumsum(weights[order])
-    middle = np.searchsorted(upto, [upto[-1] / 2, upto[-1] / 2 + 1e-9 * upto[-1]])
-    return float(values[order][np.minimum(middle, len(values) - 1)].mean())
+        return np.array([function(values) for function in self.functions])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ TASK_TYPES = ("matching", "groups", "retrieval", "detection", "vqa", "text", "co
 
 
 class MetricFunction(Protocol):
-    """A metric as a plain function that returns scores; its `per_example` returns the `Examples` behind them."""
+    """A metric that ``aggregate.metric_function`` made: it returns scores, its `per_example` their `Examples`."""
 
     per_example: Callable[..., Examples]
 
@@ -76,7 +76,7 @@ class MetricSpec:
     """The specification of a metric, the constant ``SPEC`` in ``spec.py`` in the metric's folder.
 
     Args:
-        function: the metric: called, it returns scores; its ``per_example`` returns `Examples`.
+        function: the metric: called, it returns scores.
         task_type: the type of its inputs, one of `TASK_TYPES`: "matching", the scores of an image's captions; "groups",
             images × captions; "retrieval", an image with all captions of a set, or with its own; "detection", boxes;
             "vqa", answers; "text", the scores of captions without an image; "comparison", two models.
@@ -93,7 +93,7 @@ class MetricSpec:
         tables: the tables that it returns besides its scores, in the order of reports.
     """
 
-    function: MetricFunction
+    function: Callable[..., dict[str, Any]]
     task_type: str
     scores: tuple[ScoreSpec, ...]
     main_score: str = ""
@@ -112,6 +112,11 @@ class MetricSpec:
             object.__setattr__(self, "main_score", self.scores[0].name)
         if self.score(self.main_score) is None:
             raise ValueError(f"the main score {self.main_score!r} is not among the scores")
+
+    @property
+    def per_example(self) -> Callable[..., Examples]:
+        """The function behind the scores; metrics of the types "comparison" and "text" may lack one."""
+        return cast(MetricFunction, self.function).per_example
 
     def score(self, name: str) -> ScoreSpec | None:
         """Return the score of a key of results, also of a macro average; None for any other key."""

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import ScoresError
-from ..estimation.aggregate import with_examples
-from ..estimation.checks import as_float64, check_ties, check_unmasked, refuse
-from ..estimation.paired import PairedOptions, paired_difference
-from ..estimation.spec import Described, Examples, category_numbers, make_examples
+from ..estimation.aggregate import RESAMPLES
+from ..estimation.checks import Labels, as_float64, check_ties, check_unmasked, refuse
+from ..estimation.differences import differences
+from ..estimation.paired import PERMUTATIONS, POWER, Resampling
+from ..estimation.spec import Described, make_examples
 from .matching import MatchScores, match_scores
 
 
-def paired_examples(
-    predictions1: ArrayLike,
-    predictions2: ArrayLike,
-    references: ArrayLike,
-    *,
-    ties: str = "wrong",
-    **labels: Unpack[Described],
-) -> Examples:
-    """Return the per-example scores of both models; the arguments are the same as for `compare_models`."""
-    first = _values(predictions1, references, ties, "predictions1")
-    second = _values(predictions2, references, ties, "predictions2")
-    values = {"accuracy1": first.values, "accuracy2": second.values}
-    return make_examples(values, first.tied | second.tied, **labels)
-
-
-@with_examples(paired_examples)
 def compare_models(
     predictions1: ArrayLike,
     predictions2: ArrayLike,
     references: ArrayLike,
     *,
     ties: str = "wrong",
-    **options: Unpack[PairedOptions],
+    categories: Labels | None = None,
+    clusters: Labels | None = None,
+    confidence: float | None = 0.95,
+    resamples: int = RESAMPLES,
+    permutations: int = PERMUTATIONS,
+    power: float = POWER,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Test the difference between two models on the same examples; a positive one means that the first is better.
 
@@ -51,18 +42,26 @@ def compare_models(
             pass each example's success as answers, 1 or 0, and 1 as every right answer.
         ties: how a tie for the highest score counts: ``"wrong"`` 0, ``"half"`` 1 over the number of captions that share
             it, ``"right"`` 1. Answers have no ties.
-        options: see ``paired.PairedOptions``.
+        categories, clusters, resamples, seed: see ``aggregate.SummaryOptions``.
+        confidence: coverage of the intervals, 0.95 by default; 1 - ``confidence`` is the level of the test for which
+            ``smallest_detectable_difference`` is meant.
+        permutations: number of random exchanges of the models, at least 100.
+        power: probability of detecting the smallest detectable difference, in (0, 1).
 
     Returns:
-        What ``paired.paired_difference`` returns, with ``tie_rate1`` and ``tie_rate2``, in [0, 1], the shares of the
-        examples that a tie decides, also in the categories.
+        Plain Python numbers:
+
+        - ``difference``: ``accuracy1`` minus ``accuracy2``, in [-1, 1]; positive: model 1 is better;
+        - ``accuracy1``, ``accuracy2``: the models' mean scores, in [0, 1]; ``tie_rate1`` and ``tie_rate2``, in [0, 1],
+          the shares of the examples that a tie decides;
+        - all other entries of the result of ``differences.differences``, but for the numbers of draws.
 
     Raises:
         ScoresError: predictions of different numbers, text, a NaN, or invalid labels or options; the message names the
             model and the rows.
         UnknownNameError: an unknown tie policy.
 
-    Source: see ``paired.paired_difference``, and ``matching.match_scores`` for the per-example scores.
+    Source: see ``differences.differences``, and ``matching.match_scores`` for the per-example scores.
 
     >>> result = compare_models([[2, 1], [2, 1]], [[2, 1], [1, 2]], [0, 0])
     >>> result["difference"], result["wins"], result["losses"]
@@ -72,11 +71,15 @@ def compare_models(
     check_not_text(references, "references")
     first = _values(predictions1, references, ties, "predictions1")
     second = _values(predictions2, references, ties, "predictions2")
-    result = paired_difference(first.values, second.values, **options)
-    tied = {"tie_rate1": first.tied, "tie_rate2": second.tied}
-    result |= {name: float(flags.mean()) for name, flags in tied.items()}
-    for name, rows in category_numbers(options.get("categories"), result["n"]).items():
-        result["per_category"][name] |= {key: float(flags[rows].mean()) for key, flags in tied.items()}
+    resampling = Resampling(0.95 if confidence is None else confidence, resamples, permutations, power, seed)
+    labels: Described = {"categories": categories, "clusters": clusters}
+    one, two = (
+        make_examples({"accuracy": side.values}, side.tied, with_macro=False, **labels) for side in (first, second)
+    )
+    result = differences(one, two, resampling)["accuracy"]
+    for part in (result, *result["per_category"].values()):
+        part |= {f"accuracy{n}": part.pop(f"score{n}") for n in (1, 2)}
+    del result["resamples"], result["permutations"]
     return result
 
 

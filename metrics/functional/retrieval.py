@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..common.errors import ScoresError, check_known
 from ..estimation.aggregate import metric_function
 from ..estimation.checks import NOT_FINITE, as_float64, check_equal_lengths, check_ties, cluster_codes, refuse
-from ..estimation.estimators import OfValues, mean, median
+from ..estimation.estimators import OfValues
 from ..estimation.spec import Described, Examples, make_examples
 from .ranking import (
     HitRanks,
@@ -189,8 +189,8 @@ def _own(scores: Rows, right: Rows, depths: tuple[int, ...], ties: str, labels: 
     blind = HitRanks(np.zeros_like(sizes), sizes - rights, rights, np.ones(n, dtype=bool))
     chance = {f"recall_at_{k}": recall_at(blind, k, "half") for k in depths}
     further = [estimator for estimator in further if estimator.names != ("tie_rate",)]
-    further.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (mean,)))
-    further += [OfValues((f"chance_{name}",), values, (mean,)) for name, values in chance.items()]
+    further.append(OfValues(("mean_candidates",), sizes.astype(np.float64), (np.mean,)))
+    further += [OfValues((f"chance_{name}",), values, (np.mean,)) for name, values in chance.items()]
     return make_examples(
         recalls,
         tied(ranks),
@@ -205,8 +205,8 @@ def _columns(ranks: HitRanks, depths: tuple[int, ...], ties: str, prefix: str = 
     """Return the recall of each query at each depth, and the scores and rates that have no intervals."""
     recalls = {f"{prefix}recall_at_{k}": recall_at(ranks, k, ties) for k in depths}
     names = (f"{prefix}mean_rank", f"{prefix}median_rank")
-    rates = OfValues((f"{prefix}tie_rate",), tied(ranks).astype(np.float64), (mean,))
-    return recalls, [OfValues(names, rank(ranks, ties), (mean, median)), rates]
+    rates = OfValues((f"{prefix}tie_rate",), tied(ranks).astype(np.float64), (np.mean,))
+    return recalls, [OfValues(names, rank(ranks, ties), (np.mean, np.median)), rates]
 
 
 def _score_table(scores: Any) -> NDArray[Any]:

@@ -101,11 +101,8 @@ def _joint(
 ) -> tuple[NDArray[np.float64], int]:
     """Return each example's product over its group, and the number of groups with one example of each wanted category.
 
-    Examples of other groups get NaN. As all groups have one size, the mean over examples is the mean over groups.
-
-    Args:
-        values: the per-example scores.
-        groups: for each group its examples by category, and the wanted categories.
+    A group has its examples by category, and the wanted categories. Examples of other groups get NaN. As all groups
+    have one size, the mean over examples is the mean over groups.
     """
     joint, complete = np.full(len(values), np.nan), 0
     for members, wanted in groups:

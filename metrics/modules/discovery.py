@@ -11,14 +11,15 @@ import importlib
 import inspect
 import re
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import check_known
 from ..common.plugins import plugins
 from ..estimation.aggregate import option_names
-from ..estimation.spec import MetricFunction, MetricSpec
+from ..estimation.spec import MetricSpec
 
 if TYPE_CHECKING:
     import evaluate
@@ -98,7 +99,7 @@ def citation(name: str) -> str:
     return entry_match[1] if entry_match else ""
 
 
-def describe(function: MetricFunction) -> str:
+def describe(function: Callable[..., Any]) -> str:
     """Return the arguments, results, errors and source of a metric, from its function's docstring.
 
     Columns get their names in the `evaluate` module. References to another docstring, such as "see
@@ -132,7 +133,7 @@ def _entries(address: str) -> list[str]:
     return re.split(r"\n(?=    \w)", section[1].rstrip()) if section else []
 
 
-def column_names(function: MetricFunction) -> list[str]:
+def column_names(function: Callable[..., Any]) -> list[str]:
     """Return the positional arguments of a metric's function: the columns of its inputs."""
     parameters = inspect.signature(function).parameters
     return [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from datasets.features.features import cast_to_python_objects
 from ..common.errors import ScoresError, VLAssayError, check_known
 from ..estimation.aggregate import flatten, label_names, option_names
 from ..estimation.checks import check_real, check_unmasked
-from ..estimation.spec import MetricFunction, MetricSpec
+from ..estimation.spec import MetricSpec
 from ..functional.boxes import check_keys
 from .discovery import citation, column_names, describe
 
@@ -51,7 +51,7 @@ class MetricModule(EvaluationModule):
     _labels: Mapping[str, list[Any]] = {}
 
     @property
-    def function(self) -> MetricFunction:
+    def function(self) -> Callable[..., dict[str, Any]]:
         """The metric as a plain function."""
         return self.spec.function
 

@@ -155,7 +155,7 @@ def examples_of(
     """
     spec = get_spec(metric)
     columns, labels = metric_inputs(rows, spec, metric)
-    per_example = spec.function.per_example
+    per_example = spec.per_example
     accepted = option_names(per_example)
     parameters = inspect.signature(per_example).parameters.values()
     columns = columns[: sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)]
@@ -228,15 +228,7 @@ def metric_inputs(rows: Sequence[Row], spec: MetricSpec, metric: str) -> _Inputs
 def _results(
     predictions: Predictions, rows: Sequence[Row], metrics: Metrics, options: Mapping[str, Any], file: dict[str, str]
 ) -> Iterator[Result]:
-    """Yield the result of each metric, with its settings, on the scored rows of predictions.
-
-    Args:
-        predictions: the predictions.
-        rows: their rows with scores.
-        metrics: the metrics with their settings.
-        options: all options of `compute`; None for the default of a metric.
-        file: name and SHA-256 of the file of predictions.
-    """
+    """Yield the result of each metric, with its settings, on the scored rows of predictions."""
     for metric, settings in metrics.items():
         spec = get_spec(metric)
         examples = examples_of(rows, metric, settings, ties=options["ties"])

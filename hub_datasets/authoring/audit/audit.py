@@ -75,7 +75,7 @@ def audit(
         dataset: its name, for the record.
         predictions: predictions of models that do not see the image, for the same rows.
         confidence: coverage of the intervals, strictly between 0 and 1.
-        seed: of folds, resamples and permutations, a whole number from 0.
+        seed: of folds and resamples, a whole number from 0.
 
     Returns:
         A record for JSON: `schema`, `version`, `dataset`, `pairs` and `images` (how many), `categories` (pairs of
@@ -249,7 +249,5 @@ def _run_scorers(
         measured = measure(name, values, kind="probe")
         for figure in (measured, *measured["per_category"].values()):
             figure["accuracy_interval"] = widened(figure["accuracy"], figure["accuracy_interval"])
-            # Only the intervals of accuracies account for the training data that the folds' models share.
-            del figure["mean_gap_interval"], figure["auc_interval"]
         measured["telling"] = features
     return figures

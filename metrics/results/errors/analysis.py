@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from .features import split_captions
 from .outcomes import EVERY, ExampleData, TaskErrors, task_errors
 from .page import MOST_EXAMPLES, page_html
 from .summary import Summary, summarize
-
-if TYPE_CHECKING:
-    import pandas
 
 # Bounds vary by some tenths of a point with the seed; a report's have five times as many.
 RESAMPLES = 2_000
@@ -78,24 +75,6 @@ class ErrorAnalysis(Document):
             them, from the first, are true of the image.
         """
         return [record for task in self.tasks for record in _records(task)]
-
-    def summary(self) -> pandas.DataFrame:
-        """Return the features associated with errors, a row for each task, model and tested feature.
-
-        Returns:
-            The columns benchmark, task, model, kind, name, n, clusters (images), rate (the share of errors), low,
-            high, expected (see ``features.Association``), p_value and p_value_holm; the most significant first.
-        """
-        import pandas
-
-        records = []
-        for task, summary in zip(self.tasks, self.summaries, strict=True):
-            for model, tests in zip(task.models, summary.found, strict=True):
-                about = {"benchmark": task.benchmark, "task": task.task, "model": model.label}
-                for association in sorted(tests.values(), key=lambda association: association.p_value):
-                    facts = association._asdict()
-                    records.append({**about, **facts.pop("feature")._asdict(), **facts})
-        return pandas.DataFrame(records)
 
     def write(self, path: str | Path, *, limit: int = MOST_EXAMPLES) -> Path:
         """Write one self-contained HTML page with the examples; it needs no network.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ...common.wording import mark_changes, words
-from ...estimation.association import associations
+from ...estimation.association import Association, associations
 from ...estimation.paired import holm
 from ...records.schema import DetectionRow, RetrievalRow, Row, TextSimilarityRow, VQARow
 from .outcomes import TaskErrors, phrase_numbers
@@ -37,37 +37,12 @@ class Feature(NamedTuple):
         return f"“{self.name}” {self.kind}" if self.kind in _WORD_KINDS else f"{self.kind}: {self.name}"
 
 
-class Association(NamedTuple):
-    """The error rate of a model on the examples that have a feature.
-
-    Attributes:
-        feature: the feature.
-        n, clusters: the examples, and the images that they are of.
-        rate, low, high: the share of errors and its interval.
-        expected: the share expected from the mean of all examples, or for features other than categories from the
-            category means.
-        p_value, p_value_holm: see ``association.associations``; the second is corrected for all features of the model
-            and task.
-    """
-
-    feature: Feature
-    n: int
-    clusters: int
-    rate: float
-    low: float
-    high: float
-    expected: float
-    p_value: float
-    p_value_holm: float
-
-    @property
-    def weight(self) -> float:
-        """The distance of the rate to its expectation, larger for more examples; the order of display."""
-        return abs(self.rate - self.expected) * self.n**0.5
-
-
 def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature, Association]]:
-    """Return for each model the association of its errors with every feature that can be tested; see `Association`."""
+    """Return for each model the association of its errors with every feature that can be tested.
+
+    p-values are corrected for all features of the model and task. Categories are compared with all examples, other
+    features within categories.
+    """
     features, matrix = _features(task)
     wholes = [column for column, feature in enumerate(features) if feature.kind == CATEGORY]
     details = [column for column, feature in enumerate(features) if feature.kind != CATEGORY]
@@ -76,18 +51,15 @@ def find_associations(task: TaskErrors, confidence: float) -> list[dict[Feature,
     for model in task.models:
         scored = np.flatnonzero(~np.isnan(model.losses))
         errors, clusters = model.errs[scored], task.clusters[scored]
-        tests = []
+        tests: dict[Feature, Association] = {}
         for columns, strata in ((wholes, None), (details, categories[scored])):
             associated = associations(errors, matrix[scored][:, columns], clusters, strata, confidence)
-            enough = np.minimum(associated.clusters, associated.other_clusters) >= LEAST_CLUSTERS
-            for number in np.flatnonzero(enough).tolist():
-                tests += [(features[columns[number]], [values[number].item() for values in associated])]
-        corrected = holm([values[-1] for _, values in tests]).tolist()
-        tested = {}
-        for (feature, values), p_holm in zip(tests, corrected, strict=True):
-            n, images, _, rate, expected, low, high, p = values
-            tested[feature] = Association(feature, n, images, rate, low, high, expected, p, p_holm)
-        by_model.append(tested)
+            for column, test in zip(columns, associated, strict=True):
+                if min(test.clusters, test.other_clusters) >= LEAST_CLUSTERS:
+                    tests[features[column]] = test
+        corrected = holm([test.p_value for test in tests.values()]).tolist()
+        pairs = zip(tests.items(), corrected, strict=True)
+        by_model.append({feature: test._replace(p_value_holm=p_holm) for (feature, test), p_holm in pairs})
     return by_model
 
 

@@ -345,7 +345,7 @@ def _metric(rows: Sequence[Row], metrics: Metrics, ties: str | None) -> tuple[st
 
 
 def _pools_pairs(spec: MetricSpec) -> bool:
-    return "pair_ids" in option_names(spec.function.per_example)
+    return "pair_ids" in option_names(spec.per_example)
 
 
 def _negatives_by_pair(rows: Iterable[Row]) -> dict[str, list[DetectionRow]]:

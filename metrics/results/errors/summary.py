@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ...common.documents import INTERVAL, Cell, Column, Table, TableRow
 from ...common.formatting import MISSING, interval, p_value, percent, words
+from ...estimation.association import Association
 from ...estimation.bootstrap import cluster_bootstrap, wilson_interval
-from .features import CATEGORY, LEAST_CLUSTERS, Association, Feature, find_associations
+from .features import CATEGORY, LEAST_CLUSTERS, Feature, find_associations
 from .outcomes import Outcomes, TaskErrors
 
 _MOST_FEATURES = 15
@@ -87,21 +88,21 @@ class Summary:
             f"{model.label} errs on {percent(rate)} % of {n:,} examples of {self.task.where} "
             f"({100 * self.confidence:g} % interval {interval(bounds)}){f', {ties:,} of them ties' if ties else ''}"
         )
-        tests = self.found[number].values()
-        worse = [test for test in tests if self.is_significant(test) and test.rate > test.expected]
+        tests = self.found[number].items()
+        worse = [(name, test) for name, test in tests if self.is_significant(test) and test.rate > test.expected]
         if not worse:
             tested = f" among {len(tests):,} features" if tests else ""
             return f"{text}; nothing{tested} goes with its errors beyond chance."
-        worse.sort(key=lambda each: -each.weight)
-        categories = [test for test in worse if test.feature.kind == CATEGORY]
-        categories = sorted(categories, key=lambda each: -each.rate)[:_MOST_NAMED]
-        details = [test for test in worse if test.feature.kind != CATEGORY][:_MOST_NAMED]
+        worse.sort(key=lambda entry: -entry[1].weight)
+        categories = [entry for entry in worse if entry[0].kind == CATEGORY]
+        categories = sorted(categories, key=lambda entry: -entry[1].rate)[:_MOST_NAMED]
+        details = [entry for entry in worse if entry[0].kind != CATEGORY][:_MOST_NAMED]
         if categories:
-            listed = ", ".join(f"{test.feature.name} ({percent(test.rate)} %)" for test in categories)
+            listed = ", ".join(f"{feature.name} ({percent(test.rate)} %)" for feature, test in categories)
             text += f"; significantly more often on {listed}"
         if details:
             listed = "; ".join(
-                f"{test.feature} ({percent(test.rate)} %, expected {percent(test.expected)} %)" for test in details
+                f"{feature} ({percent(test.rate)} %, expected {percent(test.expected)} %)" for feature, test in details
             )
             text += f". Within categories significantly more often with {listed}"
         return f"{text}."
@@ -138,13 +139,13 @@ class Summary:
     def _feature_table(self) -> Table:
         weights: dict[Feature, float] = {}
         for tests in self.found:
-            significant = [
-                association
-                for association in tests.values()
-                if self.is_significant(association) and association.feature.kind != CATEGORY
-            ]
-            for association in sorted(significant, key=lambda association: -association.weight)[:_MOST_FEATURES]:
-                weights[association.feature] = max(association.weight, weights.get(association.feature, 0))
+            significant = {
+                feature: test.weight
+                for feature, test in tests.items()
+                if self.is_significant(test) and feature.kind != CATEGORY
+            }
+            for feature in sorted(significant, key=lambda feature: -significant[feature])[:_MOST_FEATURES]:
+                weights[feature] = max(significant[feature], weights.get(feature, 0))
         rows = []
         for feature in sorted(weights, key=lambda feature: -weights[feature]):
             cells = [Cell(f"{max(tests[feature].n for tests in self.found if feature in tests):,}")]

@@ -11,16 +11,6 @@ from vl_assay.metrics.common.errors import StorageError
 from vl_assay.metrics.common.storage import write_atomically
 
 
-def test_who_reads_while_a_file_is_replaced_reads_the_old_one_to_its_end(tmp_path):
-    path = tmp_path / "new" / "file"
-    write_atomically(path, b"old content")
-    with path.open("rb") as reader:
-        assert reader.read(4) == b"old "
-        write_atomically(path, b"NEW")
-        assert reader.read() == b"content"
-    assert path.read_bytes() == b"NEW"
-
-
 def test_the_content_is_on_the_disk_before_the_name_points_to_it(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_atomically(path, b"old")

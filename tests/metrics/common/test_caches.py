@@ -43,13 +43,12 @@ def test_a_cache_that_cannot_be_written_is_a_temporary_folder(place, tmp_path, c
     assert capsys.readouterr().err.count("HF_HOME names another folder") == is_temporary
 
 
-def test_a_dataset_that_was_built_is_read_from_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path))
+def test_a_dataset_that_was_built_is_read_from_a_cache_that_cannot_be_written(monkeypatch):
     [built] = load_examples("toy_order/order", limit=3)
     monkeypatch.setattr("os.access", lambda place, how: how == os.R_OK)
+    monkeypatch.setattr("vl_assay.hub_datasets.core.build.download_config", None)  # which another build would call
     [again] = load_examples("toy_order/order", limit=3)
     assert again.fingerprint == built.fingerprint
-    assert len([*tmp_path.glob("datasets/toy_order/*/build.json")]) == 1
 
 
 def _fetch(error):

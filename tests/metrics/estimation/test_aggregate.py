@@ -18,24 +18,6 @@ def summarise(values, tied, categories=None, clusters=None, **options):
     return aggregate(examples, **options)
 
 
-def test_averages_by_arithmetic():
-    result = summarise(
-        values=[1, 0, 1 / 2, 1, 1],
-        tied=[False, False, True, False, False],
-        categories=["swap", "add", "swap", "swap", "add"],
-    )
-    assert result == {
-        "accuracy": 0.7,  # (1 + 0 + 1/2 + 1 + 1) / 5
-        "macro_accuracy": pytest.approx(2 / 3),  # ((1 + 1/2 + 1) / 3 + (0 + 1) / 2) / 2 = (5/6 + 3/6) / 2
-        "tie_rate": 0.2,  # 1 / 5
-        "n": 5,
-        "per_category": {
-            "swap": {"accuracy": pytest.approx(5 / 6), "tie_rate": pytest.approx(1 / 3), "n": 3},
-            "add": {"accuracy": 0.5, "n": 2, "tie_rate": 0.0},
-        },
-    }
-
-
 @pytest.mark.parametrize(
     ("values", "tied", "categories", "message"),
     [
@@ -80,21 +62,6 @@ def test_intervals_of_overlapping_categories_count_each_example_in_each():
     assert result["accuracy_interval"] == summarise(values, values < 0, **options)["accuracy_interval"]
     low, high = result["per_category"]["b"]["accuracy_interval"]
     assert low < values[::3].mean() < high
-
-
-def test_parts_are_summed_up_by_themselves():
-    values, tied = np.array([1.0, 0.0, 1.0, 1.0]), np.array([False, True, False, False])
-    groups = {"SWAP": ["so", "sa"], "ADD": ["ao"]}
-    examples = make_examples({"accuracy": values}, tied, categories=["so", "sa", "x", "ao"], parts={"per_form": groups})
-    parts = aggregate(examples, confidence=0.9)["per_form"]
-    assert list(parts) == ["SWAP", "ADD"]
-    assert {key: parts["SWAP"][key] for key in ("accuracy", "macro_accuracy", "tie_rate", "n")} == {
-        "accuracy": 0.5, "macro_accuracy": 0.5, "tie_rate": 0.5, "n": 2,
-    }  # fmt: skip
-    low, high = parts["SWAP"]["accuracy_interval"]
-    assert low < 0.5 < high
-    assert parts["ADD"]["accuracy_interval"] == pytest.approx([0.05, 1])  # one image, always right: 1 - 0.95 ** 1
-    assert "per_category" not in parts["SWAP"]
 
 
 @pytest.mark.parametrize("labels", [[[["a"]], ["b"]], [[], []], ["a", pandas.NA], [["a", None], "b"]])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from vl_assay.metrics.estimation.estimators import OfTotals, OfValues, mean, median
+from vl_assay.metrics.estimation.estimators import OfTotals, OfValues
 
 RNG = np.random.default_rng(3)
 TOTALS = OfTotals(
     ("share", "twice"), RNG.random((9, 2)), lambda t: np.stack([t[..., 0] / t[..., 1], 2 * t[..., 0]], -1)
 )
-VALUES = OfValues(("mean", "median"), np.array([3, np.nan, 1, 2, 2, np.nan, 5, 4, 0.5]), (mean, median))
+VALUES = OfValues(("mean", "median"), np.array([3, np.nan, 1, 2, 2, np.nan, 5, 4, 0.5]), (np.mean, np.median))
 
 
 @pytest.mark.parametrize("weights", [[2, 1, 0, 3, 1, 1, 0, 1, 4], [0, 1, 2, 0, 0, 0, 0, 0, 2], [1] * 9, [0] * 9])

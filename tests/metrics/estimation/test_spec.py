@@ -1,9 +1,8 @@
 """The contract of a metric: its specification, and examples that are selected without losing their categories."""
 
-import numpy as np
 import pytest
 
-from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec, make_examples
+from vl_assay.metrics.estimation.spec import MetricSpec, ScoreSpec
 from vl_assay.metrics.functional.matching import matching_accuracy
 
 SCORES = (ScoreSpec("accuracy"), ScoreSpec("recall_at_*"), ScoreSpec("gap", higher_is_better=False, in_tables=False))
@@ -30,29 +29,3 @@ def test_scores_are_found_by_name_by_pattern_and_as_macro_averages():
 def test_a_specification_that_cannot_be_is_refused(changes):
     with pytest.raises(ValueError, match=r"it is one of matching|is not among the scores"):
         spec(**changes)
-
-
-def test_examples_keep_their_categories_when_those_of_a_score_are_chosen():
-    found = make_examples(
-        {"text": [1, 0, np.nan, 0.5], "image": [np.nan, 1, 0, 1]},
-        [True, False, False, True],
-        categories=[["a", "b", "a"], [], "b", "a"],
-        clusters=["y", "x", "y", "z"],
-        allow_nan=True,
-        rare={"b": "few"},
-        names=list("pqrs"),
-    )
-    assert found.clusters.tolist() == [1, 0, 1, 2]  # by their names, not by the order of rows
-    places = {name: numbers.tolist() for name, numbers in found.places.items()}
-    assert places == {"": [0, 1, 2, 3], "a": [0, 3], "b": [0, 2]}
-    assert list(found.macro_categories) == ["a"]
-    numbers, labels = found.macro_membership
-    assert (numbers.tolist(), labels) == ([0, 3], ["a", "a"])
-    own = found.of_score("image")
-    assert own.rows.tolist() == [1, 2, 3]
-    assert {name: numbers.tolist() for name, numbers in own.categories.items()} == {"b": [1], "a": [2]}
-    assert (own.names, own.tied.tolist(), own.rare) == (["q", "r", "s"], [False, False, True], {"b": "few"})
-    alone = found.select(np.array([3, 0]))
-    assert (alone.rows.tolist(), alone.categories, alone.rare) == ([3, 0], {}, {})
-    whole = make_examples({"text": [1, 0]}, [False, False])
-    assert whole.of_score("text") is whole

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from fractions import Fraction
 
 import pytest
 from cards import card_rows, card_text
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vl_assay.metrics.common.errors import ScoresError
-from vl_assay.metrics.functional.comparison import compare_models
 from vl_assay.metrics.modules.discovery import load_metric
 
 # The first model is right in rows 0 to 3 and wrong in 4 and 5; the second is right in 0 and 4, and ties in 5.
@@ -52,11 +47,6 @@ def test_scores_by_arithmetic():
     assert (swap["permutation_p_value"], add["permutation_p_value"]) == (1.0, 1.0)
 
 
-def test_answers_keep_their_fractions():
-    result = compute([0.7, 0.2], [0.0, 0.2], [0.7, 0.2])
-    assert (result["accuracy1"], result["accuracy2"]) == (1.0, 0.5)
-
-
 REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
 
 
@@ -76,80 +66,6 @@ REMEDY = "give every answer a number, such as 1 for yes and 0 for no"
 def test_unusable_predictions_are_rejected_with_the_model_the_rows_and_the_remedy(first, second, references, message):
     with pytest.raises(ScoresError, match=message):
         compute(first, second, references)
-
-
-@st.composite
-def two_models(draw):
-    """Coarse scores or answers of two models, each of its own kind, with overlapping categories and clusters."""
-    n, captions = draw(st.integers(1, 8)), draw(st.integers(2, 3))
-
-    def column(values):
-        return draw(st.lists(values, min_size=n, max_size=n))
-
-    score_rows = st.lists(st.integers(0, 2), min_size=captions, max_size=captions)
-    models = [column(draw(st.sampled_from([score_rows, st.integers(0, captions)]))) for _ in range(2)]
-    labels = column(st.lists(st.sampled_from("xyz"), min_size=1, max_size=2))
-    return models, column(st.integers(0, captions - 1)), labels, column(st.integers(0, 3)), draw(st.sampled_from(TIES))
-
-
-TIES = ["wrong", "half", "right"]
-
-
-def score_by_hand(said, right, ties):
-    if not isinstance(said, list):
-        return Fraction(said == right), False
-    best = [place for place, score in enumerate(said) if score == max(said)]
-    if right not in best:
-        return Fraction(0), False
-    if len(best) == 1:
-        return Fraction(1), False
-    return {"wrong": Fraction(0), "half": Fraction(1, len(best)), "right": Fraction(1)}[ties], True
-
-
-def flips_by_hand(differences, clusters):
-    """The share of all exchanges of whole clusters that leave at least as large a sum."""
-    sums = Counter()
-    for difference, cluster in zip(differences, clusters, strict=True):
-        sums[cluster] += difference
-    outcomes = [Fraction(0)]
-    for total in sums.values():
-        outcomes = [outcome + sign * total for outcome in outcomes for sign in (1, -1)]
-    return sum(abs(outcome) >= abs(sum(differences)) for outcome in outcomes) / len(outcomes)
-
-
-@given(case=two_models())
-def test_every_figure_is_what_the_definition_says(case):
-    models, right, labels, clusters, ties = case
-    result = compare_models(*models, right, ties=ties, categories=labels, clusters=clusters, resamples=100)
-    scored = [[score_by_hand(said, wanted, ties) for said, wanted in zip(m, right, strict=True)] for m in models]
-    parts = {"all": (range(len(right)), result)}
-    for name, part in result["per_category"].items():
-        parts[name] = ([place for place, label in enumerate(labels) if name in label], part)
-    assert set(parts) == {"all"}.union(*labels)
-    for places, part in parts.values():
-        (first, tied1), (second, tied2) = (zip(*(model[place] for place in places), strict=True) for model in scored)
-        differences = [a - b for a, b in zip(first, second, strict=True)]
-        n = len(differences)
-        expected = {
-            "difference": float(sum(differences) / n),
-            "accuracy1": float(sum(first) / n),
-            "accuracy2": float(sum(second) / n),
-            "tie_rate1": sum(tied1) / n,
-            "tie_rate2": sum(tied2) / n,
-            "wins": sum(difference > 0 for difference in differences),
-            "losses": sum(difference < 0 for difference in differences),
-            "agreement": differences.count(0) / n,
-            "n": n,
-            "permutation_p_value": flips_by_hand(differences, [clusters[place] for place in places]),
-        }
-        assert {key: part[key] for key in expected} == pytest.approx(expected, abs=1e-12)
-        low, high = part["difference_interval"]
-        assert -1 <= low <= high <= 1
-
-
-def test_the_plain_function_refuses_answers_for_other_examples():
-    with pytest.raises(ScoresError, match=r"predictions2: got answers of shape \(1,\) for right answers of shape \(2"):
-        compare_models([1, 0], [1], [1, 0])
 
 
 def test_released_answers_against_the_shorter_caption_are_what_the_card_says(gpt4v):

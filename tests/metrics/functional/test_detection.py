@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from vl_assay.metrics.functional import detection
 from vl_assay.metrics.functional.boxes import read_boxes
 from vl_assay.metrics.functional.detection import average_precisions, match, stacked
 
@@ -63,7 +62,7 @@ def datasets(draw, **options):
 def test_average_precision_is_that_of_plain_loops(max_boxes):
     rng = np.random.default_rng(max_boxes)
     undefined = distinct = split_by_ties = 0
-    for _ in range(150):
+    for _ in range(80):
         data = draw_dataset(rng)
         expected = {ties: precisions_by_hand(*data, ties, max_boxes) for ties in ("wrong", "coco")}
         for ties, wanted in expected.items():
@@ -112,7 +111,7 @@ def average_precisions_of_pycocotools(predictions, references, use_cats):
 @pytest.mark.parametrize("use_cats", [0, 1])
 @pytest.mark.parametrize(
     ("cases", "options"),
-    [(40, {}), (5, {"boxes": 250, "truths": 12, "size": 8}), (15, {"rows": 20})],
+    [(20, {}), (3, {"boxes": 250, "truths": 12, "size": 8}), (8, {"rows": 20})],
     ids=["tied", "more than 100 boxes", "many rows"],
 )
 def test_one_phrase_a_row_is_what_pycocotools_computes(cases, options, use_cats):
@@ -133,51 +132,12 @@ def test_one_phrase_a_row_is_what_pycocotools_computes(cases, options, use_cats)
     assert compared > cases / 2
 
 
-def one_row(scores, hits, truths, spare=0):
-    """A row whose boxes of 1 x 1 lie on truths of their own or far away; ``spare`` truths nothing finds."""
-    boxes = [[10 * place, 0, 10 * place + 1, 1] for place in range(len(scores) + spare)]
-    far = [[box[0], 5, box[2], 6] for box in boxes]
-    found = [box if hit else other for box, other, hit in zip(boxes, far, hits, strict=False)]
-    given = [box for box, hit in zip(boxes, hits, strict=False) if hit] + boxes[len(scores) :]
-    assert len(given) == truths
-    prediction = {"boxes": found, "scores": scores, "phrase_ids": [0] * len(scores)}
-    return [prediction], [{"boxes": given, "phrase_ids": [0] * len(given)}]
-
-
-def test_without_truth_it_is_undefined():
-    predictions, _ = one_row([0.5], [1], 1)
-    assert np.isnan(precisions(predictions, [{"boxes": [], "phrase_ids": []}])).all()
-    predictions, references = one_row([0.5], [1], 1)
-    assert np.isnan(precisions(predictions, references, weights=[0])).all()
-
-
 def test_a_threshold_is_reached_by_equality():
     # 8 / 10, 5 / 10 and 4 / 10 of the truth.
     references = [{"boxes": [[0, 0, 10, 1]], "phrase_ids": [0]}]
     for width, reached in ((8, 7), (5, 1), (4, 0)):
         predictions = [{"boxes": [[0, 0, width, 1]], "scores": [1], "phrase_ids": [0]}]
         assert precisions(predictions, references) == [1] * reached + [0] * (10 - reached)
-
-
-def test_the_closest_free_truth_is_taken_and_the_later_of_equals():
-    # The first box overlaps truths 0 and 1 by 2/3 and takes 1; the second would only take 1 again.
-    boxes = [[2, 0, 12, 1], [4, 0, 14, 1]]
-    prediction = {"boxes": boxes, "scores": [0.9, 0.8], "phrase_ids": [0, 0]}
-    references = [{"boxes": [[0, 0, 10, 1], [4, 0, 14, 1]], "phrase_ids": [0, 0]}]
-    found = match(*read_boxes([prediction], references, "xyxy"))
-    assert found.matched[0].tolist() == [True, False]
-    references[0]["boxes"].reverse()  # the first box takes [0, 0, 10, 1], the second finds its own
-    found = match(*read_boxes([prediction], references, "xyxy"))
-    assert found.matched[0].tolist() == [True, True]
-
-
-def test_of_each_row_the_highest_boxes_count():
-    scores, hits = np.arange(150).tolist(), [1] * 150
-    data = one_row(scores, hits, 150)
-    found = match(*read_boxes(*data, "xyxy"))
-    assert found.scores.tolist() == list(range(149, 49, -1))
-    # 100 of 150 truths found: recalls 0 to 0.66, 67 points.
-    assert average_precisions(found) == pytest.approx([67 / 101] * 10)
 
 
 @given(data=datasets(), wild=st.lists(st.integers(0, 3), min_size=4, max_size=4))
@@ -203,14 +163,3 @@ def test_pairs_beyond_one_chunk_are_matched_alike():
     together = match(*read_boxes(predictions, references, "xyxy"))
     for part, other in zip(functools.reduce(stacked, alone), together, strict=True):
         assert np.array_equal(part, other)
-
-
-@pytest.mark.parametrize("ties", detection.TIES)
-@given(data=datasets(), kept=st.lists(st.booleans(), min_size=4, max_size=4))
-def test_zero_weights_leave_rows_out_under_either_policy(ties, data, kept):
-    weights = kept[: len(data[0])]
-    if any(weights):
-        left = [[row for row, keep in zip(side, weights, strict=True) if keep] for side in data]
-        assert precisions(*data, ties, weights=weights) == pytest.approx(
-            precisions(*left, ties), abs=1e-12, nan_ok=True
-        )

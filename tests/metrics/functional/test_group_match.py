@@ -50,25 +50,6 @@ def scores_of(part):
     return [part[name] for name in SCORES]
 
 
-def test_results_by_arithmetic():
-    result = compute(
-        [
-            [[0.9, 0.1], [0.2, 0.8]],  # all right
-            [[0.5, 0.4], [0.6, 0.7]],  # caption 0 prefers image 1: 0.6 > 0.5
-            [[0.3, 0.4], [0.2, 0.5]],  # image 0 prefers caption 1: 0.4 > 0.3
-            [[0.3, 0.3], [0.1, 0.9]],  # image 0 is undecided, the captions are not: 0.3 > 0.1 and 0.9 > 0.3
-        ],
-        categories=["a", "a", "a", "b"],
-    )
-    a = {"text_score": 2 / 3, "image_score": 2 / 3, "group_score": 1 / 3, "tie_rate": 0.0, "n": 3}
-    b = {"text_score": 0.0, "image_score": 1.0, "group_score": 0.0, "tie_rate": 1.0, "n": 1}
-    assert result["per_category"] == {"a": pytest.approx(a), "b": b}
-    assert scores_of(result) == [2 / 4, 3 / 4, 1 / 4]
-    macro = [result[f"macro_{name}"] for name in SCORES]
-    assert macro == pytest.approx([(2 / 3 + 0) / 2, (2 / 3 + 1) / 2, (1 / 3 + 0) / 2])
-    assert (result["tie_rate"], result["n"]) == (1 / 4, 4)
-
-
 @pytest.mark.parametrize("ties", TIES)
 def test_ties_are_those_of_all_orders_of_equal_scores(ties):
     result = compute(ALL_GROUPS, ties=ties, categories=list(range(len(ALL_GROUPS))))

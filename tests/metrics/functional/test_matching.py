@@ -50,22 +50,6 @@ def test_scores_are_what_the_definition_says(ties, case):
     assert tied.dtype == np.bool_
 
 
-def test_match_scores_by_arithmetic():
-    scores = [
-        [3, 1, 2],  # highest: 1
-        [2, 3, 1],  # beaten: 0
-        [2, 2, 1],  # shares the highest with one other: 0, 1/2 or 1
-        [2, 2, 2],  # shares it with two others: 0, 1/3 or 1
-        [1, 2, 2],  # the others tie above it, which decides nothing: 0
-        [3, 2, 2],  # the others tie below it: 1
-    ]
-    correct = [0] * 6
-    assert matching.match_scores(scores, correct, "wrong").values.tolist() == [1, 0, 0, 0, 0, 1]
-    assert matching.match_scores(scores, correct, "half").values.tolist() == [1, 0, 1 / 2, 1 / 3, 0, 1]
-    assert matching.match_scores(scores, correct, "right").values.tolist() == [1, 0, 1, 1, 0, 1]
-    assert matching.match_scores(scores, correct).tied.tolist() == [False, False, True, True, False, False]
-
-
 @pytest.mark.parametrize(
     ("scores", "correct", "message"),
     [

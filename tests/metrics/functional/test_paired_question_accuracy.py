@@ -58,17 +58,6 @@ def test_all_ways_to_answer_and_to_tie_count_as_the_definition_says():
             assert result["tie_rate"] == (None in flat)
 
 
-def test_by_arithmetic_over_groups_and_categories():
-    groups = [RIGHT, table([[0, 1], [1, 1]]), table([[0, 1], [0, 1]])]
-    result = paired_question_accuracy(groups, categories=["a", "a", "b"])
-    # Image 0 of the second is answered with image 1's answer to question 1. The third gives each question one answer,
-    # on both images, which are its own: right are question 0 on image 0 and question 1 on image 1.
-    assert by_the_definition([[0, 1], [1, 1]]) == [3 / 4, 1 / 2, 1 / 2, 0]
-    assert scores_of(result) == pytest.approx([(4 + 3 + 2) / 12, (2 + 1 + 0) / 6, (2 + 1 + 0) / 6, 1 / 3])
-    assert scores_of(result["per_category"]["a"]) == pytest.approx([7 / 8, 3 / 4, 3 / 4, 1 / 2])
-    assert result["macro_accuracy"] == pytest.approx((7 / 8 + 1 / 2) / 2)
-
-
 def test_chance_is_that_of_answers_by_coin():
     ways = [table([ways[:2], ways[2:]]) for ways in itertools.product((0, 1), repeat=4)]
     result = paired_question_accuracy(ways)

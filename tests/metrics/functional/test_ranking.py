@@ -8,7 +8,6 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,31 +75,12 @@ def test_probabilities_stay_exact_for_thousands_of_tied_candidates():
         assert values.max() <= 1
 
 
-def test_no_candidates_and_no_queries_are_no_error():
-    assert ranking.hit_ranks([], [], [], 2).found.tolist() == [False, False]
-    assert ranking.recall_at(ranking.hit_ranks([], [], [], 0), 1).tolist() == []
-
-
 @pytest.mark.parametrize("k", [0, 1.0, True])
 def test_depths_that_are_no_whole_number_from_one_are_rejected(k):
     ranks = ranking.hit_ranks([0], [1], [True], 1)
     for function in (ranking.recall_at, ranking.tied_at):
         with pytest.raises(ScoresError, match="must be a whole number from 1"):
             function(ranks, k)
-
-
-@pytest.mark.parametrize(
-    "right",
-    [
-        [2, [0]],
-        np.array([2, 0], dtype=np.uint8),
-        torch.tensor([[2], [0]]),
-        [2.0, 0.0],
-    ],
-)
-def test_right_candidates_come_in_any_common_container(right):
-    rows, columns = ranking.right_candidates(right, np.array([3, 2]))
-    assert (rows.tolist(), columns.tolist()) == ([0, 1], [2, 0])
 
 
 @pytest.mark.parametrize(

@@ -111,51 +111,6 @@ def test_candidate_sets_are_scored_as_sorting_says(ties, case, data):
         assert part == pytest.approx({**expected, "n": len(chosen)})
 
 
-def test_a_shared_pool_by_arithmetic():
-    scores = [
-        [9, 1, 5, 5],  # captions 0 and 1 are right: rank 1
-        [3, 8, 5, 7],  # caption 2 is right: 8 and 7 above, rank 3
-    ]
-    result = retrieval_recall(scores, [[0, 1], [2]], ks=[1, 3])
-    assert result == {
-        "text_recall_at_1": 1 / 2, "text_recall_at_3": 1.0, "text_mean_rank": 2.0, "text_median_rank": 2.0,
-        "text_tie_rate": 0.0,
-        # Caption 0: 9 > 3, rank 1. Caption 1: 8 > 1, rank 2. Caption 2: 5 = 5, a tie, rank 2. Caption 3 asks nothing.
-        "image_recall_at_1": 1 / 3, "image_recall_at_3": 1.0, "image_mean_rank": 5 / 3, "image_median_rank": 2.0,
-        "image_tie_rate": 1 / 3,
-        "n": 2, "n_images": 2, "n_captions": 4, "n_captions_without_image": 1, "per_category": {},
-    }  # fmt: skip
-    half = retrieval_recall(scores, [[0, 1], [2]], ks=[1], ties="half")
-    assert half["image_recall_at_1"] == (1 + 0 + 1 / 2) / 3
-    assert half["image_mean_rank"] == (1 + 2 + 1.5) / 3
-    assert retrieval_recall(scores, [[0, 1], [2]], ks=[1], ties="right")["image_recall_at_1"] == 2 / 3
-
-
-def test_candidate_sets_by_arithmetic():
-    rows = [
-        [3, 1, 2],  # rank 1
-        [1, 2, 3, 4, 5, 6],  # rank 6
-        [2, 2],  # a tie, rank 2
-        [4, 5, 3, 2],  # rank 2
-    ]
-    result = retrieval_recall(rows, [0] * 4, pool="own", ks=[1, 2], categories=["a", "b", "a", "a"])
-    parts = result.pop("per_category")
-    assert result == pytest.approx({
-        "recall_at_1": 1 / 4, "recall_at_2": 3 / 4,
-        "mean_rank": 11 / 4, "median_rank": 2.0, "tie_rate": 1 / 4, "mean_candidates": 15 / 4,
-        "chance_recall_at_1": (1 / 3 + 1 / 6 + 1 / 2 + 1 / 4) / 4,
-        "chance_recall_at_2": (2 / 3 + 2 / 6 + 2 / 2 + 2 / 4) / 4,
-        "n": 4,
-    })  # fmt: skip
-    assert parts["b"] == pytest.approx({
-        "recall_at_1": 0.0, "recall_at_2": 0.0, "mean_rank": 6.0, "median_rank": 6.0, "tie_rate": 0.0,
-        "mean_candidates": 6.0, "chance_recall_at_1": 1 / 6, "chance_recall_at_2": 2 / 6, "n": 1,
-    })  # fmt: skip
-    # Two right ones among four: a random pair misses both in 1 of C(4, 2) = 6 ways.
-    two = retrieval_recall([[1, 2, 3, 4]], [[0, 1]], pool="own", ks=[2])
-    assert two["chance_recall_at_2"] == pytest.approx(5 / 6)
-
-
 def test_many_blocks_give_what_one_comparison_gives_in_flat_memory():
     scores = np.random.default_rng(0).random((800, 4000), dtype=np.float32).round(3)  # 12.8 MB, with ties
     right = np.arange(4000).reshape(800, 5)

@@ -56,13 +56,6 @@ def test_a_set_that_lacks_an_example_counts_only_with_its_pair_and_is_counted():
     assert (alone["pair_accuracy"], alone["macro_pair_accuracy"], alone["set_accuracy"]) == (None, None, None)
 
 
-def test_a_category_twice_in_a_set_makes_no_pair():
-    inputs = rows_of("1111")
-    inputs |= {"categories": ["left", "right", "on", "on"]}
-    result = set_accuracy(**inputs)
-    assert (result["n_pairs"], result["n_sets"], result["n_incomplete_sets"]) == (1, 0, 1)
-
-
 def test_a_tie_in_a_pair_is_wrong_or_half_or_right():
     found = {ties: set_accuracy(**rows_of("1t11"), ties=ties) for ties in ("wrong", "half", "right")}
     assert [found[ties]["set_accuracy"] for ties in found] == [0, 1 / 2, 1]
@@ -111,3 +104,10 @@ def test_predictions_are_in_sets_by_their_cluster(tmp_path):
     assert result.scores["set_accuracy"] == 1 / 2
     assert result.chance["set_accuracy"] == 1 / 256
     assert result.table_scores == ["accuracy", "pair_accuracy", "set_accuracy"]
+
+
+def test_a_category_twice_in_a_set_makes_no_pair():
+    inputs = rows_of("1111")
+    inputs |= {"categories": ["left", "right", "on", "on"]}
+    result = set_accuracy(**inputs)
+    assert (result["n_pairs"], result["n_sets"], result["n_incomplete_sets"]) == (1, 0, 1)

@@ -73,12 +73,6 @@ def test_a_category_without_a_form_is_rejected_and_its_row_named(metric):
     assert result["per_form"]["SWAP"]["n"] == 2
 
 
-@pytest.mark.parametrize("forms", [["SWAP"], {"swap_obj": ""}])
-def test_forms_that_are_no_mapping_to_names_are_rejected(forms):
-    with pytest.raises(ScoresError, match=r"forms is .*; map each category to its form, such as"):
-        sugarcrepe_accuracy(SCORES, CORRECT, categories=CATEGORIES, forms=forms)
-
-
 @pytest.mark.parametrize(
     ("categories", "macro"),
     [
@@ -92,3 +86,9 @@ def test_forms_have_micro_and_macro_averages_with_intervals(categories, macro):
     add = sugarcrepe_accuracy(scores, [0] * 4, categories=categories, confidence=0.9)["per_form"]["ADD"]
     assert (add["accuracy"], add["macro_accuracy"], add["n"]) == (pytest.approx(2 / 3), macro, 3)
     assert add["accuracy_interval"][0] < 2 / 3 < add["accuracy_interval"][1]
+
+
+@pytest.mark.parametrize("forms", [["SWAP"], {"swap_obj": ""}])
+def test_forms_that_are_no_mapping_to_names_are_rejected(forms):
+    with pytest.raises(ScoresError, match=r"forms is .*; map each category to its form, such as"):
+        sugarcrepe_accuracy(SCORES, CORRECT, categories=CATEGORIES, forms=forms)

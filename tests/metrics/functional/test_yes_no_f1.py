@@ -36,30 +36,6 @@ def macro_f1_by_hand(said, right):
     return float((f1_by_hand(said, right, 1) + f1_by_hand(said, right, 0)) / 2)
 
 
-def test_results_by_arithmetic():
-    result = compute(
-        ["yes", "yes", "no", "yes", "yes", "no"],
-        ["yes", "no", "no", "yes", "no", "yes"],
-        categories=["a", "a", "a", "b", "b", "b"],
-    )
-    a, b = result.pop("per_category").values()
-    assert result == {
-        "accuracy": 0.5,
-        "macro_accuracy": 0.5,  # (2/3 + 1/3) / 2
-        "n": 6,
-        "macro_f1": pytest.approx((4 / 7 + 2 / 5) / 2),
-        "f1_yes": pytest.approx(4 / 7),  # 2·2 / (2·2 + 2 + 1)
-        "f1_no": pytest.approx(2 / 5),  # 2·1 / (2·1 + 1 + 2)
-        "false_positives": 2,
-        "false_negatives": 1,
-    }
-    # a: TP 1, FP 1, TN 1: 2/3 and 2/3; b: TP 1, FP 1, FN 1: 1/2 and 0.
-    assert (a["macro_f1"], a["f1_yes"], a["f1_no"]) == (pytest.approx(2 / 3),) * 3
-    assert (b["macro_f1"], b["f1_yes"], b["f1_no"]) == (1 / 4, 1 / 2, 0)
-    shares = [(part["false_positive_share"], part["false_negative_share"]) for part in (a, b)]
-    assert shares == [(1 / 2, 0), (1 / 2, 1)]
-
-
 # With both kinds of question in both categories.
 both_kinds = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.sampled_from("ab")), max_size=30).map(
     lambda rows: [*rows, (0, 1, "a"), (0, 0, "a"), (1, 1, "b"), (0, 0, "b")]
@@ -140,13 +116,6 @@ def test_intervals_are_those_of_a_bootstrap_written_out():
         assert part["macro_f1_interval"] == pytest.approx(expected, abs=0.08 * np.ptp(expected))
 
 
-def test_resamples_without_one_kind_of_question_are_left_out():
-    # One of five images asks what is to be answered with no: (4/5)^5 = 33 % of resamples lack it.
-    said, right, clusters = [1, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 4, 4]
-    interval = yes_no_f1(said, right, clusters=clusters, confidence=0.9, resamples=20_000)["macro_f1_interval"]
-    assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
-
-
 @pytest.mark.parametrize(("yes", "no"), [(1, 1), (3, 9), (40, 60)])
 def test_all_right_gets_an_interval_that_reaches_as_low_as_the_accuracy_allows(yes, no):
     n = yes + no
@@ -179,10 +148,6 @@ def test_all_right_and_all_wrong_count_images_not_questions(images):
     lowest = sum(2 * part / (2 * part + errors) for part in hits) / 2
     all_right = yes_no_f1(right, right, clusters=clusters, confidence=0.9)
     assert all_right["macro_f1_interval"] == pytest.approx([lowest, 1])
-
-
-def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
-    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]
 
 
 REMEDY = "pass 1 or 0, or yes or no. Map an answer that is neither to the wrong one, so that it is counted"
@@ -220,3 +185,14 @@ def test_questions_of_one_kind_are_rejected_with_a_remedy(right, only):
 def test_a_category_with_questions_of_one_kind_is_rejected_and_named():
     with pytest.raises(ScoresError, match="right answer is 'no' in all 2 rows of the category 'b'"):
         compute([1, 0, 1, 0], [1, 0, 0, 0], categories=["a", "a", "b", "b"])
+
+
+def test_resamples_without_one_kind_of_question_are_left_out():
+    # One of five images asks what is to be answered with no: (4/5)^5 = 33 % of resamples lack it.
+    said, right, clusters = [1, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 0], [0, 1, 2, 3, 4, 4]
+    interval = yes_no_f1(said, right, clusters=clusters, confidence=0.9, resamples=20_000)["macro_f1_interval"]
+    assert interval == pytest.approx(bootstrap_by_hand(said, right, clusters, 4_000, 0.9), abs=0.02)
+
+
+def test_a_single_image_says_nothing_unless_all_right_or_all_wrong():
+    assert yes_no_f1([1, 0, 0], [1, 0, 1], clusters=["a"] * 3, confidence=0.9)["macro_f1_interval"] == [0.0, 1.0]

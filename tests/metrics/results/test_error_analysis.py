@@ -98,12 +98,12 @@ def test_words_that_go_with_errors_are_found_within_their_category(tmp_path):
     captions = {row.id: (f"a {c} cat", f"a {c} dog") for row, c in zip(rows, colours, strict=True)}
     path = predictions(tmp_path / "a.parquet", rows, ITM)
     found = errors(path, data=lambda _: ExampleData(captions), **QUICK)
-    table = found.summary()
-    first = table.iloc[0]
-    assert (first["kind"], first["name"]) == ("in both captions", "red")
-    assert first["rate"] == pytest.approx(wrong[colours == "red"].mean())
-    assert first["p_value_holm"] < 0.001
-    assert table[table["p_value_holm"] <= 0.05]["name"].isin(["red", "blue", "green"]).all()
+    [tests] = found.summaries[0].found
+    red = tests["in both captions", "red"]
+    assert red.rate == pytest.approx(wrong[colours == "red"].mean())
+    assert red.p_value == min(test.p_value for test in tests.values())
+    assert red.p_value_holm < 0.001
+    assert {name for (_, name), test in tests.items() if test.p_value_holm <= 0.05} <= {"red", "blue", "green"}
     assert "“red” in both captions" in found.verdicts[0]
     assert "swap_obj" not in found.verdicts[0]
 
@@ -221,16 +221,6 @@ def test_categories_restrict_examples_and_unknown_ones_are_refused(two_models, t
         errors(tmp_path / "a.parquet", category=["swap_obj", "swop_att"], **QUICK)
 
 
-def test_a_model_that_lacks_a_category_is_not_shown_there(tmp_path):
-    rows = matching([[1, 0], [0, 1]])
-    predictions(tmp_path / "a.parquet", rows, ITM, model="a")
-    lacking = MatchingRow("1", "itm", "swap_att", [""], [0], None)
-    predictions(tmp_path / "b.parquet", [rows[0], lacking], ITM, model="b")
-    found = errors(tmp_path, category="swap_att", **QUICK)
-    assert found.tasks[0].labels == ["a"]
-    assert "a errs on 100.0 % of 1 examples" in found.verdicts[0]
-
-
 def test_the_page_needs_nothing_else_and_escapes_what_others_wrote(tmp_path):
     bad = "</script><script>alert(1)</script>&<img src=x onerror=alert(1)>"
     rows = [MatchingRow(f"{n} {bad}", "itm", bad, ["i"], [0], [[0.0, 1.0]]) for n in range(3)]
@@ -263,3 +253,13 @@ def test_images_are_embedded_once_and_within_a_size(tmp_path, monkeypatch):
     page = found.write(tmp_path / "a.html").read_text("utf-8")
     assert page.count("A" * 1000) == 2
     assert "1 images beyond" in page
+
+
+def test_a_model_that_lacks_a_category_is_not_shown_there(tmp_path):
+    rows = matching([[1, 0], [0, 1]])
+    predictions(tmp_path / "a.parquet", rows, ITM, model="a")
+    lacking = MatchingRow("1", "itm", "swap_att", [""], [0], None)
+    predictions(tmp_path / "b.parquet", [rows[0], lacking], ITM, model="b")
+    found = errors(tmp_path, category="swap_att", **QUICK)
+    assert found.tasks[0].labels == ["a"]
+    assert "a errs on 100.0 % of 1 examples" in found.verdicts[0]

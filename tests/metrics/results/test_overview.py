@@ -79,26 +79,6 @@ def test_categories_are_tested_alone_where_models_lack_different_images(tmp_path
     assert values == {"obj": ["**100.0**", "0.0", "**50.0**"], "att": ["0.0", "**100.0**", "**50.0**"]}
 
 
-def test_a_category_of_which_models_have_no_common_image_is_not_decided(tmp_path):
-    for place, name in enumerate(("good", "poor")):
-        rows = matching([[not place, place] for _ in range(80)], ("add_att", *["swap_obj"] * 39))
-        rows[40 * place] = type(rows[0])(str(40 * place), "itm", "add_att", [""], [0], None)
-        write(tmp_path / f"{name}.parquet", rows, model=name)
-    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
-    assert [cell.split("<br>")[0] for cell in found["poor"]][:2] == ["0.0", "0.0 †"]  # swap_obj, add_att
-
-
-def test_models_whose_metric_had_other_settings_have_their_own_columns(tmp_path):
-    rows = retrieval([[2, 1, 0], [0, 2, 1], [2, 0, 1]])
-    for name, ks in (("a", [1]), ("b", [1, 2])):
-        metrics = {"retrieval_recall": {"pool": "shared", "ks": ks}}
-        write(tmp_path / f"{name}.parquet", rows, model=name, task="retrieval", metrics=metrics)
-    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
-    place = [header.endswith("recall at 2") for header in found["model"]].index(True)
-    assert found["a"][place].startswith("–")
-    assert found["b"][place].startswith(("**100.0**", "100.0"))
-
-
 def test_the_number_of_captions_that_were_cut_stands_beside_the_scores(tmp_path, capsys):
     from vl_assay.metrics.records.predictions import Predictions, read_predictions, write_predictions
 
@@ -152,3 +132,23 @@ def test_the_latex_compiles_without_a_line_that_is_too_wide(tmp_path):
     too_wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
     assert max(too_wide, default=0.0) < 1
     assert (tmp_path / "paper.pdf").stat().st_size > 10_000
+
+
+def test_a_category_of_which_models_have_no_common_image_is_not_decided(tmp_path):
+    for place, name in enumerate(("good", "poor")):
+        rows = matching([[not place, place] for _ in range(80)], ("add_att", *["swap_obj"] * 39))
+        rows[40 * place] = type(rows[0])(str(40 * place), "itm", "add_att", [""], [0], None)
+        write(tmp_path / f"{name}.parquet", rows, model=name)
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
+    assert [cell.split("<br>")[0] for cell in found["poor"]][:2] == ["0.0", "0.0 †"]  # swap_obj, add_att
+
+
+def test_models_whose_metric_had_other_settings_have_their_own_columns(tmp_path):
+    rows = retrieval([[2, 1, 0], [0, 2, 1], [2, 0, 1]])
+    for name, ks in (("a", [1]), ("b", [1, 2])):
+        metrics = {"retrieval_recall": {"pool": "shared", "ks": ks}}
+        write(tmp_path / f"{name}.parquet", rows, model=name, task="retrieval", metrics=metrics)
+    found = rows_of(report(sorted(tmp_path.iterdir()), **QUICK).to_markdown())
+    place = [header.endswith("recall at 2") for header in found["model"]].index(True)
+    assert found["a"][place].startswith("–")
+    assert found["b"][place].startswith(("**100.0**", "100.0"))
