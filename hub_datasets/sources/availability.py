@@ -175,7 +175,7 @@ def source_problems(
         looks = [
             (config, *_look(name, config, folder, text_alone)) for config in wanted if _has_source(benchmark, config)
         ]
-        if len(looks) < len(wanted) or any(state == READY for _, state, _ in looks):
+        if not looks or len(looks) < len(wanted) or any(state == READY for _, state, _ in looks):
             continue
         config, state, problem = looks[0]
         message = f"{name}/{config}: {problem}"
