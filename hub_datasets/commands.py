@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,23 +123,18 @@ def _print_build(folder: Path) -> None:
 
 def _print_failures(outcomes: list[Any]) -> None:
     """Print a table of the configurations that were not built, and why; of each benchmark the damaged ones first."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
+    from ..metrics.common.documents import print_tables, simple_table
     from .core.benchmarks import get_benchmark
 
-    table = Table(title="Not built", title_justify="left", show_lines=True)
-    for column, share in (("benchmark", 2), ("what is missing", 4), ("where to get it", 3)):
-        table.add_column(column, overflow="fold", ratio=share)
+    rows = []
     for outcome in outcomes:
         missing = {config: error for config, error in outcome.errors.items() if config not in outcome.damaged}
         for kind, errors in (("damaged: ", outcome.damaged), ("", missing)):
             if errors:
-                why = escape(kind + _reasons(outcome.benchmark, errors))
+                why = kind + _reasons(outcome.benchmark, errors)
                 source = get_benchmark(outcome.benchmark).source or "made on the spot"
-                table.add_row(f"[bold]{outcome.benchmark}[/]: {', '.join(errors)}", why, escape(source))
-    Console(highlight=False).print(table)
+                rows.append((f"{outcome.benchmark}: {', '.join(errors)}", why, source))
+    print_tables([simple_table(("benchmark", "what is missing", "where to get it"), rows, title="Not built")])
 
 
 def _reasons(benchmark: str, errors: dict[str, Exception]) -> str:
@@ -188,10 +182,6 @@ def publish(
         typer.Option("--create-pr", help="Propose the results of predictions to a model's repository."),
     ] = False,
     dataset_owner: DatasetOwner = "vl-assay",
-    predictions_repo: Annotated[
-        str,
-        typer.Option(help="With --create-pr: a dataset, owner/name, for the predictions, to which the results link."),
-    ] = "",
 ) -> None:
     """Upload a dataset repository, a metric's Space or the leaderboard to the Hub in one commit, or propose results.
 
@@ -200,16 +190,21 @@ def publish(
     it as a benchmark once its team has listed it. A Space contains this package, and its requirements are pinned to the
     installed versions. The card of the leaderboard, `space_app/README.md`, says what else it needs.
 
-    With `--create-pr` the first argument is predictions of one model, and the second that model's repository: its card
-    and `.eval_results` get the results by a pull request, of which there is one however often the command runs, also by
-    another user. With `--predictions-repo` the results link to the predictions, so that others can compute them again.
+    With `--create-pr` the first argument is predictions of one model, and the second that model's repository: a pull
+    request adds the results to its card and `.eval_results`. `--dry-run` shows the change.
 
     Examples: `vl-assay publish toy me/toy_scenes --dry-run` · `vl-assay publish cpd_ap me/cpd_ap` ·
     `vl-assay publish leaderboard me/leaderboard` ·
-    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --predictions-repo me/predictions --dry-run`
+    `vl-assay publish vl-assay-results/my-model owner/my-model --create-pr --dry-run`
     """
     if create_pr:
-        _propose(Path(what), repo, dry_run, dataset_owner, predictions_repo)
+        from ..metrics.records.predictions import prediction_files
+        from .hub.proposals import propose
+        from .reports.evaluation import report as evaluate
+
+        results = evaluate(prediction_files(Path(what)))
+        proposal = propose(results, repo, dataset_owner=dataset_owner, dry_run=dry_run)
+        typer.echo(proposal or "the model has these results: nothing to change")
         return
     from .hub.publish import plan, upload
 
@@ -228,24 +223,10 @@ def publish(
         typer.echo(upload(planned, private=private))
 
 
-def _propose(predictions: Path, repo: str, dry_run: bool, dataset_owner: str, predictions_repo: str) -> None:
-    """Show the change of a model's repository, or open the pull request."""
-    from ..metrics.records.predictions import prediction_files
-    from .hub.proposals import preview, propose
-    from .reports.evaluation import report as evaluate
-
-    files = prediction_files(predictions)
-    call = preview if dry_run else partial(propose, predictions=files)
-    proposal = call(evaluate(files), repo, dataset_owner=dataset_owner, predictions_repo=predictions_repo)
-    typer.echo(proposal or "the model has these results: nothing to change")
-
-
 @app.command(rich_help_panel=_DATASETS)
 def export(
-    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, the folder of a build, or predictions.")],
-    out: Annotated[
-        Path, typer.Argument(help="The folder to write, in place of an earlier one; of predictions the log.")
-    ],
+    benchmark: Annotated[str, typer.Argument(help="Its name, a part of it, or the folder of a build.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write, in place of an earlier one.")],
     repo: Annotated[str, typer.Option(help="Where it will be on the Hub, for task files: owner/name.")] = "",
     data_dir: DataDir = None,
     limit: Annotated[int | None, typer.Option(help="The most examples of each task.")] = None,
@@ -256,19 +237,9 @@ def export(
     Tasks in which one caption is true of each image, and yes-or-no questions. The folder is a dataset repository with
     an `eval.yaml` and task files of lm-eval and lmms-eval; choices are in an order drawn by their content.
 
-    Of predictions it writes the log that inspect_ai would have written.
-
     Examples: `vl-assay export toy_scenes/itm choices --limit 100` ·
-    `vl-assay export winoground wino-choices --repo me/winoground-choices` ·
-    `vl-assay export vl-assay-results/demo-clip/toy_scenes.itm.parquet log.json`
+    `vl-assay export winoground wino-choices --repo me/winoground-choices`
     """
-    if benchmark.endswith(".parquet"):
-        from .hub.tool_logs import write_log
-
-        if repo or limit is not None or option:
-            raise VLAssayError("--repo, --limit and --option are of benchmarks; predictions are written as they are")
-        typer.echo(f"{write_log(benchmark, out, data_dir=data_dir):,} samples written to {out}")
-        return
     from .hub.multiple_choice import export as write
 
     options = parse_options(option, allow_missing=False)

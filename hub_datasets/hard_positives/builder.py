@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import datasets
 
 from ...metrics.common.errors import DataError
-from ..sources.builders import Images, ReleasedImages, VerifiedConfig, make_configs
+from ..sources.builders import Images, SourceBuilder, VerifiedConfig, make_configs
 from ..sources.columns import columns
 from ..sources.crops import box_problem, crop
 from ..sources.image_archives import VISUAL_GENOME
@@ -66,7 +66,7 @@ class HardPositivesConfig(VerifiedConfig):
     rebuild_swap: bool = False
 
 
-class HardPositives(ReleasedImages):
+class HardPositives(SourceBuilder):
     """Six configurations, one split `test`; the card has the columns and the layout of `data_dir`."""
 
     config: HardPositivesConfig

@@ -1,4 +1,4 @@
-"""Calls of the Hub's API: which errors are tried again and after how long, and what the others mean for the user."""
+"""Calls of the Hub's API: valid names, which errors are tried again and after how long, and what the others mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from ...metrics.common.errors import StorageError, VLAssayError
+from ...metrics.common.errors import DataError, StorageError, VLAssayError
 
 _Result = TypeVar("_Result")
 # Temporary statuses below 500, including the conflicts with a commit that came first.
@@ -26,6 +26,19 @@ def hub_errors() -> tuple[type[Exception], ...]:
     from huggingface_hub.errors import HfHubHTTPError
 
     return *HfHubHTTPError.__bases__, RuntimeError, ValueError
+
+
+def check_repo_name(repo: str) -> None:
+    """Raise `DataError` for what is no name of a repository on the Hub, ``owner/name``."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
+    if repo.count("/") != 1:
+        raise DataError(f"{repo!r} has no owner; expected owner/name")
 
 
 def call_hub(
@@ -71,37 +84,18 @@ def call_hub(
 
 def _explain(error: Exception, repo: str, kind: str) -> str:
     """Return why a call has failed, and what to do, on one line."""
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        LocalTokenNotFoundError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub.errors import OfflineModeIsEnabled
 
-    response, login = _response(error), "log in with `hf auth login`, or set HF_TOKEN"
-    status = f" (status {response.status_code})" if response is not None else ""
+    response = _response(error)
     if _is_caused_by(error, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set, or the network was found to be missing; connect and unset it"
-    if _is_caused_by(error, LocalTokenNotFoundError):
-        return f"nobody is logged in; {login}"
-    if _is_caused_by(error, GatedRepoError):
-        folder = {"dataset": "datasets/", "space": "spaces/"}.get(kind, "")
-        page = f"https://huggingface.co/{folder}{repo}"
-        return f"the {kind} {repo} is gated{status}; ask for access at {page}, and {login}"
-    if _is_caused_by(error, RepositoryNotFoundError):
-        return (
-            f"there is no {kind} {repo}, or this login may not see it{status}; check the name, and if it is private, "
-            f"{login} of a user who may"
-        )
-    if response is not None and response.status_code == 401:
-        return f"the Hub does not know this login{status}; {login} again"
-    if response is not None and response.status_code == 403:
-        return f"this login may not do it{status}: {_text(error)}; {login} with a token that may write to {repo}"
     if not _is_temporary(error):
-        return f"{_text(error)}; check the name {repo}, and the permissions of HF_TOKEN or the login"
-    seconds = max(30, _asked_wait(error))
-    remedy = f"try again in {seconds:.0f} seconds or later, which is safe: what was done is found"
-    return f"{_text(error)}; {'' if status else 'check the network, and '}{remedy}"
+        return (
+            f"{_text(error)}; check the name of the {kind} {repo}, and log in with `hf auth login`, or set HF_TOKEN, "
+            "with a token that may do this there"
+        )
+    network = "" if response is not None else "check the network, and "
+    return f"{_text(error)}; {network}try again in {max(30, _asked_wait(error)):.0f} seconds or later"
 
 
 def _text(error: Exception) -> str:

@@ -5,21 +5,19 @@
 question per row: the accuracy, which is what the task's scorer measures there; the notes have the other figures. Scores
 of groups and boxes are left out: the Hub would refuse them, or rank them together with accuracies.
 
-Both have the date of the predictions, a `ResultsSource`, and the revision of a dataset that came from the Hub. The
-Hub's classes accept any value and date; this module raises an error for a value that is not a finite number from 0 to
-1, and for a date that is not ISO 8601.
+Both have the date of the predictions, and the revision of a dataset that came from the Hub. The Hub's classes accept
+any value; this module raises an error for a value that is not a finite number from 0 to 1.
 
 Entries written by this module are recognised by the name of their source; all other entries are kept. The front matter
-is written with `huggingface_hub`: keys keep their order and values, and comments are lost. The text below it is kept.
+is written with `huggingface_hub`: keys keep their order and values, but comments, keys without a value and a byte-order
+mark are lost. The text below it is kept.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...metrics.common.errors import DataError
 from ...metrics.common.formatting import interval, percent, words
@@ -28,9 +26,10 @@ from ...metrics.records.predictions import read_predictions
 from ...metrics.records.results import Result, code_version
 from ...metrics.results.scores import score_rows, tie_sentence
 from ..core.benchmarks import get_card, get_task
+from .calls import check_repo_name
 
 if TYPE_CHECKING:
-    from huggingface_hub import EvalResult, EvalResultEntry
+    from huggingface_hub import EvalResult, EvalResultEntry, RepoCard
 
 OWNER = "vl-assay"
 SOURCE = "VL-Assay"
@@ -47,32 +46,6 @@ _HUB_TASKS = {
 _ROUNDING = 1e-9
 
 
-class ResultsSource(NamedTuple):
-    """Who reports results, and where others find the predictions.
-
-    Args:
-        user: a name on the Hub; empty if it is not known.
-        repo: a dataset repository of the Hub with each file of predictions by `predictions_path`; if it is empty,
-            entries link to the benchmark's dataset.
-    """
-
-    user: str = ""
-    repo: str = ""
-
-    def url(self, result: Result, dataset: str) -> str:
-        """Return the address of the predictions of a result on a dataset."""
-        path = f"{self.repo}/blob/main/{predictions_path(result.predictions['sha256'])}" if self.repo else dataset
-        return f"https://huggingface.co/datasets/{path}"
-
-
-_UNKNOWN = ResultsSource()
-
-
-def predictions_path(sha256: str) -> str:
-    """Return the path of predictions in a repository, which depends on their bytes, so that links stay valid."""
-    return f"{sha256}.parquet"
-
-
 def check_card(path: Path, predictions: Sequence[Path] = ()) -> None:
     """Check that the results of predictions can be written into a model's card, before they are computed.
 
@@ -86,7 +59,7 @@ def check_card(path: Path, predictions: Sequence[Path] = ()) -> None:
         raise DataError(f"{path} is not a README.md, which is the name of a model's card")
     if not path.absolute().parent.is_dir():
         raise DataError(f"there is no folder {path.parent}; name the README.md in the folder of the model")
-    _metadata(_text(path), path)
+    _parse(path)
     if predictions:
         _refuse_several(read_predictions(file).model for file in predictions)
 
@@ -97,9 +70,7 @@ def _refuse_several(names: Iterable[str]) -> None:
         raise DataError(f"got results of {len(models)} models ({', '.join(models)}); a model's card has those of one")
 
 
-def write_model_card(
-    path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
-) -> list[Path]:
+def write_model_card(path: str | Path, results: Sequence[Result], *, dataset_owner: str = OWNER) -> list[Path]:
     """Write the results of a model into its repository; writing the same results again changes nothing.
 
     Entries of an earlier run on the same task and configurations are replaced. Files are written atomically.
@@ -109,26 +80,25 @@ def write_model_card(
             next to it.
         results: the results of one model, from `report`.
         dataset_owner: the owner of the benchmarks' dataset repositories on the Hub, which have the benchmarks' names.
-        source: who reports the results, and where the predictions are.
 
     Returns:
         The files that were written; empty if they had the results already.
 
     Raises:
-        DataError: no results, results of several models or of two files for one task, a value or a date that the format
-            does not allow, an invalid owner, or a file that cannot be read.
+        DataError: no results, results of several models or of two files for one task, a value that the format does
+            not allow, an invalid owner, or a file that cannot be read.
         StorageError: a file could not be written.
     """
     card = Path(path)
     check_card(card)
     groups = _by_task(results, dataset_owner)
-    files = {card: _with_model_index(card, groups, dataset_owner, source)}
+    files = {card: _with_model_index(card, groups, dataset_owner)}
     for benchmark in dict.fromkeys(group[0].benchmark["name"] for group in groups):
         entries = [
             entry
             for group in groups
             if group[0].benchmark["name"] == benchmark
-            for entry in eval_result_entries(group, dataset_owner, source)
+            for entry in eval_result_entries(group, dataset_owner)
         ]
         if entries:
             file = card.parent / FOLDER / f"vl-assay-{benchmark}.yaml"
@@ -139,9 +109,7 @@ def write_model_card(
     return list(changed)
 
 
-def eval_results(
-    group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
-) -> list[EvalResult]:
+def eval_results(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResult]:
     """Return the ``model-index`` entries for one file's results: the scores of its tables and their macro averages."""
     from huggingface_hub import DatasetCard, EvalResult
 
@@ -169,17 +137,15 @@ def eval_results(
                     metric_value=_value(result, score, result.scores),
                     metric_name=f"{result.metric}: {words(score)}",
                     metric_config=result.metric,
-                    metric_args={**_facts(result, score), **_present({"user": source.user or None})},
+                    metric_args=_facts(result, score),
                     source_name=_source(first),
-                    source_url=source.url(first, dataset),
+                    source_url=f"https://huggingface.co/datasets/{dataset}",
                 )
             )
     return entries
 
 
-def eval_result_entries(
-    group: Sequence[Result], dataset_owner: str = OWNER, source: ResultsSource = _UNKNOWN
-) -> list[EvalResultEntry]:
+def eval_result_entries(group: Sequence[Result], dataset_owner: str = OWNER) -> list[EvalResultEntry]:
     """Return the ``.eval_results`` entries for one file's results: over all configurations, and for each of several.
 
     In predictions for several configurations, these are the configurations that are also categories. A task that is
@@ -205,10 +171,9 @@ def eval_result_entries(
                 task_id=own,
                 value=_value(result, score, part),
                 dataset_revision=_revision(result, dataset),
-                date=_date(result),
-                source_url=source.url(result, dataset),
+                date=result.run.get("date"),
+                source_url=f"https://huggingface.co/datasets/{dataset}",
                 source_name=_source(result),
-                source_user=source.user or None,
                 notes=_notes(result, score, part),
             )
         )
@@ -217,9 +182,6 @@ def eval_result_entries(
 
 def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]]:
     """Group results by predictions file, and validate the models, files and the owner."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
     _refuse_several(result.model["name"] for result in results)
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
@@ -232,45 +194,33 @@ def _by_task(results: Sequence[Result], dataset_owner: str) -> list[list[Result]
             raise DataError(
                 f"the predictions of {name} ({task}) are partial; predict without --limit for a model's card"
             )
-        try:
-            validate_repo_id(f"{dataset_owner}/{name}")
-        except HFValidationError as error:
-            raise DataError(
-                f"{dataset_owner!r} cannot own a dataset on the Hub; give the name of a user or an organisation"
-            ) from error
+        check_repo_name(f"{dataset_owner}/{name}")
     return list(groups.values())
 
 
-def _with_model_index(
-    card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str, source: ResultsSource
-) -> bytes:
+def _with_model_index(card: Path, groups: Sequence[Sequence[Result]], dataset_owner: str) -> bytes:
     """Return the content of the card with the entries in its ``model-index``."""
     from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
-    content = _text(card)
+    parsed = _parse(card)
     model = groups[0][0].model["name"]
-    index = _metadata(content, card).get(_KEY) or []
+    index = parsed.data.get(_KEY) or []
     try:
         if index:
             model_index_to_eval_results(index)
-            models = [(entry["name"], list(entry["results"])) for entry in index]
-        else:
-            models = [(model, [])]
+        models = [{**entry, "results": list(entry["results"])} for entry in index] or [{"name": model, "results": []}]
+        home = next((entry for entry in models if entry["name"] == model), models[0])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise DataError(
             f"the model-index of {card} cannot be read ({type(error).__name__}: {error}); correct or remove it"
         ) from error
-    home = next((number for number, (name, _) in enumerate(models) if name == model), 0)
     for group in groups:
-        [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner, source))[0]["results"]
-        _put(models[home][1], entry)
-    new = [
-        {**(index[number] if index else {}), "name": name, "results": entries}
-        for number, (name, entries) in enumerate(models)
-    ]
-    if new == index:
-        return content.encode()
-    return _with_key(content, new, card).encode()
+        [entry] = eval_results_to_model_index(model, eval_results(group, dataset_owner))[0]["results"]
+        _put(home["results"], entry)
+    if models == index:
+        return card.read_bytes()
+    parsed.data[_KEY] = models
+    return str(parsed).encode()
 
 
 def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
@@ -293,36 +243,15 @@ def _with_entries(file: Path, entries: Sequence[EvalResultEntry]) -> bytes:
     return yaml.safe_dump(new, sort_keys=False, allow_unicode=True, width=120).encode()
 
 
-def _metadata(content: str, card: Path) -> dict[str, Any]:
-    """Return the front matter of a card as a dictionary, which may be empty."""
+def _parse(card: Path) -> RepoCard:
+    """Return the card, which is empty if the file does not exist."""
     import yaml
-    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+    from huggingface_hub import RepoCard
 
-    match = REGEX_YAML_BLOCK.search(content.removeprefix(_BOM))
     try:
-        data = yaml.safe_load(match[2]) if match else None
-    except (yaml.YAMLError, ValueError) as error:
-        raise DataError(f"the metadata of {card} are not valid YAML ({error}); correct them") from error
-    if data is not None and not isinstance(data, dict):
-        raise DataError(f"the metadata of {card} are {data!r:.50}, not keys with values; correct or remove them")
-    return data or {}
-
-
-def _with_key(content: str, index: list[dict[str, Any]], card: Path) -> str:
-    """Return the card with this ``model-index``; other metadata keep their values, and the text below them stays."""
-    from huggingface_hub.repocard import REGEX_YAML_BLOCK
-    from huggingface_hub.utils import yaml_dump
-
-    bom, text = content[: content.startswith(_BOM)], content.removeprefix(_BOM)
-    match = REGEX_YAML_BLOCK.search(text)
-    end = "\r\n" if "\r\n" in (match[1] if match else text) else "\n"
-    metadata = {**_metadata(content, card), _KEY: index}
-    block = yaml_dump(metadata, sort_keys=False, line_break=end)
-    if repr(_metadata(f"---\n{block}---\n", card)) != repr(metadata):  # line separators of Unicode in a key
-        raise DataError(f"the metadata of {card} have characters that YAML does not give back; replace them")
-    if match is None:
-        return f"{bom}---{end}{block}---{end}{text}"
-    return bom + text[: match.start(2)] + block.removesuffix(end) + text[match.end(2) :]
+        return RepoCard(_text(card).removeprefix(_BOM))
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise DataError(f"the metadata of {card} cannot be read ({error}); correct or remove them") from error
 
 
 def _put(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
@@ -363,29 +292,10 @@ def _value(result: Result, score: str, scores: Mapping[str, Any]) -> float:
     return value
 
 
-def _date(result: Result) -> str | None:
-    """Return the date of the predictions in ISO 8601; None if it is unknown."""
-    date = result.run.get("date")
-    try:
-        if date is not None:
-            datetime.fromisoformat(date)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"the predictions {result.predictions['file']} say the date {date!r}; expected ISO 8601, such as "
-            "2026-11-25T10:00:00+00:00"
-        ) from None
-    return date
-
-
 def _revision(result: Result, dataset: str) -> str | None:
     """Return the dataset's revision on the Hub if the predictions are of its download."""
     hub_entry = result.benchmark.get("hub") or {}
-    if hub_entry and not re.fullmatch("[0-9a-f]{40}", str(hub_entry.get("revision"))):
-        raise DataError(
-            f"the predictions {result.predictions['file']} say the dataset {hub_entry!r:.99}; "
-            "expected a 40-digit commit"
-        )
-    return hub_entry["revision"] if hub_entry.get("repo") == dataset else None
+    return hub_entry.get("revision") if hub_entry.get("repo") == dataset else None
 
 
 def _facts(result: Result, score: str) -> dict[str, Any]:
@@ -394,7 +304,7 @@ def _facts(result: Result, score: str) -> dict[str, Any]:
     is_macro = score.startswith("macro_") and score not in result.table_scores
     facts = {
         **result.options,
-        "date": _date(result),
+        "date": result.run.get("date"),
         "interval": bounds and list(bounds),
         "n": score_rows(result)[-1].n if is_macro else result.scores["n"],
         "missing": result.missing or None,

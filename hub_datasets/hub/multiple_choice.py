@@ -104,13 +104,11 @@ class ChoiceQuestion(NamedTuple):
 
     Args:
         example, image: the example, and the number of the image in it.
-        order: for each choice the index of its caption, or of "yes" and "no".
         row: the columns without `image` and `image_uri`.
     """
 
     example: Example
     image: int
-    order: list[int]
     row: dict[str, Any]
 
 
@@ -128,7 +126,7 @@ def questions(task: TaskData) -> Iterator[ChoiceQuestion]:
             order = sorted(range(len(texts)), key=lambda i, own=question_id, texts=texts: _draw(own, texts[i], i))
             row = {"id": question_id, "category": example.category, "question": question}
             row |= {"choices": [texts[i] for i in order], "target": ascii_uppercase[order.index(right)]}
-            yield ChoiceQuestion(example, number, order, row)
+            yield ChoiceQuestion(example, number, row)
 
 
 def _draw(own: str, text: str, number: int) -> bytes:
@@ -151,7 +149,7 @@ def _write_rows(task: TaskData, config: str, folder: Path) -> int:
     asked = questions(replace(task, examples=[example for example in task.examples if example.config == config]))
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(asked, _ROWS_AT_ONCE)):
-            for example, image, _, row in batch:
+            for example, image, row in batch:
                 try:
                     kind, content = portable(task.image_bytes(example.images[image]))
                 except DECODING_ERRORS as error:

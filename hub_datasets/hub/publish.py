@@ -18,7 +18,7 @@ from typing import Any
 from ...metrics.common.errors import DataError, UnknownNameError
 from ...metrics.modules.discovery import metric_names
 from ..core.repository import BUILD_FILE, read_build
-from .calls import call_hub
+from .calls import call_hub, check_repo_name
 from .multiple_choice import EVAL_FILE, export
 from .spaces import CARRIED, PACKAGE, files_in, space_files
 
@@ -114,19 +114,6 @@ def builder_code(benchmark: str) -> str:
     for dots, package in (("...", "vl_assay"), ("..", ours), (".", f"{ours}.{benchmark}")):
         code = code.replace(f"\nfrom {dots}", f"\nfrom {package}.")
     return code
-
-
-def check_repo_name(repo: str) -> None:
-    """Raise `DataError` for what is no name of a repository on the Hub, ``owner/name``."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise DataError(f"{repo!r} is not a valid repository name ({error}); expected owner/name") from error
-    if repo.count("/") != 1:
-        raise DataError(f"{repo!r} has no owner; expected owner/name")
 
 
 def _with_choices(folder: Path, contents: Mapping[str, Path | bytes], repo: str, work: Path) -> dict[str, Path | bytes]:

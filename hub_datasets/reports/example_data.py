@@ -42,11 +42,11 @@ def example_data(predictions: Predictions, data_dir: str | Path | None = None, *
         try:
             if data_dir is None and not _is_here(predictions):
                 raise DataError("give the folder of the images (--data-dir)")
-            return describe(load_predicted(predictions, data_dir, needs_images=True))
+            return describe(_load_predicted(predictions, data_dir, needs_images=True))
         except (VLAssayError, OSError) as error:
             note = f"shown without images: {error}"
     try:
-        return ExampleData(describe(load_predicted(predictions, data_dir, needs_images=False)).captions, note=note)
+        return ExampleData(describe(_load_predicted(predictions, data_dir, needs_images=False)).captions, note=note)
     except (VLAssayError, OSError) as error:
         return ExampleData(note=f"shown without captions and images: {error}")
 
@@ -77,7 +77,7 @@ def _is_here(predictions: Predictions) -> bool:
     return is_generated or is_cached(predictions.benchmark, _configs(predictions, task.configs), _options(predictions))
 
 
-def load_predicted(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
+def _load_predicted(predictions: Predictions, data_dir: str | Path | None, *, needs_images: bool) -> list[TaskData]:
     """Load the data of the task of predictions, see `example_data`; raise a `DataError` if they differ."""
     task = get_task(predictions.benchmark, predictions.task)
     configs = _configs(predictions, task.configs)

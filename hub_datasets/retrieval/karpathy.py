@@ -21,7 +21,6 @@ from ..sources.hub_tables import HubTable, read_table
 from ..sources.image_archives import COCO_VAL2014, ImageArchive, fetch_images
 from ..sources.records import check_row_count, check_rows
 from ..sources.source_files import ImagePaths, SourceFile, data_folder, first_file, is_inner_path
-from ..sources.stored_images import find_stored
 
 _URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
 _SCHEMA = {"image": str, "caption": [str]}
@@ -238,8 +237,7 @@ def _mirrored(
         for row in check_rows(((label, record) for label, _, record in records), schema, str(path)):
             available[row["images"]].append(_cleaned(row["correct_caption"]))
     matched = match_by_texts({name: list(map(_cleaned, texts)) for name, texts in captions.items()}, available)
-    paths = find_stored({name: addresses[address_name] for name, address_name in matched.items()})
-    return dict.fromkeys(captions) | paths
+    return dict.fromkeys(captions) | {name: addresses[match] for name, match in matched.items()}
 
 
 def match_by_texts(wanted: Mapping[str, Collection[str]], available: Mapping[str, Collection[str]]) -> dict[str, str]:

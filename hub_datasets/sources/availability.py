@@ -162,38 +162,33 @@ def source_problems(
     from huggingface_hub import constants
 
     errors: dict[str, DataError] = {}
-    entries: dict[str, BenchmarkEntry] = {}
     for reference in references:
         name, _, task_name = reference.partition("/")
         if name not in benchmark_names() or not get_benchmark(name).source:
             continue
         benchmark = get_benchmark(name)
-        wanted_configs = {config for _, configs in benchmark.select(name, task_name or None) for config in configs}
-        if any(newest_build(name, config, benchmark.split_of(config)) for config in wanted_configs):
+        wanted = dict.fromkeys(config for _, configs in benchmark.select(name, task_name or None) for config in configs)
+        if any(newest_build(name, config, benchmark.split_of(config)) for config in wanted):
             continue
-        if name not in entries:
-            without_images = {**(options or {}), "with_images": False}
-            [entries[name]] = list_benchmarks([name], data_dir=data_dir, options=without_images)
-        problems = {
-            entry.name: entry
-            for entry in entries[name].configs
-            if entry.name in wanted_configs and entry.state != READY
-        }
-        if len(problems) < len(wanted_configs) or not problems:
+        folder, used = sources_folder(name, data_dir), _options(name, options)
+        text_alone = _options(name, {**(options or {}), "with_images": False})
+        looks = [
+            (config, *_look(name, config, folder, text_alone)) for config in wanted if _has_source(benchmark, config)
+        ]
+        if not looks or len(looks) < len(wanted) or any(state == READY for _, state, _ in looks):
             continue
-        first = next(iter(problems.values()))
-        message = f"{name}/{first.name}: {first.problem}"
-        if first.state == TO_DOWNLOAD:
-            if not constants.HF_HUB_OFFLINE and is_reachable(first.problem):
+        config, state, problem = looks[0]
+        message = f"{name}/{config}: {problem}"
+        if state == TO_DOWNLOAD:
+            if not constants.HF_HUB_OFFLINE and is_reachable(problem):
                 continue
             lacking = "" if data_dir is None else f", as {data_dir} lacks it"
             message = (
-                f"{name}/{first.name} has to be downloaded{lacking}, and {first.problem} cannot be reached: connect"
+                f"{name}/{config} has to be downloaded{lacking}, and {problem} cannot be reached: connect, or give "
+                f"your own copy as --data-dir. Its source: {benchmark.source}"
             )
-            message += f", or give your own copy as --data-dir. Its source: {entries[name].source}"
-        # An own builder may draw none.
-        builder = get_builder(name)(dataset_name=name, config_name=first.name, **_options(name, options))
-        layout = getattr(builder, "layout", "")
+        # A builder outside the package may draw none.
+        layout = getattr(get_builder(name)(dataset_name=name, config_name=config, **used), "layout", "")
         errors[reference] = DataError(
             f"{message}\nExpected in the folder of --data-dir:\n{layout}" if layout else message
         )

@@ -28,7 +28,6 @@ from .hub_tables import HubFiles, HubTable, read_table
 from .image_archives import ImageArchive, fetch_images
 from .records import Record, Row, check_row_count, check_rows, parse_records, shortened_list, with_lists, with_remedy
 from .source_files import ImagePaths, SourceFile, data_folder, find_images, is_inner_path, read_bytes
-from .stored_images import find_stored
 
 _FILES_DRAWN = 4
 # Rows whose images are read and checked together.
@@ -91,6 +90,44 @@ def make_configs(kind: type[SourceConfig], title: str, names: Iterable[str]) -> 
     return [kind(name=name, version=version, description=f"{title} {name}") for name in names]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV); or Parquet files.
+
+    Args:
+        file: the file, whose suffix determines the format; or Parquet files of the Hub, whose images need no `Images`.
+        schema: the fields of a record and their types; fields of a table are text. A record may be a list of their
+            values. Columns of images in Parquet are names of files, so that a record is the same in either form.
+        count: the number of records of the release; None if it is unknown.
+        lists: the columns of a table that hold a list of texts in Python's notation, with an empty cell for an empty
+            list; ``[str]`` in the schema.
+        table: the same rows in Parquet files of the Hub, which are read if the user does not have `file`.
+    """
+
+    file: SourceFile | HubTable
+    schema: Mapping[str, Any]
+    count: int | None = None
+    lists: tuple[str, ...] = ()
+    table: HubTable | None = None
+
+
+@dataclass(frozen=True)
+class Images:
+    """The sources of a benchmark's images.
+
+    Args:
+        folders: folders of the user's copy in which they are looked for, in this order, and then the copy itself.
+        remedy: how to get them, a sentence without a full stop.
+        archives: from which they are fetched if the user has none.
+        url: the address of an archive that is fetched and unpacked as a whole if the user has none; empty if not known.
+    """
+
+    folders: tuple[str, ...]
+    remedy: str
+    archives: tuple[ImageArchive, ...] = ()
+    url: str = ""
+
+
 class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     """A builder that reads the files of a release.
 
@@ -107,6 +144,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     IS_DOWNLOADED: ClassVar[bool] = False
     # The names of a row's columns, separated by spaces.
     COLUMNS: ClassVar[str] = ""
+    IMAGES: ClassVar[Images] = Images((), "")
 
     @property
     def _split(self) -> str:
@@ -121,9 +159,65 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     def _read_rows(self, dl_manager: Any) -> list[Row]:
         """Return all rows, without their images."""
 
-    @abstractmethod
+    def _images(self) -> Images:
+        """Return the sources of the configuration's images."""
+        return self.IMAGES
+
+    def _file_names(self) -> list[str]:
+        """Return the declared files of the rows."""
+        return []
+
+    @property
+    def layout(self) -> str:
+        """A drawing of the files and of the folder of images in `data_dir`; empty if they are not declared."""
+        files, folders = self._file_names(), self._images().folders
+        if not files and not folders:
+            return ""
+        more = len(files) - _FILES_DRAWN
+        lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
+        if folders:
+            first, *further = folders
+            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(further)}" if further else "")]
+        branches = ["├── "] * (len(lines) - 1) + ["└── "]
+        return "\n".join(["DATA_DIR", *(branch + line for branch, line in zip(branches, lines, strict=True))])
+
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         """Return the path of each image by its name; see `_require_images`."""
+        images, folder = self._images(), self._image_folder
+        folders = [] if folder is None else [folder / name for name in images.folders]
+        paths = find_images(self._names_in(rows), [*folders, folder] if folder else [])
+        where = f"{folder} and its folders {', '.join(images.folders)}"
+        if not any(paths.values()) and not any(path.is_dir() for path in folders):
+            name = next(iter(paths), "")
+            with looked_in(folder, [*(f"{inner}/{name}" for inner in images.folders), name]):
+                fetched = self._fetch_images(dl_manager, rows)
+            if fetched is None and folder is None:
+                raise MissingSourceError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
+            if fetched is not None:
+                paths, where = fetched
+                self._note("images", where, folder)
+        return self._require_images(rows, paths, where, images.remedy)
+
+    @property
+    def _image_folder(self) -> Path | None:
+        """The folder in which images are looked for; None if there is no such folder."""
+        return self._folder
+
+    def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
+        """Fetch the images if the user has none; return their paths and origin, or None if they are not published."""
+        images = self._images()
+        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
+        if images.url:
+            folder = Path(download(dl_manager, images.url, remedy, extract=True))
+            return find_images(self._names_in(rows), [*(folder / name for name in images.folders), folder]), images.url
+        if not images.archives:
+            return None
+        where = " and ".join(archive.url for archive in images.archives)
+        return fetch_images(self._names_in(rows), images.archives, remedy), f"the archive {where}"
+
+    def _names_in(self, rows: list[Row]) -> dict[str, None]:
+        """Return the names of all images, each once, in the order of the rows."""
+        return dict.fromkeys(name for row in rows for name in self._image_names(row).values())
 
     def _image_names(self, row: Row) -> dict[str, str]:
         """Return, by column of images, the name by which `_find_images` knows the row's image."""
@@ -138,11 +232,6 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
     def _folder(self) -> Any:
         """The user's copy of the sources; None if they are downloaded."""
         return data_folder(self.config.data_dir, self.GET_SOURCES, is_needed=not self.IS_DOWNLOADED)
-
-    @property
-    def layout(self) -> str:
-        """A drawing of the files in `data_dir`; empty if they are not declared."""
-        return ""
 
     def _note(self, what: str, source: str, folder: Path | None) -> None:
         """Record in the build where something was downloaded from; the user's copy is not recorded."""
@@ -219,111 +308,7 @@ class SourceBuilder(datasets.GeneratorBasedBuilder, ABC):
             )
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A file of rows: JSON (a list, or an object of rows), JSON lines, or a table (CSV, TSV); or Parquet files.
-
-    Args:
-        file: the file, whose suffix determines the format; or Parquet files of the Hub, whose images need no `Images`.
-        schema: the fields of a record and their types; fields of a table are text. A record may be a list of their
-            values. Columns of images in Parquet are names of files, so that a record is the same in either form.
-        count: the number of records of the release; None if it is unknown.
-        lists: the columns of a table that hold a list of texts in Python's notation, with an empty cell for an empty
-            list; ``[str]`` in the schema.
-        table: the same rows in Parquet files of the Hub, which are read if the user does not have `file`.
-    """
-
-    file: SourceFile | HubTable
-    schema: Mapping[str, Any]
-    count: int | None = None
-    lists: tuple[str, ...] = ()
-    table: HubTable | None = None
-
-
-@dataclass(frozen=True)
-class Images:
-    """The sources of a benchmark's images.
-
-    Args:
-        folders: folders of the user's copy in which they are looked for, in this order, and then the copy itself.
-        remedy: how to get them, a sentence without a full stop.
-        archives: from which they are fetched if the user has none.
-        url: the address of an archive that is fetched and unpacked as a whole if the user has none; empty if not known.
-    """
-
-    folders: tuple[str, ...]
-    remedy: str
-    archives: tuple[ImageArchive, ...] = ()
-    url: str = ""
-
-
-class ReleasedImages(SourceBuilder):
-    """A builder that declares the sources of its images."""
-
-    IMAGES: ClassVar[Images]
-
-    def _images(self) -> Images:
-        """Return the sources of the configuration's images."""
-        return self.IMAGES
-
-    def _file_names(self) -> list[str]:
-        """Return the declared files of the rows."""
-        return []
-
-    @property
-    def layout(self) -> str:
-        """A drawing of the files and of the folder of images in `data_dir`."""
-        has_images = hasattr(self, "IMAGES") or type(self)._images is not ReleasedImages._images
-        files, images = self._file_names(), self._images() if has_images else None
-        if not files and not images:
-            return ""
-        more = len(files) - _FILES_DRAWN
-        lines = files if more <= 0 else [*files[:_FILES_DRAWN], f"and {more} more"]
-        if images:
-            first, *further = images.folders
-            lines = [*lines, f"{first}/   the images" + (f", or {', '.join(further)}" if further else "")]
-        branches = ["├── "] * (len(lines) - 1) + ["└── "]
-        return "\n".join(["DATA_DIR", *(branch + line for branch, line in zip(branches, lines, strict=True))])
-
-    def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
-        images, folder = self._images(), self._image_folder
-        folders = [] if folder is None else [folder / name for name in images.folders]
-        paths = find_images(self._names_in(rows), [*folders, folder] if folder else [])
-        where = f"{folder} and its folders {', '.join(images.folders)}"
-        if not any(paths.values()) and not any(path.is_dir() for path in folders):
-            name = next(iter(paths), "")
-            with looked_in(folder, [*(f"{inner}/{name}" for inner in images.folders), name]):
-                fetched = self._fetch_images(dl_manager, rows)
-            if fetched is None and folder is None:
-                raise MissingSourceError(f"The images have to be your own copy. {images.remedy}, as data_dir.")
-            if fetched is not None:
-                paths, where = fetched
-                self._note("images", where, folder)
-        return self._require_images(rows, paths, where, images.remedy)
-
-    @property
-    def _image_folder(self) -> Path | None:
-        """The folder in which images are looked for; None if there is no such folder."""
-        return self._folder
-
-    def _fetch_images(self, dl_manager: Any, rows: list[Row]) -> tuple[ImagePaths, str] | None:
-        """Fetch the images if the user has none; return their paths and origin, or None if they are not published."""
-        images = self._images()
-        remedy = f"{images.remedy[:1].lower()}{images.remedy[1:]}, or pass with_images=False"
-        if images.url:
-            folder = Path(download(dl_manager, images.url, remedy, extract=True))
-            return find_images(self._names_in(rows), [*(folder / name for name in images.folders), folder]), images.url
-        if not images.archives:
-            return None
-        where = " and ".join(archive.url for archive in images.archives)
-        return fetch_images(self._names_in(rows), images.archives, remedy), f"the archive {where}"
-
-    def _names_in(self, rows: list[Row]) -> dict[str, None]:
-        """Return the names of all images, each once, in the order of the rows."""
-        return dict.fromkeys(name for row in rows for name in self._image_names(row).values())
-
-
-class ReleasedRows(ReleasedImages):
+class ReleasedRows(SourceBuilder):
     """A builder that declares its files of rows and its images, and makes rows from each record."""
 
     ROWS: ClassVar[Mapping[str, Rows]] = {}
@@ -332,9 +317,8 @@ class ReleasedRows(ReleasedImages):
     BUILDER_CONFIG_CLASS = VerifiedConfig
     # The folders of rows and of images in a release that was fetched.
     _fetched: tuple[Path, Path | None] | None = None
-    # The address of each image inside a Parquet file, by its name, and how to get these files.
+    # The address of each image inside a Parquet file, by its name.
     _stored: Mapping[str, str] = MappingProxyType({})
-    _stored_remedy = ""
 
     @abstractmethod
     def _rows(self, part: str, key: str, record: Row) -> Iterator[Row]:
@@ -432,8 +416,7 @@ class ReleasedRows(ReleasedImages):
                 return
         else:
             table = part.file
-        self._stored_remedy, paths = table.remedy, table.find(folder)
-        if not paths:
+        if not (paths := table.find(folder)):
             table = replace(table, revision=self._revision or table.revision)
             with looked_in(folder, table.places):
                 paths = table.fetch(dl_manager)
@@ -448,5 +431,4 @@ class ReleasedRows(ReleasedImages):
     def _find_images(self, dl_manager: Any, rows: list[Row]) -> ImagePaths:
         if not self._stored:
             return super()._find_images(dl_manager, rows)
-        stored = find_stored({name: self._stored[name] for name in self._names_in(rows)})
-        return self._require_images(rows, stored, "the Parquet files", self._stored_remedy)
+        return {name: self._stored[name] for name in self._names_in(rows)}

@@ -7,7 +7,6 @@ keeps what has arrived, so that an interrupted download continues.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,7 +25,6 @@ from .stored_images import image_address, open_parquet, read_batches, read_image
 _ROWS_AT_ONCE = 1_000
 # Hexadecimal digits of a SHA-256: 64 bits are enough for tens of thousands of images.
 _DIGITS = 16
-_SHARD = re.compile(r"-(\d{5})-of-(\d{5})\b")
 
 
 @dataclass(frozen=True)
@@ -75,17 +73,13 @@ class HubTable:
         return [column for column, name in self.images.items() if "{content}" in name]
 
     def find(self, folder: Path | None) -> list[Path]:
-        """Return the files in a user's folder, in order; none if all of them are empty.
-
-        Raises:
-            DataError: some of several are missing.
-        """
+        """Return the files in a user's folder, in order; none if all of them are empty."""
         if folder is None:
             return []
         for place in self.places:
             paths = list_files(folder, place)
             if any(path.stat().st_size for path in paths):
-                return _all_shards(paths, self.page)
+                return paths
         return []
 
     def fetch(self, dl_manager: Any) -> list[Path]:
@@ -246,14 +240,3 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], images: Iterable[str
             raise DataError(
                 f"{path}: the column {name} is of the type {kind}. Expected images: a struct of bytes and path."
             )
-
-
-def _all_shards(paths: list[Path], page: str) -> list[Path]:
-    """Return the paths; raise a `DataError` if their names show that some are missing."""
-    expected = {int(match[2]) for path in paths if (match := _SHARD.search(path.name))} or {len(paths)}
-    if expected != {len(paths)}:
-        raise DataError(
-            f"{paths[0].parent} holds {len(paths)} of {max(expected)} Parquet files: "
-            f"{', '.join(path.name for path in paths)}. Get all from {page}, and remove those of other versions."
-        )
-    return paths

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +46,6 @@ def read_stored(address: str) -> bytes:
     return _content(_group(path, column, group, *identity)[row - starts[group]])
 
 
-def find_stored(addresses: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the addresses of images by name, None for an image without bytes; each column is read once.
-
-    Raises:
-        DataError: a damaged file.
-    """
-    columns: dict[tuple[Path, str], dict[int, list[str]]] = {}
-    for name, address in addresses.items():
-        path, column, row = _parts(address)
-        columns.setdefault((path, column), {}).setdefault(row, []).append(name)
-    paths: dict[str, str | None] = dict(addresses)
-    for (path, column), names in columns.items():
-        for row, content in enumerate(read_images(path, column)):
-            if not content:
-                paths |= dict.fromkeys(names.get(row, ()))
-    return paths
-
-
 def read_images(path: Path, column: str) -> Iterator[bytes]:
     """Yield the bytes of a column of images in row order, empty for a missing image.
 
@@ -88,12 +70,10 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         raise _damaged(path, error) from error
 
 
-def read_batches(
-    file: pq.ParquetFile, path: Path, columns: list[str], rows: int, groups: list[int] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a file, or of some of its row groups, in batches of rows."""
+def read_batches(file: pq.ParquetFile, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a file in batches of rows."""
     try:
-        yield from file.iter_batches(rows, row_groups=groups, columns=columns)
+        yield from file.iter_batches(rows, columns=columns)
     except (OSError, ValueError) as error:
         raise _damaged(path, error) from error
 

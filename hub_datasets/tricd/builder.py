@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...metrics.common.user_files import list_files
-from ..sources.builders import Images, ReleasedImages, VerifiedConfig, make_configs
+from ..sources.builders import Images, SourceBuilder, VerifiedConfig, make_configs
 from ..sources.columns import DETECTION, GROUP, columns
 from ..sources.image_archives import COCO_VAL2017
 from ..sources.records import Row, read_values, with_remedy
@@ -40,7 +40,7 @@ _COLUMNS = {
 }
 
 
-class TRICD(ReleasedImages):
+class TRICD(SourceBuilder):
     """Three configurations, one split `validation`; the card has the columns and the layout of `data_dir`."""
 
     config: VerifiedConfig

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...hub_datasets.authoring.audit.blind import blind_levels
-from ...hub_datasets.core.benchmarks import parts_of
+from ...hub_datasets.core.benchmarks import get_benchmark, parts_of
 from ...hub_datasets.core.examples import TaskData
 from ...metrics.common.errors import PredictionsError
 from ...metrics.records.predictions import Predictions, read_predictions, write_predictions
@@ -37,7 +37,10 @@ def default_folder(model: str) -> Path:
 
 def predictions_name(task: TaskData, *, with_seed: bool = False) -> str:
     """Return the name of a task's file, without its ending."""
-    name = f"{task.benchmark}.{task.task.name if task.configs == task.task.configs else '+'.join(task.configs)}"
+    [(first, _)] = get_benchmark(task.benchmark).select(task.benchmark, task.configs[0])
+    shared = [task.task.name] if first is not task.task else []  # another task scores the same configurations
+    part = task.task.name if task.configs == task.task.configs else "+".join([*shared, *task.configs])
+    name = f"{task.benchmark}.{part}"
     return f"{name}.seed-{task.options['seed']}" if with_seed else name
 
 

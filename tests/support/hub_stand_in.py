@@ -39,9 +39,6 @@ class Commit:
 class Repository:
     commits: list[Commit] = field(default_factory=list)
     pulls: list[Repository] = field(default_factory=list)  # of each the branch, which begins with a commit of main
-    title: str = ""  # of a pull request
-    author: str = ""
-    is_open: bool = True
 
     def commit(self, message, added):
         parent, files = (self.commits[-1].sha, self.commits[-1].files) if self.commits else ("0" * 40, {})
@@ -75,8 +72,6 @@ class HubStandIn:
         self.seen: Counter[str] = Counter()  # faults by their names and requests by their kinds
         self.gated: set[str] = set()  # names of repositories that need a login that was granted access
         self.read_only: set[str] = set()  # names of repositories to which this login may not write
-        self.kinds: dict[str, str] = {}  # "datasets" or "models", of repositories that are only one of them
-        self.user = "me"  # whose token it is
         self.lock = threading.RLock()
         self.closed = False
         self.pages: list[bytes] = []  # sent in place of the next answers to "info"
@@ -105,9 +100,6 @@ class HubStandIn:
                     self.seen[fault] += 1
                     return fault
         return None
-
-    def choose_seed(self, seed):
-        self._rng = random.Random(seed)
 
     def choose(self, values):
         with self.lock:
@@ -145,12 +137,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     ROUTES = (
         ("create", "POST", r"/api/repos/create"),
-        ("whoami", "GET", r"/api/whoami-v2"),
         ("validate_yaml", "POST", r"/api/validate-yaml"),
         ("info", "GET", rf"{_API}(?:/revision/([^/]+))?"),
         ("tree", "GET", rf"{_API}/tree/([^/]+)"),
         ("paths_info", "POST", rf"{_API}/paths-info/([^/]+)"),
-        ("discussions", "GET", rf"{_API}/discussions"),
         ("preupload", "POST", rf"{_API}/preupload/([^/]+)"),
         ("commit", "POST", rf"{_API}/commit/([^/]+)"),
         ("resolve", "GET", r"(?:/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"),
@@ -219,13 +209,11 @@ class _Handler(BaseHTTPRequestHandler):
         """The answer of the method of that name to a commit, or that there is none."""
         if name in self.hub.gated:
             return 403, {"error": "Access to this repository is restricted"}, {"X-Error-Code": "GatedRepo"}
-        is_other = self.path.startswith("/api/") and self.hub.kinds.get(name, self.path.split("/")[2]) not in self.path
-        if name not in self.hub.repositories or is_other:
+        if name not in self.hub.repositories:
             return 404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"}
         commit = self.hub.repositories[name].at(revision)
         if commit is None:
             return 404, {"error": f"Invalid rev id: {revision}"}, {"X-Error-Code": "RevisionNotFound"}
-        self.revision = revision
         return getattr(self, kind)(name, commit, *path)
 
     def create(self):
@@ -238,28 +226,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.repositories[name].commit("initial commit", {".gitattributes": b"*.parquet filter=lfs\n"})
         return 200, url
 
-    def whoami(self):
-        return 200, {"type": "user", "name": self.hub.user}
-
     def validate_yaml(self):
         asked = json.loads(self.body)
         assert asked["content"].startswith("---\n")
         return 200, {"errors": [], "warnings": []}
 
-    def discussions(self, name, commit):
-        assert self.query["type"] == ["pull_request"]
-        about = {"isPullRequest": True, "repo": {"name": name, "type": "model"}}
-        about |= {"status": "open", "createdAt": "2026-01-01T00:00:00.000Z"}
-        pulls = self.open_pulls(name)
-        found = [about | {"num": n, "title": pull.title, "author": {"name": pull.author}} for n, pull in pulls]
-        return 200, {"discussions": found, "count": len(found), "start": 0}
-
-    def open_pulls(self, name):
-        pulls = enumerate(self.hub.repositories[name].pulls, 1)
-        return [(number, pull) for number, pull in pulls if pull.is_open]
-
     def info(self, name, commit):
-        return 200, {"id": name, "_id": "0", "sha": commit.sha}
+        return 200, {
+            "id": name,
+            "_id": "0",
+            "sha": commit.sha,
+            "siblings": [{"rfilename": path} for path in commit.files],
+        }
 
     def tree(self, name, commit):
         entries, start = describe_tree(commit.files), int(self.query.get("cursor", ["0"])[0])
@@ -286,10 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
             return 412, {"error": "A commit has happened since. Please refresh and try again."}
         added = {each["value"]["path"]: base64.b64decode(each["value"]["content"]) for each in operations}
         repository, title, pull = self.hub.repositories[name], header["value"]["summary"], {}
-        if self.revision.startswith("refs/pr/"):
-            branch = repository.pulls[int(self.revision.rpartition("/")[2]) - 1]
-        elif "create_pr" in self.query:
-            repository.pulls.append(branch := Repository([commit], title=title, author=self.hub.user))
+        if "create_pr" in self.query:
+            repository.pulls.append(branch := Repository([commit]))
             pull = {"pullRequestUrl": f"{self.hub.url}/{name}/discussions/{len(repository.pulls)}"}
         else:
             branch = repository

@@ -70,23 +70,6 @@ def test_a_row_holds_what_the_file_holds(small, config, number, expected):
     assert small.rows(config, with_images=False)[number] == {"id": f"{config}/{number}", **expected}
 
 
-def test_text_is_kept_exactly_as_released(small):
-    rewrite(small.folder, true_caption=" The horse  is on Ö.\n", false_caption="the horse")
-    row = small.build(with_images=False)[0]
-    assert (row["caption"], row["negative_caption"]) == (" The horse  is on Ö.\n", "the horse")
-
-
-def test_crops_of_one_photograph_are_told_apart_and_equal_crops_are_not(small):
-    rows = released_rows(small.folder)[:2]
-    box = {side: rows[0][side] for side in ("image_path", "bbox_x", "bbox_y", "bbox_w", "bbox_h")}
-    sources_aro.write(small.folder / RELATION_FILE, [rows[0], rows[1] | box, rows[1] | box | {"bbox_w": 20}])
-    one, same, other = (row["image"] for row in small.rows())
-    assert one["path"] == "2315000-0-0-50-30.png"  # box [0, 0, 50, 30]
-    assert one == same
-    assert one["path"] != other["path"]
-    assert one["bytes"] != other["bytes"]
-
-
 @pytest.mark.parametrize("attributes", ["small & brown", ["small"], ["small", ""]])
 def test_attributes_are_a_list_of_two_texts(small, attributes):
     rewrite(small.folder, ATTRIBUTION_FILE, attributes=attributes)

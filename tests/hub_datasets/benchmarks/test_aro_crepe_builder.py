@@ -34,16 +34,6 @@ def test_each_kind_changes_what_it_should():
     assert replaced[1].startswith("replaced by another ")
 
 
-def test_a_caption_without_a_rule_is_not_there_and_the_numbers_stay(tmp_path):
-    small = Small("aro_crepe", tmp_path)
-    places = {
-        config: {row["id"].partition("/")[2]: row["caption"] for row in small.rows(config)} for config in CONFIG_NAMES
-    }
-    for one in places.values():
-        for place in one.keys() & places["shuffle"].keys():
-            assert one[place] == places["shuffle"][place]
-
-
 def test_another_seed_draws_others_and_the_same_the_same(tmp_path):
     small = Small("aro_crepe", tmp_path, "shuffle")
     first, again, other = (small.rows(seed=seed) for seed in (0, 0, 1))

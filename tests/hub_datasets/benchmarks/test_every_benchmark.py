@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 from builder_support import Small, card_table, image_columns, raw
 from cases import read_cases
-from huggingface_hub import DatasetCard
 from PIL import Image
 
 from vl_assay import hub_datasets
@@ -41,6 +40,18 @@ EVERY = pytest.mark.parametrize("name", NAMES)
 COLUMNS = read_cases("columns")
 SOURCED = [name for name in NAMES if get_benchmark(name).source]
 OWN = pytest.mark.parametrize("name", SOURCED)
+
+
+def distinct(*methods):
+    """One benchmark with sources for each set of functions that builders have under these names."""
+    return {tuple(getattr(get_builder(name), method) for method in methods): name for name in SOURCED}.values()
+
+
+# One of those that read rows and find images by the same code; the images of others are inside Parquet files.
+CODE = pytest.mark.parametrize(
+    "name",
+    sorted({*distinct("_folder", "_read_rows", "_find_images", "_image_names", "_image_file")} - {"vismin"}),
+)
 
 
 @pytest.fixture
@@ -143,11 +154,7 @@ def test_a_build_has_the_rows_that_the_builder_streams_plain_and_streaming(name,
             assert raw(loaded) == expected
 
 
-# Builders that share the code that makes rows from their sources are pickled for processes alike.
-PICKLED = {(get_builder(name)._generate_examples, get_builder(name)._image_file): name for name in SOURCED}
-
-
-@pytest.mark.parametrize("name", PICKLED.values())
+@pytest.mark.parametrize("name", distinct("_generate_examples", "_image_file"))  # which processes get pickled
 def test_two_processes_give_the_rows_of_one(name, built):
     small, _, rows = built(name)
     builder = small.builder()
@@ -266,7 +273,7 @@ def test_data_dir_may_be_relative_or_in_the_home_folder(built, monkeypatch):
     assert small.rows(data_dir=small.folder.name) == small.rows(data_dir=f"~/{small.folder.name}") == rows
 
 
-@OWN
+@CODE
 def test_data_dir_that_is_not_a_folder_is_named(small, tmp_path):
     for config in small.needing:
         small.error(
@@ -281,7 +288,7 @@ def test_without_any_copy_it_says_what_to_get_and_that_data_dir_takes_it(small):
         assert re.search(r"https?://|gdown", message)
 
 
-@OWN
+@CODE
 def test_a_missing_or_empty_image_is_named_with_its_rows_and_the_cures_or_leaves_its_rows_without(small, built):
     for config in small.ends:
         rows = deepcopy(built(small.name).rows[config])
@@ -306,18 +313,7 @@ def test_a_missing_or_empty_image_is_named_with_its_rows_and_the_cures_or_leaves
             path.write_bytes(content)
 
 
-def test_of_many_missing_images_five_are_named_and_the_rest_counted(tmp_path):
-    small = Small("sugarcrepe", tmp_path)
-    for path in small.images():
-        path.write_bytes(b"")
-    message = small.error(MissingSourceError, r"6 of 6 images .* and 1 more")
-    assert len([path for path in small.images() if path.name in message]) == 5
-    with pytest.raises(DataError, match=rf"{small.name}/{small.config}: .*images"):
-        build(small.name, tmp_path / "out", configs=[small.config], data_dir=small.folder, options=small.options)
-    assert not (tmp_path / "out").exists()
-
-
-@OWN
+@CODE
 def test_text_alone_needs_no_images_and_has_no_image_columns(small, built):
     rows = built(small.name).rows
     for path in small.images():
@@ -328,7 +324,7 @@ def test_text_alone_needs_no_images_and_has_no_image_columns(small, built):
         assert small.rows(config, with_images=False) == expected
 
 
-@OWN
+@CODE
 def test_empty_files_are_named_with_where_to_get_them(small):
     for path in small.files():
         path.write_bytes(b"")
@@ -337,7 +333,7 @@ def test_empty_files_are_named_with_where_to_get_them(small):
         assert re.search(r"https?://|gdown", message)
 
 
-@OWN
+@CODE
 def test_a_damaged_file_is_named(small):
     for path in small.files():
         path.write_bytes(b"\xff")
@@ -376,13 +372,6 @@ def test_examples_in_docstrings_hold(folder):
     for path in (ROOT / folder).glob("*.py"):
         name = ".".join([hub_datasets.__name__, *path.relative_to(ROOT).with_suffix("").parts])
         assert doctest.testmod(importlib.import_module(name.removesuffix(".__init__"))).failed == 0
-
-
-@EVERY
-def test_the_card_has_a_licence_and_leaves_configurations_to_the_build(name):
-    metadata = DatasetCard(get_card(name), ignore_metadata_errors=False).data.to_dict()
-    assert metadata["license"]
-    assert not {"configs", "dataset_info"} & set(metadata)
 
 
 def test_cards_of_benchmarks_and_metrics_cite_a_paper_alike():

@@ -86,17 +86,6 @@ def test_a_perturbation_that_changes_nothing_is_left_out_and_the_others_fill_the
     assert (empty["caption"], empty["negative_captions"], empty["testable"]) == ("", [""] * 4, False)
 
 
-def test_more_images_than_are_tagged_together_keep_their_captions(small):
-    captions = [f"a red dog and a blue cat number {number}" for number in range(120)]
-    entries = [(f"val2014/{number}.jpg", [text]) for number, text in enumerate(captions)]
-    sources_retrieval.write(small.folder / FILE, entries)
-    rows = small.rows(with_images=False)
-    assert [row["caption"] for row in rows] == captions
-    for row in rows:
-        for negative in row["negative_captions"]:
-            assert Counter(negative.split()) == Counter(row["caption"].split())
-
-
 def test_order_permutes_the_authors_tokens_where_they_are_asked_for(small):
     sources_retrieval.write(small.folder / FILE, [(IMAGE, CAPTIONS)])
     row, long = small.rows(units="tokens", with_images=False)

@@ -78,7 +78,7 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     rows = itm_rows(rng, [*sorted(IDS), *others])
     blind = {"sugarcrepe_itm": {"accuracy": 0.51, "per_category": {}}}
     path = write_itm(tmp_path / "sugarcrepe.itm.parquet", rows, blind={}, blind_parts={"v2": blind})
-    whole, part = found = report(path, resamples=200)
+    whole, part = found = report(path, resamples=100)
     assert [each.benchmark["task"] for each in found] == ["itm", "v2"]
     assert (whole.scores["n"], part.scores["n"]) == (len(rows), len(IDS))
     mine = [row.scores[0][0] > row.scores[0][1] for row in rows if row.id in IDS]
@@ -88,7 +88,7 @@ def test_a_report_shows_both_from_the_same_predictions(tmp_path):
     assert (part.blind, whole.blind) == (blind["sugarcrepe_itm"], {})
     assert "sugarcrepe (v2)" in found.to_markdown()
     other = write_itm(tmp_path / "b.parquet", itm_rows(rng, [row.id for row in rows]), model="b")
-    assert [table.title for table in report([path, other], resamples=200).overview][-1].startswith("sugarcrepe (v2)")
+    assert [table.title for table in report([path, other], resamples=100).overview][-1].startswith("sugarcrepe (v2)")
     assert len(found.per_example()) == len(rows)
     compared = compare(path, other, resamples=100, permutations=100)
     assert {each.task for each in compared.differences} == {"itm", "v2"}
@@ -110,9 +110,9 @@ def test_of_some_configurations_or_examples_the_part_is_theirs(tmp_path):
     rng = np.random.default_rng(0)
     ids = sorted(id for id in IDS if id.startswith("swap_obj/"))
     swaps = write_itm(tmp_path / "a.parquet", itm_rows(rng, ids), configs=["swap_obj"])
-    assert [each.scores["n"] for each in report(swaps, resamples=200)] == [len(ids), len(ids)]
+    assert [each.scores["n"] for each in report(swaps, resamples=100)] == [len(ids), len(ids)]
     limited = write_itm(tmp_path / "b.parquet", itm_rows(rng, [*ids[:9], "swap_obj/10000"]), limit=10)
-    results = report(limited, resamples=200)
+    results = report(limited, resamples=100)
     assert [each.scores["n"] for each in results] == [10, 9]
     assert "Partial: 9 examples" in results.to_markdown()
 
@@ -123,8 +123,8 @@ def test_a_run_writes_the_blind_levels_of_the_part_and_v2_alone_gives_the_same_s
     options = {"data_dir": folder, "options": {"verify": False}, "progress": False, "cache": False}
     [whole] = predict("mock:bag-of-words", "sugarcrepe", out=tmp_path / "whole", limit=210, **options)
     [alone] = predict("mock:bag-of-words", "sugarcrepe/v2", out=tmp_path / "alone", **options)
-    results = report(whole, resamples=200)
-    [same] = report(alone, resamples=200)
+    results = report(whole, resamples=100)
+    [same] = report(alone, resamples=100)
     told = read_predictions(whole).metadata["benchmark"]["blind_parts"]["v2"]["sugarcrepe_itm"]
     mine = {row.id: row.scores for row in read_predictions(whole).rows if row.id in own}
     shared = {row.id: row.scores for row in read_predictions(alone).rows}

@@ -107,6 +107,7 @@ def test_negatives_of_order_are_false_of_the_scene_and_another_draw_for_each_see
         assert not any(true(negative, things) for negative in row["negative_captions"])
 
 
+@pytest.mark.slow
 def test_the_card_has_what_the_baselines_score(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "SIZES", {"retrieval": 100, "order": 8})
     monkeypatch.setenv("VL_ASSAY_CACHE", str(tmp_path / "cache"))

@@ -8,7 +8,6 @@ import sources_toy_scenes
 
 from vl_assay.hub_datasets import build, get_benchmark, report
 from vl_assay.hub_datasets.toy_scenes.tasks import task_rows
-from vl_assay.metrics.common.errors import ModelError
 from vl_assay.model_wrappers import predict
 
 SCENES = 200
@@ -35,7 +34,7 @@ def profiles(folders, tmp_path_factory):
     found = {}
     for mock in ("constant", "shuffled", "bag-of-words", "oracle"):
         references = [*folders, "toy_scenes/paraphrases"]
-        predictions = predict(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), limit=1200, progress=False)
+        predictions = predict(f"mock:{mock}", references, out=tmp_path_factory.mktemp(mock), limit=600, progress=False)
         results = report(predictions, resamples=100)
         found[mock] = {(result.benchmark["task"], result.metric): result.scores for result in results}
     return found
@@ -46,18 +45,12 @@ def table(profiles, *columns):
     return {mock: [scores[task, metric][name] for task, metric, name in columns] for mock, scores in profiles.items()}
 
 
-def test_nan_is_refused(folders, tmp_path):
-    for folder in folders:
-        with pytest.raises(ModelError, match="NaN"):
-            predict("mock:nan", [folder], out=tmp_path, progress=False)
-
-
 def test_captions_compared_with_each_other_score_what_theory_says(profiles):
     scores = {mock: each["paraphrases", "itm_accuracy"] for mock, each in profiles.items()}
     assert (scores["oracle"]["accuracy"], scores["constant"]["accuracy"]) == (1, 0)
     assert scores["constant"]["tie_rate"] == 1
-    # The pair that means the same is first of three: 1/3, of 1,200 captions, 1.4 % standard error.
-    assert scores["shuffled"]["accuracy"] == pytest.approx(1 / 3, abs=0.045)
+    # The pair that means the same is first of three: 1/3, of 600 captions, 1.9 % standard error.
+    assert scores["shuffled"]["accuracy"] == pytest.approx(1 / 3, abs=0.06)
     # Exchanged phrases and exchanged attributes are the same words; one noun for another differs in one word, whatever
     # it means.
     bag = scores["bag-of-words"]["per_category"]

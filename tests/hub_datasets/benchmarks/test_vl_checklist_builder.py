@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 import sources_vl_checklist as sources
 from builder_support import Small
@@ -63,14 +62,6 @@ def test_rows_say_their_type_their_source_and_the_part_of_an_object(small):
     assert set(small.build("relation_action")["part"]) == {None}
 
 
-def test_image_bytes_are_those_of_the_file_of_the_right_source(small):
-    rows = small.build("relation_action").cast_column("image", datasets.Image(decode=False))
-    assert rows["source"][:] == ["vg"] * 3 + ["swig"] * 3 + ["hake"] * 3
-    for row in rows:
-        expected = (small.folder / row["source"] / row["filename"]).read_bytes()
-        assert row["image"] == {"path": row["filename"], "bytes": expected}
-
-
 def test_defects_are_flagged_and_their_rows_kept(small):
     write(small.folder, SPATIAL, DEFECTIVE)
     dataset = small.build("relation_spatial")
@@ -81,12 +72,6 @@ def test_defects_are_flagged_and_their_rows_kept(small):
         [],
         ["same_text"],
     ]
-
-
-def test_a_repetition_in_another_file_of_the_type_is_a_duplicate(small):
-    for source in ("vg", "vaw"):
-        write(small.folder, f"Attribute/{source}/color.json", DEFECTIVE[3:4])
-    assert small.build()["defects"][:] == [[], ["duplicate"]]
 
 
 def test_only_the_files_of_the_chosen_sources_are_read(small):

@@ -44,25 +44,6 @@ def test_each_image_stands_beside_its_own_caption_with_both_sets_of_tags(small):
     assert files_of(small.rows()) == EXPECTED_FILES
 
 
-@pytest.mark.parametrize("layout", ["parquet", "images", "images/images"])
-def test_every_layout_of_a_copy_gives_the_same_rows(small, tmp_path, layout):
-    copy = tmp_path / "copy"
-    if layout == "parquet":
-        sources.write_parquet(copy)
-    else:
-        sources.write_texts(copy)
-        sources.write_images(copy / layout)
-    sources.write_tags(copy)
-    assert small.rows(data_dir=copy) == small.rows()
-
-
-def test_without_tags_no_file_of_tags_is_needed(small):
-    (small.folder / TAGS_FILE).unlink()
-    dataset = small.build(with_tags=False)
-    assert "tags" not in dataset.column_names
-    assert dataset["category"][4] == "Both"
-
-
 def test_a_copy_with_only_the_tags_is_completed_from_the_hub_at_the_pinned_revision(small, tmp_path, monkeypatch):
     shutil.rmtree(small.folder / "data")
     sources.write_parquet(tmp_path / "hub" / "facebook" / "winoground" / "data")

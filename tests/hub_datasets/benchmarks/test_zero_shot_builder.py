@@ -71,11 +71,6 @@ def test_a_folder_for_each_label_gives_classes_in_sorted_order_and_rows_that_tak
     assert rows["id"][0] == "folder/Dog/0.png"
 
 
-def test_a_folder_of_a_split_and_of_the_set_are_found(images, built):
-    folder = images("cat", "dog", inside="pets/valid")
-    assert built("pets", data_dir=folder)["filename"][0] == "cat/0.png"
-
-
 def test_another_split_is_read_on_request_and_a_missing_one_named(images, built):
     images("cat", "dog", inside="train")
     folder = images("cat", "cow", "dog", inside="val")

@@ -63,13 +63,6 @@ def test_a_failed_build_leaves_what_was_there(coco, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_build_replaces_an_earlier_one_as_a_whole(coco, tmp_path):
-    folder, options = coco(), {"verify": False}
-    out = build("sugarcrepe", tmp_path / "sc", configs=["swap_obj", "add_att"], data_dir=folder, options=options)
-    build("sugarcrepe", out, configs=["add_att"], data_dir=folder, options=options)
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "add_att", "build.json"]
-
-
 def test_rows_of_another_build_of_equal_size_are_not_served_from_the_cache(coco, tmp_path):
     folder, options = coco(), {"verify": False}
     file = folder / "data" / "swap_obj.json"

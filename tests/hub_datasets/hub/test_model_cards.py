@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from report_support import declared
 
 from vl_assay.hub_datasets import get_benchmark, report, write_model_card
-from vl_assay.hub_datasets.hub.model_cards import ResultsSource, eval_result_entries, eval_results, predictions_path
+from vl_assay.hub_datasets.hub.model_cards import eval_result_entries, eval_results
 from vl_assay.metrics.common.errors import DataError
 from vl_assay.metrics.records.predictions import Predictions, file_hash, write_predictions
 from vl_assay.metrics.records.results import Result, code_version
@@ -145,22 +145,18 @@ def test_an_entry_has_all_that_it_takes_to_compute_it_again(predictions, tmp_pat
     assert accuracy.source_name == f"VL-Assay {code_version()}, predictions sha256:{sha}"
 
 
-def test_date_revision_and_source_are_in_both_formats_as_the_hub_reads_them(tmp_path):
-    source = ResultsSource("someone", "someone/predictions")
-    result = result_of(hub={"repo": "me/toy_scenes", "revision": COMMIT})
-    write_model_card(tmp_path / "README.md", [result], dataset_owner="me", source=source)
+def test_date_and_revision_are_in_both_formats_as_the_hub_reads_them(tmp_path):
+    result = result_of(hub={"repo": "me/toy_scenes", "revision": COMMIT}, missing=3)
+    write_model_card(tmp_path / "README.md", [result], dataset_owner="me")
     [new] = parsed(tmp_path / ".eval_results" / "vl-assay-toy_scenes.yaml")
     old = entries_of(tmp_path / "README.md")[0]
-    assert (new.date, new.source_user) == (old.metric_args["date"], old.metric_args["user"]) == (DATE, "someone")
+    assert new.date == old.metric_args["date"] == DATE
     assert new.dataset_revision == old.dataset_revision == COMMIT
-    sha = RESULT.predictions["sha256"]
-    url = f"https://huggingface.co/datasets/someone/predictions/blob/main/{predictions_path(sha)}"
-    assert new.source_url == old.source_url == url
+    assert new.source_url == old.source_url == "https://huggingface.co/datasets/me/toy_scenes"
     [elsewhere] = eval_result_entries([result], "other")  # another dataset, of which the revision is not known
-    assert (elsewhere.dataset_revision, elsewhere.source_user) == (None, None)
-    lacking = result_of(missing=3)
-    assert [entry.metric_args["missing"] for entry in eval_results([lacking])] == [3, 3]
-    assert "3 examples lack their image and are in no score" in eval_result_entries([lacking])[0].notes
+    assert elsewhere.dataset_revision is None
+    assert [entry.metric_args["missing"] for entry in eval_results([result])] == [3, 3]
+    assert "3 examples lack their image and are in no score" in new.notes
 
 
 def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(tmp_path):
@@ -168,9 +164,6 @@ def test_what_the_hubs_classes_take_and_the_format_has_not_is_refused(tmp_path):
         (result_of(value=float("nan")), r"accuracy of toy_scenes \(itm\) is nan; .* finite numbers from 0 to 1"),
         (result_of(value=75.0), r"is 75.0; a model's card"),
         (result_of(value="0.9 %"), r"is '0.9 %'; a model's card"),
-        (result_of(run={"date": "25.11.2026"}), r"s.parquet say the date '25.11.2026'; expected ISO 8601"),
-        (result_of(run={"date": 20261125}), r"say the date 20261125; expected ISO 8601"),
-        (result_of(hub={"repo": "x/y", "revision": "main"}), r"say the dataset .*'main'.*; expected a 40-digit"),
     ):
         with pytest.raises(DataError, match=message):
             write_model_card(tmp_path / "README.md", [result])
@@ -219,43 +212,10 @@ def test_others_in_the_file_of_results_stay(card, tmp_path):
     assert second["value"] == RESULT.scores["accuracy"]
 
 
-def test_cards_without_results_get_them(tmp_path):
-    path = tmp_path / "README.md"
-    for content in (
-        None,
-        BODY,
-        "---\n---\n# A rule below no metadata\n",
-        "---\n\n---\n" + BODY,
-        "---\nlicense: mit\nmodel-index:\n---\n" + BODY,
-        "---\nmodel-index: &i []\nother: *i\n---\n" + BODY,
-        "\ufeff---\nlicense: mit\n---\n" + BODY,
-    ):
-        if content is not None:
-            path.write_text(content, encoding="utf-8")
-        write_model_card(path, [RESULT])
-        text = path.read_text(encoding="utf-8")
-        assert entries_of(path) == eval_results([RESULT])
-        assert content is None or text.endswith(content.removeprefix("\ufeff").split("---\n")[-1])
-        assert ("license: mit" in text) == ("license: mit" in (content or ""))
-        assert write_model_card(path, [RESULT]) == []
-
-
-def test_line_ends_of_the_card_are_those_of_the_new_lines(card):
-    path = card(f"---\n{OTHERS}---\n{BODY}".replace("\n", "\r\n"))
-    write_model_card(path, [RESULT])
-    content = path.read_bytes()
-    assert content.count(b"\n") == content.count(b"\r\n") > 30
-    assert [entry.metric_value for entry in entries_of(path)] == [0.5, 0.75, 0.25]
-    assert write_model_card(path, [RESULT]) == []
-    plain = card(BODY.replace("\n", "\r\n"))
-    write_model_card(plain, [RESULT])
-    assert plain.read_bytes().count(b"\n") == plain.read_bytes().count(b"\r\n")
-
-
 def test_cards_that_cannot_be_changed_safely_stay_as_they_are(card, tmp_path):
     for content, message in (
-        ("---\na: [\n---\n", "are not valid YAML"),
-        ("---\njust text\n---\n", "are 'just text', not keys with values"),
+        ("---\na: [\n---\n", "the metadata of .* cannot be read"),
+        ("---\njust text\n---\n", "the metadata of .* cannot be read"),
         ("---\nmodel-index: text\n---\n", "the model-index of .* cannot be read"),
         ("---\nmodel-index:\n- name: x\n  results: [{task: 1}]\n---\n", "the model-index of .* cannot be read"),
         (b"---\nlicense: \xff\n---\n", "is not UTF-8"),
@@ -273,8 +233,8 @@ def test_results_that_are_not_one_models_are_refused(tmp_path):
         ([RESULT, result_of(model="b")], {}, r"got results of 2 models \(some/model, b\)"),
         ([RESULT, result_of("b" * 64)], {}, r"got two files of predictions of toy_scenes \(itm\)"),
         ([RESULT, RESULT], {}, r"got two files of predictions of toy_scenes \(itm\)"),
-        ([RESULT], {"dataset_owner": "a/b"}, "'a/b' cannot own a dataset on the Hub"),
-        ([RESULT], {"dataset_owner": ""}, "'' cannot own a dataset on the Hub"),
+        ([RESULT], {"dataset_owner": "a/b"}, "'a/b/toy_scenes' is not a valid"),
+        ([RESULT], {"dataset_owner": ""}, "'/toy_scenes' is not a valid"),
     ):
         with pytest.raises(DataError, match=message):
             write_model_card(tmp_path / "README.md", results, **options)
@@ -328,14 +288,15 @@ VALUE = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-# PyYAML breaks keys at line separators of Unicode, which is refused.
-METADATA = st.dictionaries(TEXT.filter(lambda key: key != "model-index"), VALUE, max_size=4).filter(
+# PyYAML breaks keys at line separators of Unicode; keys without a value are not written.
+KEY = TEXT.filter(lambda key: key not in ("model-index", "self", "ignore_metadata_errors"))
+METADATA = st.dictionaries(KEY, VALUE.filter(lambda value: value is not None), max_size=4).filter(
     lambda found: not any(mark in repr(found) for mark in ("\\x85", "\\u2028", "\\u2029"))
 )
 PIECES = st.lists(TEXT | st.sampled_from(["---", "---\n", "\n---\n", "\r\n---\r\n", "a: 1", "# text\n"]), max_size=6)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metadata=st.none() | METADATA, pieces=PIECES, end=st.sampled_from(["\n", "\r\n"]))
 def test_whatever_a_card_holds_stays_or_the_card_is_refused_unchanged(metadata, pieces, end, card):
     text = "".join(pieces)

@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+import sources_toy_scenes
 import yaml
 from console import invoke
 from datasets import load_dataset
@@ -41,10 +42,17 @@ class Hub:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     out = tmp_path_factory.mktemp("published") / "toy"
-    return build("toy_scenes", out, configs=["order"], options={"train_scenes": 0})
+    with pytest.MonkeyPatch.context() as patch:
+        sources_toy_scenes.shrink(patch)
+        return build("toy_scenes", out, configs=["order"], options={"train_scenes": 0})
 
 
-def test_a_dataset_is_published_in_one_commit_and_the_dry_run_shows_its_files(dataset):
+@pytest.fixture(scope="module")
+def planned(dataset):
+    return plan(dataset, "me/toy")
+
+
+def test_a_dataset_is_published_in_one_commit_and_the_dry_run_shows_its_files(dataset, planned):
     hub = Hub()
     assert publish(dataset, "me/toy", api=hub, private=True) == "https://hub/me/toy/commit/1"
     (_, _, repo), (_, _, paths, commit) = hub.calls
@@ -54,14 +62,13 @@ def test_a_dataset_is_published_in_one_commit_and_the_dry_run_shows_its_files(da
     assert any(path.endswith(".parquet") for path in paths)
     result = invoke("publish", dataset, "me/toy", "--dry-run")
     shown = dict(reversed(line.split(maxsplit=1)) for line in result.output.splitlines()[:-1])
-    sizes = {path: f"{size:,}" for path, size in plan(dataset, "me/toy").files}
+    sizes = {path: f"{size:,}" for path, size in planned.files}
     assert shown == sizes
     assert sorted(paths) == [*sizes]
 
 
-def test_a_dataset_has_its_multiple_choice_for_a_framework_that_the_hub_accepts(dataset, tmp_path):
-    what = plan(dataset, "me/toy")
-    for path, content in what.contents.items():  # as a clone of the repository would be
+def test_a_dataset_has_its_multiple_choice_for_a_framework_that_the_hub_accepts(dataset, planned, tmp_path):
+    for path, content in planned.contents.items():  # as a clone of the repository would be
         (tmp_path / "toy" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "toy" / path).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
     [task] = yaml.safe_load((tmp_path / "toy" / "eval.yaml").read_text())["tasks"]
@@ -78,7 +85,9 @@ def test_a_dataset_has_its_multiple_choice_for_a_framework_that_the_hub_accepts(
 
 
 def test_what_no_tool_can_ask_has_no_eval_yaml_and_says_why(tmp_path):
-    build("toy_scenes", tmp_path / "toy", configs=["captions"], options={"train_scenes": 0})
+    with pytest.MonkeyPatch.context() as patch:
+        sources_toy_scenes.shrink(patch)
+        build("toy_scenes", tmp_path / "toy", configs=["captions"], options={"train_scenes": 0})
     result = invoke("publish", tmp_path / "toy", "me/toy", "--dry-run")
     assert "no eval.yaml: other tools cannot run it" in result.output
     assert " eval.yaml\n" not in result.output
@@ -116,18 +125,20 @@ def test_every_card_is_read_by_the_hubs_own_classes_without_a_loss():
         front = yaml.safe_load(get_card(name).split("---\n")[1])
         assert card.data.to_dict() == DatasetCardData(**front).to_dict() == front
         assert front["pretty_name"]
+        assert front["license"]
+        assert not {"configs", "dataset_info"} & set(front)  # they come from the build
         assert all(section in card.text for section in ("## Licen", "@", "constant"))  # the last, of its sanity gates
 
 
-def test_a_refusal_of_the_hub_is_told_with_its_cure(dataset):
+def test_a_refusal_of_the_hub_is_told_with_its_cure(planned):
     waits = []
     with pytest.raises(
         StorageError, match="cannot write me/toy on the Hub: no route; check the network, and try again"
     ):
-        upload(plan(dataset, "me/toy"), api=Hub(OSError("no route")), sleep=waits.append)
+        upload(planned, api=Hub(OSError("no route")), sleep=waits.append)
     assert len(waits) == 5
-    with pytest.raises(StorageError, match="nobody is logged in; log in with `hf auth login`"):
-        publish(dataset, "me/toy", api=Hub(LocalTokenNotFoundError("no token")))
+    with pytest.raises(StorageError, match=r"no token; .* log in with `hf auth login`"):
+        upload(planned, api=Hub(LocalTokenNotFoundError("no token")))
 
 
 def test_what_cannot_be_published_is_refused(dataset, tmp_path):

@@ -189,6 +189,7 @@ def test_the_leaderboard_runs_where_nothing_is_installed_and_judges_a_prediction
     assert list((tmp_path / "storage" / "requests" / receipt["id"]).glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_a_metric_runs_where_nothing_is_installed(started):
     client = started("sugarcrepe_itm")
     rows = {"headers": [""] * 3, "data": [["[0.31, 0.27]", "0", "swap_obj"], ["[0.2, 0.3]", "0", "swap_obj"]]}

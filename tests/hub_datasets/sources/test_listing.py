@@ -13,7 +13,6 @@ from console import invoke
 
 from vl_assay.hub_datasets import Task, benchmark_names, build, get_benchmark, load_examples
 from vl_assay.hub_datasets.core.benchmarks import config_names
-from vl_assay.hub_datasets.core.build import build_all
 from vl_assay.hub_datasets.core.examples import cached_build, is_cached
 from vl_assay.hub_datasets.core.repository import read_build
 from vl_assay.hub_datasets.sources import availability
@@ -55,21 +54,24 @@ def no_network(monkeypatch):
 # What there is
 
 
-@pytest.mark.parametrize("name", benchmark_names())
-def test_every_configuration_is_listed_with_its_metrics_and_nothing_is_downloaded(name, no_network):
-    found = entry(name)
-    assert [config.name for config in found.configs] == config_names(name)
-    benchmark = get_benchmark(name)
-    for config in found.configs:
-        tasks = [task for task in benchmark.tasks if config.name in task.configs]
-        assert list(config.tasks) == [task.name for task in tasks]
-        assert set(config.metrics) == {metric for task in tasks for metric in task.metrics}
-        if not benchmark.source or config.name in benchmark.generated:
-            assert (config.origin, config.state, config.problem) == (MADE, READY, "")
-        else:
-            assert config.origin in (DOWNLOADED, OWN)
-            assert config.state in (TO_DOWNLOAD, MISSING)
-            assert config.problem
+def test_json_has_every_configuration_with_its_metrics_and_state_and_nothing_is_downloaded(no_network):
+    listed = invoke("list", "benchmarks", "--json")
+    assert listed.exit_code == 0
+    content = json.loads(listed.output)
+    assert list(content) == ["benchmarks"]
+    assert [found["name"] for found in content["benchmarks"]] == benchmark_names()
+    for found in content["benchmarks"]:
+        benchmark = get_benchmark(found["name"])
+        assert [config["name"] for config in found["configs"]] == config_names(found["name"])
+        for config in found["configs"]:
+            tasks = [task for task in benchmark.tasks if config["name"] in task.configs]
+            assert config["tasks"] == [task.name for task in tasks]
+            assert set(config["metrics"]) == {metric for task in tasks for metric in task.metrics}
+            is_made = not benchmark.source or config["name"] in benchmark.generated
+            assert config["origin"] in ([MADE] if is_made else [DOWNLOADED, OWN])
+            assert config["state"] in ([READY] if is_made else [TO_DOWNLOAD, MISSING])
+            assert bool(config["problem"]) != is_made
+            assert {"rows", "images", "built", "by_default"} < config.keys()
 
 
 @pytest.mark.parametrize("name", ["bivlc", "retrieval", "sugarcrepe", "winoground"])
@@ -115,20 +117,6 @@ def test_sizes_are_the_cards_until_there_is_a_build_and_then_the_newest_builds(c
     assert swap_obj() == (245, 224, False)  # SugarCrepe, table 2: 245 of swap-object
     cached_build("sugarcrepe", "swap_obj", folder, {"verify": False})
     assert swap_obj() == (12, 5, True)
-
-
-def test_json_holds_what_the_tables_show():
-    listed = invoke("list", "benchmarks", "--json")
-    content = json.loads(listed.output)
-    assert listed.exit_code == 0
-    assert list(content) == ["benchmarks"]
-    assert [benchmark["name"] for benchmark in content["benchmarks"]] == benchmark_names()
-    [toy] = [benchmark for benchmark in content["benchmarks"] if benchmark["name"] == "toy_scenes"]
-    assert toy["configs"][0] == {
-        "name": "itm", "tasks": ["itm"], "metrics": ["sugarcrepe_itm"], "by_default": True, "rows": 7000,
-        "images": 1000, "built": toy["configs"][0]["built"], "origin": MADE, "state": READY, "problem": "",
-    }  # fmt: skip
-    assert list(json.loads(invoke("list", "metrics", "--json").output)) == ["metrics"]
 
 
 def test_the_list_is_one_line_per_benchmark_and_its_name_shows_the_details(monkeypatch, tmp_path):
@@ -213,32 +201,23 @@ def sources(tmp_path, three):
     return folder
 
 
-def test_all_that_can_be_built_is_and_the_rest_is_told(sources, tmp_path):
-    outcomes = {o.benchmark: o for o in build_all(tmp_path / "all", data_dir=sources, options={"verify": False})}
-    assert list(outcomes) == ["cola", "sugarcrepe", "tricd"]
-    assert (outcomes["cola"].built, outcomes["cola"].errors) == (("multiobjects",), {})
-    refined = [config for config in config_names("sugarcrepe") if not config.startswith("unrefined_")]
-    assert list(outcomes["sugarcrepe"].built) == refined
-    assert list(outcomes["sugarcrepe"].errors) == [f"unrefined_{config}" for config in refined if config != "v2"]
-    assert sorted(read_build(tmp_path / "all" / "sugarcrepe")["configs"]) == sorted(refined)
-    assert sorted(path.name for path in (tmp_path / "all" / "sugarcrepe").iterdir()) == sorted(
-        [*refined, "README.md", "build.json"]
-    )
-    assert outcomes["tricd"].built == ()
-    assert not any(outcome.damaged for outcome in outcomes.values())
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["cola", "sugarcrepe"]
+def build_every(sources, out):
+    return invoke("build", "--all", "--out", out, "--data-dir", sources, "-o", "verify=false")
 
 
-def test_missing_sources_leave_the_exit_code_alone(sources, tmp_path):
-    arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
-    result = invoke("build", "--all", *arguments)
+def test_all_that_can_be_built_is_and_missing_sources_are_listed_and_leave_the_exit_code_alone(sources, tmp_path):
+    result = build_every(sources, tmp_path / "all")
     assert (result.exit_code, result.exception) == (0, None)
     assert "1 of 3 benchmarks are whole, 1 in part" in result.output
     table = " ".join(re.sub("[│┃]", " ", result.output[result.output.index("Not built") :]).split())
-    assert "unrefined_swap_obj" in table
-    assert "TRICD_grounding_val.json" in table
-    assert "github.com/ashkamath/TRICD" in table
-    assert invoke("build", "tricd", *arguments).exit_code == 1
+    for told in ("unrefined_swap_obj", "TRICD_grounding_val.json", "github.com/ashkamath/TRICD"):
+        assert told in table
+    refined = [config for config in config_names("sugarcrepe") if not config.startswith("unrefined_")]
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["cola", "sugarcrepe"]
+    assert sorted(read_build(tmp_path / "all" / "sugarcrepe")["configs"]) == sorted(refined)
+    names = [path.name for path in (tmp_path / "all" / "sugarcrepe").iterdir()]
+    assert sorted(names) == sorted([*refined, "README.md", "build.json"])
+    assert invoke("build", "tricd", "--out", tmp_path / "one", "--data-dir", sources).exit_code == 1
 
 
 def test_damaged_sources_and_unforeseen_errors_stop_nothing_else_and_make_the_exit_code_1(
@@ -248,8 +227,7 @@ def test_damaged_sources_and_unforeseen_errors_stop_nothing_else_and_make_the_ex
 
     (sources / "cola" / "data" / "COLA_multiobjects_matching_benchmark.json").write_text("[[")
     monkeypatch.setattr(TRICD, "_split_generators", lambda *_: {}["unforeseen"])
-    arguments = ["--out", str(tmp_path / "all"), "--data-dir", str(sources), "-o", "verify=false"]
-    result = invoke("build", "--all", *arguments)
+    result = build_every(sources, tmp_path / "all")
     assert result.exit_code == 1
     assert "damaged: " in result.output
     assert "unforeseen" in result.output

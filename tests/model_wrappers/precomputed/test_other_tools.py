@@ -6,12 +6,10 @@ import json
 import zipfile
 
 import pytest
-from console import invoke
 
-from vl_assay.hub_datasets import load_examples, report
+from vl_assay.hub_datasets import load_examples
 from vl_assay.hub_datasets.hub.multiple_choice import questions
-from vl_assay.hub_datasets.hub.tool_logs import write_log
-from vl_assay.metrics.common.errors import ModelError, StorageError
+from vl_assay.metrics.common.errors import ModelError
 from vl_assay.metrics.records.predictions import read_predictions
 from vl_assay.model_wrappers import predict
 from vl_assay.model_wrappers.precomputed import other_tools
@@ -79,40 +77,6 @@ def test_a_letter_is_the_choice_at_its_place_in_the_log(file, task, exported, tm
         right = [all(each[n] > each[1 - n] for n, each in enumerate(row.scores)) for row in read.rows]
     assert right == [True] * (LIMIT - 1) + [False]
     assert read.metadata["run"]["no_answer"] == 0
-
-
-def without_ties(scores):
-    """The scores without the rates of ties, at every level."""
-    parts = {name: without_ties(part) if isinstance(part, dict) else part for name, part in scores.items()}
-    return {name: part for name, part in parts.items() if name != "tie_rate"}
-
-
-@pytest.mark.parametrize(("task", "log"), [("groups", "a.json"), ("vqa", "a.json"), ("itm", "b.json")])
-def test_predictions_are_written_as_a_log_that_reads_as_the_same_choices(task, log, exported, tmp_path):
-    def written(model, name):
-        how = {"out": tmp_path / name, "limit": LIMIT, "progress": False}
-        [path] = predict(model, f"toy_scenes/{task}", **how)
-        result = invoke("export", path, tmp_path / name / log)
-        assert result.exit_code == 0, result.output
-        [result] = report(path)
-        return read_predictions(path).rows, result.scores, tmp_path / name / log
-
-    rows, scores, first = written("mock:bag-of-words", "first")
-    again, scores_again, second = written(f"precomputed:{first}", "again")
-    assert [row.id for row in again] == [row.id for row in rows]
-    assert without_ties(scores_again) == without_ties(scores)  # a tie is no choice in a log, and wrong in both
-    third, *_ = written(f"precomputed:{second}", "third")
-    assert third == again
-
-
-def test_a_log_takes_the_place_of_no_other_file(tmp_path):
-    [path] = predict("mock:constant", "toy_scenes/itm", out=tmp_path, limit=2, progress=False)
-    log = tmp_path / "answers.json"
-    assert write_log(path, log) == write_log(path, log) == 2
-    log.write_text('{"key": "a", "answer": {"text": "B"}}\n')
-    with pytest.raises(StorageError, match="is not this log: remove it or name another file"):
-        write_log(path, log)
-    assert log.read_text() == '{"key": "a", "answer": {"text": "B"}}\n'
 
 
 def test_what_is_no_letter_is_no_answer_and_a_sample_without_score_is_missing(exported, tmp_path):
