@@ -18,14 +18,14 @@ from .rejected import Rejected
 JOURNAL_FILE = "journal.jsonl"
 
 
-def open_model(model: str, base_url: str | None, *, key_variable: str = KEY_VARIABLE, timeout: float = 120) -> Endpoint:
+def open_model(model: str, base_url: str | None, *, key_variable: str = KEY_VARIABLE) -> Endpoint:
     """Return the model of that name at an endpoint; raise `ModelError` without an address or a library."""
     if base_url is None or not base_url.startswith(("http://", "https://")):
         raise ModelError(
             f"the model {model!r} needs --base-url, the address of an OpenAI-compatible endpoint such as "
             f"http://localhost:8000/v1, and got {base_url!r}; vLLM and `transformers serve` serve a local checkpoint"
         )
-    return Endpoint(model, base_url, os.environ.get(key_variable), timeout)
+    return Endpoint(model, base_url, os.environ.get(key_variable))
 
 
 class ModelRequest(NamedTuple):

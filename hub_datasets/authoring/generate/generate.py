@@ -59,6 +59,8 @@ from .rejected import REASONS, Rejected
 
 REPORT_FILE = "report.json"
 _SEEDS = 2**31
+# How often a random step is asked until its answer can be used.
+_TRIES = 3
 # For estimates: an English token has about four characters, and a message some tokens of overhead.
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
@@ -108,18 +110,12 @@ class RequestEstimate(NamedTuple):
     most_calls: int
 
 
-def plan(
-    captions: Sequence[Captioned],
-    kinds: Sequence[str] = KINDS,
-    *,
-    each: int = 1,
-    tries: int = 3,
-) -> RequestEstimate:
+def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: int = 1) -> RequestEstimate:
     """Estimate the questions and tokens of a run without sending a request.
 
     Takes arguments of `generate` and raises the same errors.
     """
-    _check_options(kinds, each=each, tries=tries)
+    _check_options(kinds, each=each)
     calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
     repeated = 0
     # Tokens of the prompts without their captions.
@@ -139,7 +135,7 @@ def plan(
             if number == 0 and (step, item.caption) in asked:  # by then the journal has the answer
                 continue
             asked.add((step, item.caption))
-            repeated += (tries - 1) * (prompt.temperature > 0)
+            repeated += (_TRIES - 1) * (prompt.temperature > 0)
             calls[kind] += 1
             prompt_tokens[kind] += sizes[step] + length
             completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
@@ -153,7 +149,6 @@ def generate(
     kinds: Sequence[str] = KINDS,
     *,
     each: int = 1,
-    tries: int = 3,
     seed: int = 0,
     concurrency: int = 8,
     per_minute: float | None = None,
@@ -168,9 +163,8 @@ def generate(
         out: the folder of the run; its journal is continued.
         kinds: some of ``KINDS``.
         each: at most so many candidates of each kind for a caption, at least 1; kinds without a random step have one.
-        tries: how often a random step is asked until its answer can be used, at least 1.
-        seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds`, `each`
-            and `tries`, and not on `concurrency` or on interruptions.
+        seed: any integer. With the same answers of the model, candidates depend on it, on the captions, `kinds` and
+            `each`, and not on `concurrency` or on interruptions.
         concurrency: the number of questions under way at once, at least 1.
         per_minute: the largest number of questions per minute; None for no limit.
         first_wait: seconds before a question is retried for the first time, at most; None for the default.
@@ -186,7 +180,7 @@ def generate(
         ModelError: the model answers no question.
         StorageError: the folder cannot be written, or another run uses it.
     """
-    _check_options(kinds, each=each, tries=tries, concurrency=concurrency)
+    _check_options(kinds, each=each, concurrency=concurrency)
     out, jobs = Path(out), list(_jobs(captions, kinds, each))
     _refuse_old_results(out)
     console = Console(stderr=True, quiet=not progress)
@@ -196,7 +190,7 @@ def generate(
         def make(job: CandidateJob) -> Candidate | Rejected:
             rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
             try:
-                text, detail = _make(job.kind, job.item.caption, asker, rng, tries)
+                text, detail = _make(job.kind, job.item.caption, asker, rng)
             except Rejected as error:
                 return error
             return _candidate(job, model.name, text, detail)
@@ -258,7 +252,7 @@ def _refuse_old_results(out: Path) -> None:
             )
 
 
-def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries: int) -> tuple[str, dict[str, Any]]:
+def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     """Return the text of a candidate, and what was changed in it; raise `Rejected`."""
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
@@ -280,12 +274,12 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator, tries
             raise Rejected("not possible", "nothing to change was located")
         concept = concepts[int(rng.integers(len(concepts)))]
         new, seed = "", int(rng.integers(_SEEDS))
-        for attempt in range(tries):
+        for attempt in range(_TRIES):
             try:
                 new = check_concept(caption, concept, ask(think, seed + attempt, attempt, old=concept)["concept"])
                 break
             except Rejected as error:
-                if attempt == tries - 1 or error.reason in ("no answer", "refused"):
+                if attempt == _TRIES - 1 or error.reason in ("no answer", "refused"):
                     raise
         detail = {"old": concept, "new": new}
         answer = ask(compose, old=concept, new=new)

@@ -162,7 +162,7 @@ def test_the_command_writes_its_files_and_leaves_with_1_naming_the_probe(tmp_pat
     assert result.exit_code == 1
     assert "fails: the probe 'formatting' is right without the image in " in result.output.replace("\n", " ")
     assert "'full stop at the end'; 55.0% is allowed" in result.output.replace("\n", " ")
-    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.html", "audit.json", "audit.md"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["audit.json", "audit.md"]
     assert json.loads((tmp_path / "report" / "audit.json").read_text("utf-8"))["dataset"] == "leaky.jsonl"
 
 
@@ -277,7 +277,7 @@ def test_the_audit_on_the_card_of_sugarcrepe_is_that_of_the_release(shared_data)
     check_against_the_card("sugarcrepe", "sugarcrepe", audit(pairs, "sugarcrepe"))
 
 
-def test_reports_show_names_as_they_are_cut_long_captions_and_need_nothing_from_elsewhere(tmp_path):
+def test_reports_escape_names_and_cut_long_captions(tmp_path):
     odd = "a|b &lt; <i>c</i>"
     pairs = [
         pair._replace(
@@ -288,9 +288,8 @@ def test_reports_show_names_as_they_are_cut_long_captions_and_need_nothing_from_
     ]
     result = audit(pairs, "<b>x</b>")
     write_audit(result, tmp_path)
-    page, text = ((tmp_path / name).read_text("utf-8") for name in ("audit.html", "audit.md"))
-    assert "a|b &amp;lt; &lt;i&gt;c&lt;/i&gt;" in page
+    text = (tmp_path / "audit.md").read_text("utf-8")
     assert "a\\|b &lt; &lt;i>c&lt;/i>" in text
-    assert not re.search(r"""<script>alert|<b>x</b>|<(script|link|img)[^>]*(src|href)=["']?http""", page)
-    assert " so" * 200 not in page + text
+    assert not re.search("<script>|<b>x</b>", text)
+    assert " so" * 200 not in text
     assert " so" * 1000 in result["scorers"]["words"]["telling"][0]["examples"][0]["negative"]

@@ -151,7 +151,7 @@ def draw(page, corner, other):
     return area
 
 
-def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_page, tmp_path):
+def test_boxes_are_drawn_with_the_mouse_and_kept_in_pixels_of_the_image(new_page, tmp_path):
     loaded = "() => (document.querySelector('.assay-item img') || {}).naturalWidth === 1600"
     with served(write_items(tmp_path), new_page, page="boxes") as (desk, visit):
         page = visit("ana", 390)
@@ -181,8 +181,7 @@ def test_boxes_are_drawn_with_the_mouse_and_exported_in_pixels_of_the_image(new_
         wait_for(page, "draw a box first")
         judge(page, "aa", 2, 4)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        desk.export(tmp_path / "rows.jsonl")
-    first, second = map(json.loads, (tmp_path / "rows.jsonl").read_text("utf-8").splitlines())
+        first, second = desk.results()
     found = [phrase["boxes"] for phrase in first["phrases"]]
     expected = [[[400, 200, 400, 400], [1440, 900, 160, 100]], [[960, 500, 320, 300]]]
     assert [[pytest.approx(box, abs=pixel) for box in phrase] for phrase in expected] == found
