@@ -165,12 +165,12 @@ def _audit_all(out: Path, data_dir: Path | None, max_blind_accuracy: float | Non
             status.update(f"audit: {outcome.part} done")
     print_tables(summary_parts(outcomes))
     _say_written(out, write_summary(outcomes, out, max_blind_accuracy), ", and a folder for each benchmark")
-    problems = []
-    if max_blind_accuracy is not None:
-        audited = [(outcome.part, outcome.record) for outcome in outcomes if outcome.record is not None]
-        problems = [
-            f"{reference}: {text}" for reference, record in audited for text in failures(record, max_blind_accuracy)
-        ]
+    problems = [
+        f"{outcome.part}: {text}"
+        for outcome in outcomes
+        if outcome.record is not None and max_blind_accuracy is not None
+        for text in failures(outcome.record, max_blind_accuracy)
+    ]
     if _say_failures(problems) or any(outcome.is_damaged for outcome in outcomes):
         raise typer.Exit(1)
 

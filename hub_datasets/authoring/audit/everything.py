@@ -94,11 +94,11 @@ def write_summary(outcomes: Sequence[AuditOutcome], out: Path, max_blind_accurac
     """Write ``audits.json`` and ``audits.md`` into a folder; raises `StorageError`."""
     audits = []
     for reference, record, problem, _ in outcomes:
+        entry: dict[str, Any] = {"part": reference}
         if record is None:
-            audits.append({"part": reference, "problem": problem})
+            audits.append(entry | {"problem": problem})
             continue
-        text, is_warning = verdict(record)
-        entry: dict[str, Any] = {"part": reference, "verdict": text, "is_warning": is_warning}
+        entry["verdict"], entry["is_warning"] = verdict(record)
         if max_blind_accuracy is not None:
             entry["failures"] = failures(record, max_blind_accuracy)
         shown = ("kind", "accuracy", "accuracy_interval")

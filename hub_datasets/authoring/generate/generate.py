@@ -27,6 +27,7 @@ Truth (Kamath et al., ECCV 2024), section 3.4 and appendix C.1.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ from ..data.sources import Captioned
 from ..data.tables import write_rows
 from ..text.perturb import caption_rng
 from ..text.words import split
-from .asking import JOURNAL_FILE, Asker, ModelRequest, parse_answer
+from .asking import JOURNAL_FILE, Asker, parse_answer
 from .checks import KINDS, POSITIVE_KINDS
 from .concepts import check_concept, locatable
 from .formatting import accept
@@ -66,12 +67,8 @@ _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_TURN = 4
 
 
-class CandidateJob(NamedTuple):
-    """A candidate to make: of a caption, of a kind, the `number`-th."""
-
-    item: Captioned
-    kind: str
-    number: int
+# A candidate to make: of a caption, of a kind, the `number`-th.
+_Job = tuple[Captioned, str, int]
 
 
 @dataclass
@@ -99,14 +96,12 @@ class RequestEstimate(NamedTuple):
     """An estimate of the requests of a run in which every step succeeds at the first try.
 
     Attributes:
-        calls: numbers of questions by kind. A question that two kinds share counts for the first.
-        prompt_tokens, completion_tokens: estimated numbers of tokens read and written, by kind.
+        by_kind: the numbers of questions and, estimated, of tokens read and written. A question that two kinds share
+            counts for the first.
         most_calls: the number of questions if each random step is asked as often as allowed.
     """
 
-    calls: dict[str, int]
-    prompt_tokens: dict[str, int]
-    completion_tokens: dict[str, int]
+    by_kind: dict[str, tuple[int, int, int]]
     most_calls: int
 
 
@@ -116,30 +111,28 @@ def plan(captions: Sequence[Captioned], kinds: Sequence[str] = KINDS, *, each: i
     Takes arguments of `generate` and raises the same errors.
     """
     _check_options(kinds, each=each)
-    calls, prompt_tokens, completion_tokens = Counter[str](), Counter[str](), Counter[str]()
+    by_kind = dict.fromkeys(kinds, (0, 0, 0))
     repeated = 0
-    # Tokens of the prompts without their captions.
-    sizes = {
-        step: sum(
-            len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN
-            for message in write_prompt(step, "", old="", new="")
-        )
-        for kind in kinds
-        for step in STEPS[kind]
-    }
     asked: set[tuple[str, str]] = set()
     for item, kind, _ in _jobs(captions, kinds, each):
         length = len(item.caption) // _CHARACTERS_PER_TOKEN
         for number, step in enumerate(STEPS[kind]):
-            prompt = PROMPTS[step]
             if number == 0 and (step, item.caption) in asked:  # by then the journal has the answer
                 continue
             asked.add((step, item.caption))
-            repeated += (_TRIES - 1) * (prompt.temperature > 0)
-            calls[kind] += 1
-            prompt_tokens[kind] += sizes[step] + length
-            completion_tokens[kind] += 8 * len(prompt.fields) + 4 + length * ("caption" in prompt.fields)
-    return RequestEstimate(dict(calls), dict(prompt_tokens), dict(completion_tokens), calls.total() + repeated)
+            repeated += (_TRIES - 1) * (PROMPTS[step].temperature > 0)
+            fields = PROMPTS[step].fields
+            calls, read, written = by_kind[kind]
+            written += 8 * len(fields) + 4 + length * ("caption" in fields)
+            by_kind[kind] = calls + 1, read + _prompt_tokens(step) + length, written
+    return RequestEstimate(by_kind, sum(calls for calls, _, _ in by_kind.values()) + repeated)
+
+
+@functools.cache
+def _prompt_tokens(step: str) -> int:
+    """Return the tokens of a prompt without its caption."""
+    messages = write_prompt(step, "", old="", new="")
+    return sum(len(message["content"]) // _CHARACTERS_PER_TOKEN + _TOKENS_PER_TURN for message in messages)
 
 
 def generate(
@@ -187,13 +180,13 @@ def generate(
     with alone_in(out):
         asker = Asker(model, out / JOURNAL_FILE, per_minute=per_minute, first_wait=first_wait)
 
-        def make(job: CandidateJob) -> Candidate | Rejected:
-            rng = caption_rng(seed, f"{job.kind}#{job.number}", job.item.id)
+        def make(job: _Job) -> Candidate | Rejected:
+            item, kind, number = job
             try:
-                text, detail = _make(job.kind, job.item.caption, asker, rng)
+                made = _make(kind, item.caption, asker, caption_rng(seed, f"{kind}#{number}", item.id))
             except Rejected as error:
                 return error
-            return _candidate(job, model.name, text, detail)
+            return _candidate(job, model.name, *made)
 
         outcomes = []
         with (
@@ -232,11 +225,11 @@ def generate_by_rule(
     _refuse_old_results(out)
     texts = [item.caption for item in captions]
     by_kind = {kind: make_by_rule(kind, texts, seed, most=each) for kind in dict.fromkeys(kinds)}
-    outcomes: list[tuple[CandidateJob, Candidate | Rejected]] = []
+    outcomes: list[tuple[_Job, Candidate | Rejected]] = []
     for row, item in enumerate(captions):
         for kind, candidates in by_kind.items():
             for number, outcome in enumerate(candidates[row]):
-                job = CandidateJob(item, kind, number)
+                job = (item, kind, number)
                 outcomes.append((job, outcome if isinstance(outcome, Rejected) else _candidate(job, source, *outcome)))
     with alone_in(out):
         return _write_report(captions, outcomes, source, out)
@@ -257,8 +250,7 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator) -> tu
 
     def ask(step: str, seed: int | None = None, attempt: int = 0, **texts: str) -> dict[str, Any]:
         prompt, messages = PROMPTS[step], write_prompt(step, caption, **texts)
-        question = ModelRequest(messages, prompt.temperature, prompt.max_tokens, seed, attempt)
-        return read_answer(step, asker.ask(question))
+        return read_answer(step, asker.ask(messages, prompt.temperature, prompt.max_tokens, seed, attempt))
 
     steps = STEPS[kind]
     if len(steps) == 1:
@@ -287,7 +279,7 @@ def _make(kind: str, caption: str, asker: Asker, rng: np.random.Generator) -> tu
     return accept(kind, caption, answer["caption"], old, detail.get("new", "")), detail
 
 
-def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]) -> Candidate:
+def _candidate(job: _Job, source: str, text: str, detail: dict[str, Any]) -> Candidate:
     item, kind, number = job
     id = f"{item.id}/{kind}" + (f"#{number}" if number else "")
     return Candidate(id, item.image, item.caption, text, kind, kind in POSITIVE_KINDS, source, detail)
@@ -295,7 +287,7 @@ def _candidate(job: CandidateJob, source: str, text: str, detail: dict[str, Any]
 
 def _write_report(
     captions: Sequence[Captioned],
-    made: Sequence[tuple[CandidateJob, Candidate | Rejected]],
+    made: Sequence[tuple[_Job, Candidate | Rejected]],
     source: str,
     out: Path,
     usage: Usage | None = None,
@@ -304,16 +296,16 @@ def _write_report(
 
     Candidates of one image are deduplicated by their words, also against its captions.
     """
-    report = GenerationReport(source, list(dict.fromkeys(job.kind for job, _ in made)), len(captions), usage=usage)
+    report = GenerationReport(source, list(dict.fromkeys(kind for (_, kind, _), _ in made)), len(captions), usage=usage)
     taken = {_key(item, item.caption): "a true caption" for item in captions}
-    for job, outcome in made:
+    for (item, kind, _), outcome in made:
         if isinstance(outcome, Rejected):
-            report.rejected[job.kind][outcome.reason] += 1
-        elif reason := taken.get(key := _key(job.item, outcome.candidate)):
-            report.rejected[job.kind][reason] += 1
+            report.rejected[kind][outcome.reason] += 1
+        elif reason := taken.get(key := _key(item, outcome.candidate)):
+            report.rejected[kind][reason] += 1
         else:
             taken[key] = "duplicate"
-            report.made[job.kind] += 1
+            report.made[kind] += 1
             report.candidates.append(outcome)
     write_text(out / REPORT_FILE, json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     moved = (candidate._replace(image=relative_image(candidate.image, out)) for candidate in report.candidates)
@@ -334,16 +326,14 @@ def _check_options(kinds: Sequence[str], **numbers: int) -> None:
             raise ScoresError(f"{name} is {value}; it must be at least 1")
 
 
-def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[CandidateJob]:
+def _jobs(captions: Sequence[Captioned], kinds: Sequence[str], each: int) -> Iterator[_Job]:
     for item in captions:
         for kind in dict.fromkeys(kinds):
-            yield from (CandidateJob(item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
+            yield from ((item, kind, number) for number in range(each if len(STEPS[kind]) > 1 else 1))
 
 
 def print_plan(estimate: RequestEstimate, captions: int, out: Path) -> None:
     """Print a table of the calls and tokens of a run, and how many answers the journal in its folder has."""
-    columns = (estimate.calls, estimate.prompt_tokens, estimate.completion_tokens)
-    counts = {kind: [column[kind] for column in columns] for kind in estimate.calls}
     headings = ("kind", "calls", "tokens read", "tokens written")
     journal = out / JOURNAL_FILE
     answers = len(read_answers(journal, parse_answer)[1]) if journal.exists() else 0
@@ -352,7 +342,7 @@ def print_plan(estimate: RequestEstimate, captions: int, out: Path) -> None:
         "captions offer nothing to change. Tokens are estimated at four characters each. "
         f"The journal has {answers:,} answers, which are not asked for again. Nothing was asked."
     )
-    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, counts), note])
+    print_tables([_counts_table(f"Requests for {captions:,} captions", headings, estimate.by_kind), note])
 
 
 def print_report(report: GenerationReport) -> None:

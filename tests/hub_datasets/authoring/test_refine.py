@@ -52,7 +52,7 @@ def make_scorers(n, columns=2, tie_share=0.1, seed=0):
     return {f"scorer {number}": np.column_stack([gap, np.zeros(n)]) for number, gap in enumerate(gaps.T)}
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(matrices(), GRIDS, st.integers(0, 5), st.integers(1, 3))
 def test_every_cell_keeps_as_many_as_its_mirror_image_and_the_smaller_is_whole(gaps, grid, seed, groups):
     cells = [cell_of(row, grid) for row in gaps.tolist()]
